@@ -1,7 +1,7 @@
 // Package wings lists the settings of the wings. A wing is a feature in a folder of its own
 // that the core does without: this file and the list of the gateway name it, and no other
-// package of the core does. A line belongs to the wing whose package it names; to build
-// without a wing, delete its folder and its lines.
+// package of the core does. A line belongs to the wing that it names; to build without a
+// wing, delete its folder and its lines.
 package wings
 
 import (
@@ -36,7 +36,7 @@ type Records struct {
 	CallsFile callfile.Settings `json:"callsFile"`
 }
 
-// DefaultSections returns what holds where nothing is configured.
+// DefaultSections returns the sections of an empty configuration.
 func DefaultSections() Sections {
 	return Sections{
 		Responses:   answers.DefaultSettings(),
@@ -46,14 +46,14 @@ func DefaultSections() Sections {
 	}
 }
 
-// DefaultBounds returns what holds where nothing is configured.
+// DefaultBounds returns the bounds of an empty configuration.
 func DefaultBounds() Bounds {
 	return Bounds{
 		WebSockets: sockets.DefaultSettings(),
 	}
 }
 
-// DefaultRecords returns what holds where nothing is configured.
+// DefaultRecords returns the records of an empty configuration.
 func DefaultRecords() Records {
 	return Records{
 		CallsFile: callfile.DefaultSettings(),
@@ -88,7 +88,7 @@ func (s *Sections) Examine(report func(level, area, message, fix string)) {
 	processes.Examine(s.Processes, report)
 }
 
-// ReservedSpace returns how much of the disk stays free for what the gateway itself writes; 0
+// ReservedSpace returns how much of the disk stays free for the gateway's own files; 0
 // leaves it to the size of the disk.
 func (s *Sections) ReservedSpace() (bytes int64) {
 	bytes += files.Reserved(s.Files)

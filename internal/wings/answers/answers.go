@@ -1,6 +1,6 @@
-// Package answers keeps responses for a limited time, so that clients can continue,
-// read and delete them: in memory within a bound, or in a store that several gateways
-// share. What one key made, no other key can see, and none can take the room of others.
+// Package answers keeps responses for a limited time, for clients to continue, read and
+// delete: in memory within a bound, or in a store that several gateways share. No key can
+// see the answers of another, and none can take the room of others.
 package answers
 
 import "github.com/patchbay-ai/patchbay/internal/request/recall"

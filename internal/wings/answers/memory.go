@@ -11,9 +11,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/recall"
 )
 
-// Memory keeps answers in the memory of this process. What was unused for the longest
-// time gives way to new answers: that of the owner who has the most, so that nobody can
-// push out what others keep.
+// Memory keeps answers in the memory of this process. The answer that was unused for the
+// longest time gives way to new answers, first that of the owner who has the most: nobody
+// can push out the answers of others.
 type Memory struct {
 	mu       sync.Mutex
 	settings Settings
@@ -21,8 +21,8 @@ type Memory struct {
 	shelves  map[ownerKey]*shelf
 	// byBytes and byCount have the shelves, the one with the most at the top.
 	byBytes, byCount ranking
-	// order has all answers, those that were used last at its front. All are kept for
-	// the same time, so that those which expire first are at its end.
+	// order has all answers, the last used ones at its front. All are kept for the same
+	// time, and the ones that expire first are at its end.
 	order list.List
 	bytes int64
 	// given has the ids that owners were given, as answers without content; nil where it is
@@ -37,14 +37,14 @@ type memoryKey struct {
 	id    string
 }
 
-// kept is an answer, and where it stands in the order of all and on its shelf.
+// kept is an answer, with its places in the order of all and on its shelf.
 type kept struct {
 	*recall.Answer
 	until          time.Time
 	inAll, onShelf *list.Element
 }
 
-// shelf has the answers of one owner, those that were used last at its front.
+// shelf has the answers of one owner, the last used ones at its front.
 type shelf struct {
 	owner ownerKey
 	order list.List
@@ -55,7 +55,7 @@ type shelf struct {
 // last returns the answer that was unused for the longest time.
 func (s *shelf) last() *kept { return s.order.Back().Value.(*kept) }
 
-// What shelves are ranked by.
+// The quantities that shelves are ranked by.
 const (
 	inBytes = iota
 	inCount
@@ -71,8 +71,8 @@ type ranking struct {
 // Len returns the number of shelves.
 func (r *ranking) Len() int { return len(r.shelves) }
 
-// Less reports whether one shelf has more than another or, where both have the same, what
-// was unused for longer.
+// Less reports whether one shelf has more than another or, where both have the same, has
+// the answer that was unused for longer.
 func (r *ranking) Less(i, j int) bool {
 	a, b := r.shelves[i], r.shelves[j]
 	more := a.bytes - b.bytes
@@ -104,7 +104,7 @@ func (r *ranking) Pop() any {
 	return s
 }
 
-// entrySize is about what an answer takes besides its texts.
+// entrySize is about the memory that an answer takes besides its texts.
 const entrySize = 500
 
 // NewMemory returns an empty store.
@@ -190,7 +190,7 @@ func (m *Memory) rank(s *shelf) {
 	heap.Fix(&m.byCount, s.place[inCount])
 }
 
-// shrink removes what has expired and what is too much.
+// shrink removes expired answers, and the ones above the bounds.
 func (m *Memory) shrink(now time.Time) {
 	for last := m.order.Back(); last != nil && !last.Value.(*kept).until.After(now); last = m.order.Back() {
 		m.remove(last.Value.(*kept))

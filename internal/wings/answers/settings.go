@@ -17,13 +17,13 @@ type Settings struct {
 	// MaxResponses is how many are kept in memory; the one that was unused for the
 	// longest time gives way.
 	MaxResponses int `json:"maxResponses"`
-	// MaxSharedBytes bounds what all gateways together keep in Redis.
+	// MaxSharedBytes bounds the answers of all gateways together in Redis.
 	MaxSharedBytes schema.Bytes `json:"maxSharedBytes"`
 	// Shared keeps responses in Redis, where all gateways find them.
 	Shared bool `json:"shared" effect:"restart"`
 }
 
-// DefaultSettings returns what holds where nothing is configured.
+// DefaultSettings returns the settings of an empty configuration.
 func DefaultSettings() Settings {
 	return Settings{TTL: schema.Duration(24 * time.Hour), MaxBytes: 64 << 20, MaxResponses: 10_000, MaxSharedBytes: 512 << 20}
 }

@@ -8,16 +8,16 @@ import (
 const (
 	// defaultAhead is how many bytes of lines wait in memory together where nothing is said.
 	defaultAhead = 64 << 20
-	// heavyAtOnce is how many batches are checked or get their results at a time, each of
-	// which takes memory by the number of its lines.
+	// heavyAtOnce is how many batches are checked or get their results at a time. Each of
+	// them takes memory by the number of its lines.
 	heavyAtOnce = 4
 )
 
-// ahead bounds the memory of the lines that were read and have not ended: their owners share it,
-// so that the many batches of one leave room for those of others.
+// ahead bounds the memory of the lines that were read and have not ended. Owners share it:
+// the many batches of one owner leave room for the batches of others.
 type ahead struct {
 	most func() int64
-	// reading is held by whoever reads a line, whose length is known only then.
+	// reading is held by whoever reads a line: its length is known only then.
 	reading sync.Mutex
 	heavy   chan struct{}
 
@@ -50,8 +50,8 @@ func (a *ahead) hasRoom(scope string) bool {
 	return own == 0 || own < a.most()/int64(len(a.held))
 }
 
-// enterHeavy waits for its turn to do what takes memory by the number of lines, and returns
-// what ends the turn.
+// enterHeavy waits for a turn at work that takes memory by the number of lines. The
+// function leave ends the turn.
 func (a *ahead) enterHeavy(ctx context.Context) (leave func(), err error) {
 	select {
 	case a.heavy <- struct{}{}:
@@ -61,7 +61,7 @@ func (a *ahead) enterHeavy(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// setWindow changes the lines that may run next, whose bytes are given. The lock is held.
+// setWindow changes the lines that may run next, with their sum of bytes. The lock is held.
 func (j *job) setWindow(window []*pending, bytes int) {
 	j.engine.ahead.add(j.scope, bytes-j.windowed)
 	j.window, j.windowed = window, bytes

@@ -1,9 +1,9 @@
 // Package batches runs the requests of files, line by line, in slots that nobody else needs.
 //
-// A batch is a document; its lines are a file. The lines are divided into chunks, each of
-// which a gateway leases before it runs its lines. An answer is written to a journal and
-// synced before its line counts as done, so that a crash loses no line, and no line runs
-// again whose answer was synced. When all lines are done their answers become files.
+// A batch is a document; its lines are a file. The lines are divided into chunks. A gateway
+// leases a chunk before it runs its lines. An answer is written to a journal and synced
+// before its line counts as done: a crash loses no line, and no line with a synced answer
+// runs again. When all lines are done their answers become files.
 package batches
 
 import (
@@ -35,7 +35,7 @@ func (s State) IsEnd() bool {
 	return s == Completed || s == Failed || s == Expired || s == Cancelled
 }
 
-// Form is the API in whose shape the results of a batch are written.
+// Form is the API that gives the results of a batch their shape.
 type Form string
 
 // The forms.
@@ -53,7 +53,7 @@ type Fault struct {
 	Line int `json:"line,omitzero"`
 }
 
-// Counts are the lines of a batch by what became of them, and what they used.
+// Counts are the lines of a batch by their outcome, and their usage.
 type Counts struct {
 	Done   int `json:"done,omitzero"`   // with an answer
 	Failed int `json:"failed,omitzero"` // with an error
@@ -67,7 +67,7 @@ func (c Counts) plus(other Counts) Counts {
 	return Counts{c.Done + other.Done, c.Failed + other.Failed, c.Prompt + other.Prompt, c.Completion + other.Completion, int64(prices.Amount(c.Cost).Plus(prices.Amount(other.Cost)))}
 }
 
-// Batch is a file of requests and what became of it.
+// Batch is a file of requests and its progress.
 type Batch struct {
 	ID    string      `json:"id"`
 	Owner files.Owner `json:"owner"`
@@ -77,7 +77,7 @@ type Batch struct {
 	// Input is the file of the lines. IsOwnInput says that it belongs to the batch alone.
 	Input      string `json:"input"`
 	IsOwnInput bool   `json:"ownInput,omitzero"`
-	// Window is the time in which it is to end, as its owner wrote it.
+	// Window is the time that it may take, as its owner wrote it.
 	Window   string            `json:"window,omitzero"`
 	Metadata map[string]string `json:"metadata,omitzero"`
 	State    State             `json:"state"`
@@ -129,8 +129,8 @@ var (
 	ErrNotFound = errors.New("no such batch")
 	// ErrTooMany means that the owner has as many batches as allowed.
 	ErrTooMany = errors.New("there are too many batches that have not ended")
-	// ErrEnded means that the batch has ended, so that it cannot be stopped.
+	// ErrEnded means that the batch has ended and cannot be stopped.
 	ErrEnded = errors.New("the batch has ended")
-	// ErrNotEnded means that the batch has not ended, so that it cannot be deleted.
+	// ErrNotEnded means that the batch has not ended and cannot be deleted.
 	ErrNotEnded = errors.New("the batch has not ended")
 )

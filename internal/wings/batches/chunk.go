@@ -105,8 +105,9 @@ func (j *job) feed(b Batch, c *chunk, content *files.Content) error {
 	return nil
 }
 
-// readLine reads the next line of a chunk, and puts it among those that run next if it has no
-// answer. The caller has the turn to read, which ends with it, whatever the line makes of it.
+// readLine reads the next line of a chunk, and adds it to the lines that run next if it has
+// no answer. The caller has the turn to read. readLine ends the turn, whatever the line is
+// like.
 func (j *job) readLine(b Batch, c *chunk, from *lineReader, number int) error {
 	defer j.engine.ahead.reading.Unlock()
 	text, _, err := from.next()
@@ -130,8 +131,8 @@ func (j *job) readLine(b Batch, c *chunk, from *lineReader, number int) error {
 	return nil
 }
 
-// keepChunks renews the leases of the chunks until the context ends. A chunk whose lease is
-// lost ends.
+// keepChunks renews the leases of the chunks until the context ends. A chunk with a lost
+// lease ends.
 func (j *job) keepChunks(ctx context.Context) {
 	j.engine.renewing(ctx, func() {
 		j.hold(0)
@@ -204,7 +205,7 @@ func (j *job) complete(c *chunk) error {
 	return err
 }
 
-// releaseChunks gives back the chunks that are leased, so that others need not wait.
+// releaseChunks gives the leased chunks back: others need not wait for them.
 func (j *job) releaseChunks() {
 	j.mu.Lock()
 	held := j.chunks

@@ -22,11 +22,11 @@ type Call struct {
 	User     string
 	Endpoint string
 	Body     []byte
-	// Batch and CustomID say what it is a line of.
+	// Batch and CustomID name the line of the call.
 	Batch, CustomID string
 }
 
-// Answer is what became of a call.
+// Answer is the outcome of a call.
 type Answer struct {
 	Status    int
 	RequestID string
@@ -40,7 +40,7 @@ type Answer struct {
 	// IsUnknown says that there is no such model, IsUnreached that no backend got the request,
 	// and IsUnread that the answer of a backend could not be used.
 	IsUnknown, IsUnreached, IsUnread bool
-	// Prompt and Completion are the tokens that it used, and Cost is what they cost.
+	// Prompt and Completion are the tokens that it used, and Cost is their price.
 	Prompt, Completion, Cost int64
 }
 
@@ -61,8 +61,8 @@ const (
 type Runner interface {
 	// Presence returns whether a model is served now.
 	Presence(endpoint, model string) Presence
-	// Room returns how many lines to an endpoint and a model may run at a time now, those
-	// that run already included.
+	// Room returns how many lines to an endpoint and a model may run at a time now, with
+	// the running ones.
 	Room(endpoint, model string) int
 	// AwaitRoom waits until there is room for more than run, or the context ends.
 	AwaitRoom(ctx context.Context, endpoint, model string, running func() int)
@@ -72,7 +72,7 @@ type Runner interface {
 	Run(ctx context.Context, call Call) Answer
 }
 
-// Options are what an Engine works with.
+// Options are the parts that an Engine works with.
 type Options struct {
 	Documents documents.Store
 	// Leases is where chunks are leased. It need not outlive a process that is alone.
@@ -90,7 +90,7 @@ type Options struct {
 	Runner    Runner
 	// Ahead returns how many bytes of lines wait in memory together; nil means 64 MiB.
 	Ahead func() int64
-	// IsRemoved reports whether the key of an owner was removed, so that nobody has it any
+	// IsRemoved reports whether the key of an owner was removed, and nobody has it any
 	// more; nil means that none ever is.
 	IsRemoved func(files.Owner) bool
 	Log       *slog.Logger
@@ -133,18 +133,18 @@ type Engine struct {
 	turns   turns
 	paces   map[target]*pace // of models that are served
 	running map[target]int
-	// unsynced are the lines whose answers have come and are not kept yet. There are as
-	// many of them at most as may run, because a crash would lose them.
+	// unsynced counts the lines with an answer that has come and is not kept yet. It has
+	// the same bound as the running lines, because a crash would lose them.
 	unsynced map[target]int
 	total    int // of both
 	// awaited lists the targets for which a goroutine waits until they have room.
 	awaited map[target]bool
 	halted  bool
-	// ended is what became of the lines that this process has run.
+	// ended counts the lines that this process has run, by their outcome.
 	ended Counts
 }
 
-// target is what lines compete for.
+// target is the model and endpoint that lines compete for.
 type target struct{ endpoint, model string }
 
 // New returns an engine, which does nothing until Run.
@@ -163,7 +163,7 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Kept returns what decides which batches and files are kept.
+// Kept returns the keeper, which decides which batches and files are kept.
 func (e *Engine) Kept() *keeping.Keeper { return e.kept }
 
 // Run runs batches until the context ends. Lines in flight end with it.
@@ -211,11 +211,11 @@ func (e *Engine) tell(err error, doing string) {
 	}
 }
 
-// haltGrace is how long lines may run on after Halt. Those that wait for a slot would wait
+// haltGrace is how long lines may run on after Halt. Lines that wait for a slot would wait
 // for longer than anybody wants to wait for the end of the program; they run again later.
 const haltGrace = 10 * time.Second
 
-// Halt lets no line begin any more. Those that run may go on for a while.
+// Halt lets no line begin any more. Running lines may go on for a while.
 func (e *Engine) Halt() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

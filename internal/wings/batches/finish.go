@@ -108,12 +108,12 @@ func endOf(b Batch) State {
 	return Expired
 }
 
-// lostAfter is how long after its time a batch waits until answers can be read that cannot be,
-// such as those that an earlier master key has encrypted.
+// lostAfter is how long after its time a batch waits for unreadable answers to become
+// readable, such as answers that an earlier master key has encrypted.
 const lostAfter = time.Hour
 
-// assemble writes the answers in the order of the lines. The number tells apart what several
-// gateways wrote of which one had lost its lease.
+// assemble writes the answers in the order of the lines. The number tells apart the files
+// of several gateways, after one of them had lost its lease.
 func (j *job) assemble(ctx context.Context, b Batch, number int64) (results, error) {
 	r := results{state: endOf(b)}
 	leave, err := j.engine.ahead.enterHeavy(ctx)
@@ -215,8 +215,8 @@ type unanswered struct {
 	lost    error // why no further line can be read; nil while they can
 }
 
-// giveUp notes that the lines cannot be read any more, such as those of a file that was removed
-// from the disk: the batch ends without the names of those that did not run.
+// giveUp notes that the lines cannot be read any more, such as the lines of a file that was
+// removed from the disk: the batch ends without the names of the lines that did not run.
 func (u *unanswered) giveUp(err error) {
 	if u.lost == nil {
 		u.lost = err
@@ -377,7 +377,7 @@ func (w *resultWriter) writeMessage(r *record, end State) {
 	t.EndObject()
 }
 
-// commit makes the files of what was written; nil where nothing was.
+// commit makes files of the written results; nil where there are none.
 func (w *resultWriter) commit(ctx context.Context) (output, faults *files.File, err error) {
 	for _, part := range []struct {
 		from *files.Upload

@@ -14,7 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
 
-// A job reads lines ahead of those that run: so many, and of so many bytes.
+// A job reads lines ahead of the running ones: at most so many, and of so many bytes.
 const (
 	windowLines = 64
 	windowBytes = 8 << 20
@@ -64,8 +64,8 @@ type job struct {
 	fullSince     time.Time
 	changed       chan struct{} // is sent to when the above changes
 
-	// done are the lines that have an answer, and found what is known of each chunk. Only
-	// the goroutine of the job uses them.
+	// done marks the lines that have an answer, and found holds the counts of each chunk.
+	// Only the goroutine of the job uses them.
 	done  []bool
 	found []Counts
 	// cut are the files that were found cut off, as answersOf has them.
@@ -181,8 +181,8 @@ func (j *job) noteStuck(err error) {
 	}
 }
 
-// sweep ends the job. Lines may be in flight whose answers come now; what they leave of a batch
-// that another gateway has ended meanwhile is removed.
+// sweep ends the job. The answers of lines in flight may come now; sweep removes their
+// traces if another gateway has ended the batch meanwhile.
 func (j *job) sweep() {
 	j.cancel()
 	j.mu.Lock()
@@ -364,16 +364,16 @@ func (j *job) shouldStop() bool {
 	return j.stopping || j.isRevoked || j.isFull() || j.ctx.Err() != nil || !time.Now().Before(j.batch.Expires)
 }
 
-// roomGrace is how long a batch whose answers have no room waits until its owner has deleted
-// something.
+// roomGrace is how long a batch without room for its answers waits until its owner has
+// deleted something.
 const roomGrace = 20 * time.Second
 
 // isFull reports whether the answers have had no room for too long. The caller has the lock.
 func (j *job) isFull() bool { return !j.fullSince.IsZero() && time.Since(j.fullSince) > roomGrace }
 
-// stopFor makes the batch stop if the key of its owner is not good any more, or if its answers
-// have no room. That is stored before the batch is drained, which would else end as one whose
-// time is over.
+// stopFor makes the batch stop if the key of its owner is not good any more, or if its
+// answers have no room. It stores that before the batch is drained, which would otherwise
+// end as expired.
 func (j *job) stopFor() error {
 	j.mu.Lock()
 	isRevoked, isFull, why := j.isRevoked, j.isFull() && !j.stopping, j.noRoom
@@ -402,7 +402,7 @@ func (j *job) wait(most time.Duration) {
 	}
 }
 
-// drain waits until no line runs, and gives back what is left.
+// drain waits until no line runs, and gives back the remaining chunks and room.
 func (j *job) drain() error {
 	for {
 		j.mu.Lock()
@@ -504,7 +504,7 @@ func (j *job) hold(bytes int64) {
 	j.signal()
 }
 
-// lacks returns how much more room the answers need, with a byte more so that no line runs where
+// lacks returns how much more room the answers need. It adds a byte, and no line runs once
 // nothing more has room. The caller has the lock.
 func (j *job) lacks() int64 { return j.written + 1 - j.held }
 

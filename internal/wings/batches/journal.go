@@ -25,7 +25,7 @@ type record struct {
 	Status    int            `json:"status"`
 	RequestID string         `json:"request"`
 	Body      jsontext.Value `json:"body"`
-	// Prompt, Completion and Cost are what the call used.
+	// Prompt, Completion and Cost are the usage of the call.
 	Prompt     int64 `json:"prompt,omitzero"`
 	Completion int64 `json:"completion,omitzero"`
 	Cost       int64 `json:"cost,omitzero"`
@@ -113,11 +113,11 @@ func (a *answers) write(payload []byte) (size int, err error) {
 	return len(text), nil
 }
 
-// keptText is the size of the longest text whose memory is used again.
+// keptText is the size of the longest text with memory that is used again.
 const keptText = 64 << 10
 
-// abandon leaves a file of which it is not known how much a crash would leave. The next record
-// begins another one.
+// abandon leaves a file if it is unknown how much of it would survive a crash. The next
+// record begins another one.
 func (a *answers) abandon(file *journal.Writer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,7 +219,7 @@ func (all *answersOf) scanFile(path, id string, keys *seal.Keys, use func(*recor
 	}
 	in := &answerFile{File: file}
 	all.files = append(all.files, in)
-	// What a process that was killed had written and not synced counts from now on.
+	// Records that a killed process had written and not synced count from now on.
 	if err := file.Sync(); err != nil {
 		return err
 	}

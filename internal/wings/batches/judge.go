@@ -8,30 +8,30 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// verdict is what an answer means for its line.
+// verdict is the meaning of an answer for its line.
 type verdict uint8
 
 const (
 	// final is an answer, or an error that the same request would have again.
 	final verdict = iota
-	// refused is what the gateway refuses for now.
+	// refused means that the gateway refuses the line for now.
 	refused
-	// unpaid is what a budget refuses that is used up.
+	// unpaid means that a budget is used up.
 	unpaid
-	// limited is what a backend refuses because it gets too many requests.
+	// limited means that a backend gets too many requests.
 	limited
-	// away is what a backend did not get, or does not take now.
+	// away means that a backend did not get the line, or does not take it now.
 	away
-	// broken is what a backend got and did not answer, for whichever reason.
+	// broken means that a backend got the line and did not answer, for whichever reason.
 	broken
-	// failed is what a backend could not do.
+	// failed means that a backend could not do it.
 	failed
 )
 
-// statusOverloaded is with what some backends say that they have too much to do.
+// statusOverloaded is the status of some backends that have too much to do.
 const statusOverloaded = 529
 
-// verdictOf returns what an answer means, whatever became of the line before.
+// verdictOf returns the verdict of an answer, whatever happened to the line before.
 func verdictOf(a Answer) verdict {
 	switch a.Code {
 	case "":
@@ -67,7 +67,7 @@ func verdictOf(a Answer) verdict {
 	return final
 }
 
-// verdictOfBackend returns what it means that a backend failed so.
+// verdictOfBackend returns the verdict of a backend's failure.
 func verdictOfBackend(a Answer) verdict {
 	switch {
 	case a.IsUnreached:
@@ -97,12 +97,12 @@ const (
 	budgetWait  = time.Minute
 	failedWait  = 2 * time.Second
 	longestWait = 5 * time.Minute
-	// longestAsked is how long it is waited at most because a backend asks for it: one whose
-	// clock is wrong may ask for years, and nobody would try whether it has been mended.
+	// longestAsked bounds the wait that a backend asks for: a backend with a wrong clock
+	// may ask for years, and nobody would try whether it has been mended.
 	longestAsked = 6 * time.Hour
 )
 
-// outcome is what becomes of a line after an answer.
+// outcome is the next step of a line after an answer.
 type outcome struct {
 	// again says that it runs again, after a wait. Where isLast, others of the batch run
 	// before it.
@@ -116,9 +116,9 @@ type outcome struct {
 	resumes time.Duration
 }
 
-// judge decides what becomes of a line, and learns of the answer how fast its target takes
-// lines. What passes is waited for until the batch expires, and what the line itself may have
-// caused is tried a few times.
+// judge decides the next step of a line, and learns from the answer how fast its target
+// takes lines. It waits for the end of passing troubles until the batch expires, and
+// repeats a few times after a failure that the line itself may have caused.
 func (e *Engine) judge(j *job, p *pending, t target, a Answer) outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -181,7 +181,7 @@ func (p *pending) waits(isPaused bool, a Answer) outcome {
 	return next
 }
 
-// putBack puts a line back among those that run next.
+// putBack puts a line back into the window of lines that run next.
 func (j *job) putBack(p *pending, a Answer, next outcome) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 type leased struct {
 	// Holder is who has it, empty where nobody does.
 	Holder string `json:"holder,omitzero"`
-	// Counts are what became of the lines of a chunk so far, and IsComplete says that all
+	// Counts are the lines of a chunk by their outcome so far, and IsComplete says that all
 	// of them have ended.
 	Counts     Counts `json:"counts,omitzero"`
 	IsComplete bool   `json:"complete,omitzero"`

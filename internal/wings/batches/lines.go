@@ -24,7 +24,7 @@ type line struct {
 // errLongLine means that a line is longer than a request may be.
 var errLongLine = errors.New("the line is longer than a request may be")
 
-// lineReader reads the lines of a file, without those that are empty.
+// lineReader reads the lines of a file, without the empty ones.
 type lineReader struct {
 	from  *bufio.Reader
 	most  int
@@ -33,8 +33,8 @@ type lineReader struct {
 	text  []byte
 }
 
-// newLineReader returns a reader that begins at an offset of the file, of whose lines none
-// may be longer than most.
+// newLineReader returns a reader that begins at an offset of the file. No line may be
+// longer than most.
 func newLineReader(from io.Reader, at int64, most int) *lineReader {
 	return &lineReader{from: bufio.NewReaderSize(from, 64<<10), at: at, most: most}
 }
@@ -136,12 +136,12 @@ func parseLine(text []byte, endpoint string) (line, *Fault) {
 // mostFaults is how many faults of a file are told.
 const mostFaults = 100
 
-// checked is what is known of a file of lines that was read once.
+// checked is the summary of a file of lines that was read once.
 type checked struct {
 	lines  int
 	chunks []int64
 	faults []Fault
-	// models are those that the lines name, mostModels at most.
+	// models are the models that the lines name, mostModels at most.
 	models map[string]bool
 }
 
@@ -204,9 +204,9 @@ func hashOf(name string) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// chunkLinesFor returns how many lines a chunk of a file of a size has: few for a short file,
-// so that several gateways have a part of it. The number of lines is not known yet, but none
-// is shorter than the least that a request takes.
+// chunkLinesFor returns how many lines a chunk of a file of a size has: few for a short
+// file, which gives several gateways a part of it. The number of lines is not known yet,
+// but every line is at least as long as the shortest request.
 func chunkLinesFor(bytes int64) int {
 	const least, most, chunks, shortest = 8, 512, 64, 100
 	return int(min(max(bytes/shortest/chunks, least), most))

@@ -19,11 +19,11 @@ func (e *Engine) servedOf(endpoint string, models map[string]bool) []string {
 	return served
 }
 
-// wasServed reports whether a model was served at some time since the batch was made, so that
-// it is waited for. The caller has the lock of the job.
+// wasServed reports whether a model was served at some time since the batch was made: lines
+// then wait for it. The caller has the lock of the job.
 func (j *job) wasServed(model string) bool { return j.served[model] || j.batch.Models == nil }
 
-// hasServed is wasServed for those who have no lock.
+// hasServed is wasServed for callers without the lock.
 func (j *job) hasServed(model string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

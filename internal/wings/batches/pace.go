@@ -5,8 +5,8 @@ import "time"
 // pace is how fast lines may go to one target, as its backends let them. The lock of the
 // engine guards it.
 type pace struct {
-	// until is when lines may begin again, why says what they wait for, and wait is how long
-	// the latest pause was.
+	// until is when lines may begin again, why is the reason for the pause, and wait is how
+	// long the latest pause was.
 	until time.Time
 	why   string
 	wait  time.Duration
@@ -31,8 +31,8 @@ const (
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
 	// A backend that refuses lines because there are too many gets half as many in a second
-	// as before. Each second in which it takes all of them adds a tenth, until the gap
-	// between them is too short to matter.
+	// as before. Each second without a refusal adds a tenth, until the gap between them is
+	// too short to matter.
 	slower      = 2
 	faster      = 0.1
 	shortestGap = 2 * time.Millisecond
@@ -43,8 +43,8 @@ const (
 	idleAfter = time.Hour
 )
 
-// mayBegin reports whether a line may begin now beside those that run, and otherwise from when
-// on, which is zero where it depends on them.
+// mayBegin reports whether a line may begin now beside the running ones, and otherwise from
+// when on, which is zero if it depends on them.
 func (p *pace) mayBegin(now time.Time, running int) (ok bool, from time.Time) {
 	switch {
 	case now.Before(p.until):

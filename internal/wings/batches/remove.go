@@ -11,7 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
 
-// remove removes a batch that has ended, with what belongs to it alone.
+// remove removes a batch that has ended, with the files that belong to it alone.
 func (e *Engine) remove(ctx context.Context, b Batch) error {
 	if b.IsOwnInput {
 		for _, id := range []string{b.Input, b.Output} {
@@ -83,7 +83,7 @@ func (e *Engine) discard(ctx context.Context, id string, isForced bool) (isOpen 
 	return false, e.removeWhole(ctx, b)
 }
 
-// clean removes what only a batch that runs needs.
+// clean removes the files that only a running batch needs.
 func (e *Engine) clean(ctx context.Context, id string) error {
 	if err := os.RemoveAll(e.folderOf(id)); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (e *Engine) clean(ctx context.Context, id string) error {
 
 func (e *Engine) folderOf(id string) string { return filepath.Join(e.o.Folder, id) }
 
-// expire removes the files and batches whose time is over.
+// expire removes the files and batches that have expired.
 func (e *Engine) expire(ctx context.Context) error {
 	inUse, err := e.kept.Inputs(ctx, AnyScope)
 	if err != nil {

@@ -258,7 +258,7 @@ func jsonOf(body []byte) jsontext.Value {
 	return text
 }
 
-// ended counts a line whose answer is kept.
+// ended counts a line with a kept answer.
 func (j *job) ended(p *pending, answer Answer) {
 	r := record{Status: answer.Status, Prompt: answer.Prompt, Completion: answer.Completion, Cost: answer.Cost}
 	counts := r.counts()

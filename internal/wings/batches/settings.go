@@ -23,13 +23,13 @@ type Settings struct {
 	MaxInFlight int `json:"maxInFlight"`
 	// Window is the longest time that a batch may take.
 	Window schema.Duration `json:"window"`
-	// Attempts is how often a request is sent whose backend fails.
+	// Attempts is how often a request is sent while its backend fails.
 	Attempts int `json:"attempts"`
 	// WaitForBudget lets a batch wait where the budget of its owner is used up.
 	WaitForBudget bool `json:"waitForBudget"`
 }
 
-// DefaultSettings returns what holds where nothing is configured: there are no batches.
+// DefaultSettings returns the settings of an empty configuration: there are no batches.
 func DefaultSettings() Settings {
 	return Settings{MaxLines: 50_000, MaxOpen: 100, MaxKept: 1000, MaxKeptInAll: 20_000, MaxInFlight: 64, Window: schema.Duration(24 * time.Hour), Attempts: 3}
 }

@@ -4,18 +4,18 @@ import (
 	"time"
 )
 
-// Stats are what this gateway does for batches.
+// Stats describe this gateway's work for batches.
 type Stats struct {
 	// Open counts the batches that have not ended, and Running the lines that run.
 	Open, Running int
-	// Ended is what became of the lines that this gateway has run.
+	// Ended counts the lines that this gateway has run, by their outcome.
 	Ended Counts
 	// Stalled is the longest time for which a batch that has lines to run has ended none, or
 	// for which one cannot go on.
 	Stalled time.Duration
 }
 
-// Stats returns what the gateway does for batches now.
+// Stats returns the gateway's present work for batches.
 func (e *Engine) Stats(now time.Time) Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -2,7 +2,8 @@ package batches
 
 import "slices"
 
-// turns says whose turn it is: owners have theirs in rotation, and so have the batches of each.
+// turns decides the order of owners and batches: owners take turns in rotation, and so do
+// the batches of each.
 type turns struct{ owners []*ownTurns }
 
 // ownTurns are the batches of one owner.
@@ -28,7 +29,7 @@ func (t *turns) remove(j *job) {
 }
 
 // next returns a line of the owner whose turn it is, or of the one after it, and so on; nil
-// where nobody has one. The function takes a line of a batch, nil where there is none.
+// where nobody has one. The function take takes a line of a batch, nil where there is none.
 func (t *turns) next(take func(*job) *pending) (*job, *pending) {
 	for range t.owners {
 		o := t.owners[0]

@@ -1,6 +1,6 @@
-// Package demo is what only the demo has: operations under /api/demo that break
-// an instance and mend it, and gentle traffic, so that a person sees at once what a
-// gateway does.
+// Package demo is the part of the program that only the demo has: operations under
+// /api/demo that break an instance and mend it, and gentle traffic. A person sees the
+// gateway at work at once.
 package demo
 
 import (
@@ -84,7 +84,7 @@ func (d *Demo) Routes() []web.Route {
 	}
 }
 
-// demoState is what the demo does now.
+// demoState is the present state of the demo.
 type demoState struct {
 	Traffic           bool          `json:"traffic"`
 	RequestsPerSecond float64       `json:"requestsPerSecond" doc:"About how many, while the traffic is on."`
@@ -177,7 +177,7 @@ func (d *Demo) set(id string, fault Fault, lasts time.Duration) (message string,
 	return fmt.Sprintf("The instance is %s for %s.", fault, lasts), nil
 }
 
-// mend ends a fault whose time is over, unless another one took its place.
+// mend ends a fault when its time is over, unless another one took its place.
 func (d *Demo) mend(id string, one *broken) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -32,8 +32,8 @@ func chatBody(model, more string) string {
 		more + `}`
 }
 
-// mixture is the traffic: mostly chat, and only models that work, so that all is
-// well until somebody breaks something.
+// mixture is the traffic: mostly chat, and only models that work. All is well until
+// somebody breaks something.
 func mixture() []kindOfRequest {
 	const chat, stream = "/v1/chat/completions", `,"stream":true,"stream_options":{"include_usage":true}`
 	return []kindOfRequest{

@@ -117,8 +117,8 @@ func (e *examination) backend(ctx context.Context, g *group) []Finding {
 	return findings
 }
 
-// ask asks a backend for its models. One that lists what could be deployed, not what is, is
-// only called.
+// ask asks a backend for its models. A backend that lists models to deploy, not deployed
+// ones, is only called.
 func ask(ctx context.Context, g *group, send discover.Send) (discover.Found, error) {
 	kind, err := kinds.Lookup(g.adapter)
 	if err != nil || kind.Deployments == "" || g.settings.Models.Given() {
@@ -206,7 +206,7 @@ func missingModels(area string, g *group, models []discover.Model) []Finding {
 	return findings
 }
 
-// fixOf says what to do about a backend that cannot be reached.
+// fixOf returns a remedy for a backend that cannot be reached.
 func fixOf(cause transport.Cause, adapter string) string {
 	switch cause {
 	case transport.CauseRefused:

@@ -1,6 +1,6 @@
-// Package doctor finds out why a gateway would not work where it is: it looks at the
+// Package doctor finds out why a gateway would not work in its place: it looks at the
 // machine, the addresses, the files, the backends and the stores of a configuration,
-// changes nothing, and says what to do about what is wrong.
+// changes nothing, and names a remedy for each fault.
 package doctor
 
 import (
@@ -17,7 +17,7 @@ import (
 // Level is how bad a finding is.
 type Level string
 
-// The levels. Skip is what is not in use.
+// The levels. Skip marks a part that is not in use.
 const (
 	OK   Level = "ok"
 	Skip Level = "skip"
@@ -36,7 +36,7 @@ type Finding struct {
 // checkTime is how long one check of the network may take unless the options say so.
 const checkTime = 15 * time.Second
 
-// Options are what is looked at.
+// Options are the parts to examine.
 type Options struct {
 	Document *config.Document
 	// Running asks the gateway that may run with this configuration; it returns its
@@ -97,7 +97,7 @@ func fail(area, fix, format string, args ...any) Finding {
 	return Finding{Fail, area, fmt.Sprintf(format, args...), fix}
 }
 
-// heard notes what another machine takes the time to be.
+// heard notes the time by the clock of another machine.
 func (e *examination) heard(date string) {
 	at, err := time.Parse(time.RFC1123, date)
 	if err != nil {

@@ -50,7 +50,7 @@ func (e *examination) addresses(ctx context.Context) []Finding {
 	return findings
 }
 
-// metrics reports whether everybody can read what keys spend.
+// metrics reports whether everybody can read the spending of keys.
 func (e *examination) metrics(context.Context) []Finding {
 	const area = "security.metrics"
 	switch settings := e.Document.Security; {

@@ -101,7 +101,7 @@ func (e *examination) postgres(ctx context.Context, area, setting, address strin
 	return []Finding{ok(area, "PostgreSQL %s answers in %s", version, took)}
 }
 
-// postgresCause says what went wrong, without the address.
+// postgresCause returns the cause of an error, without the address.
 func postgresCause(err error) string {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {

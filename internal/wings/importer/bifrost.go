@@ -18,7 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reasons"
 )
 
-// bifrostProvider is a provider of Bifrost with what holds for all of its keys.
+// bifrostProvider is a provider of Bifrost with the settings for all of its keys.
 type bifrostProvider struct {
 	name     string
 	provider providers.Provider
@@ -26,7 +26,8 @@ type bifrostProvider struct {
 	timeouts []string
 	proxy    string
 	paths    map[schema.ServiceType]string
-	// models are those that were written down. hasAll says that it serves all that it has.
+	// models are the models that were written down. hasAll says that it serves all that it
+	// has.
 	models []string
 	hasAll bool
 }
@@ -65,7 +66,7 @@ func (d *draft) bifrost(file File) error {
 	return nil
 }
 
-// bifrostSections are what configurations of Bifrost have.
+// bifrostSections are the sections of configurations of Bifrost.
 var bifrostSections = []string{"providers", "governance", "client", "config_store", "logs_store", "vector_store", "plugins", "mcp"}
 
 func (d *draft) bifrostOrigins(n *yaml.Node) {

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// governance is what Bifrost says about virtual keys and those who have them.
+// governance is the part of Bifrost's configuration about virtual keys and their owners.
 type governance struct {
 	root            *yaml.Node
 	providers       map[string]*bifrostProvider
@@ -74,7 +74,7 @@ func (d *draft) bifrostKey(g *governance, n *yaml.Node, setting string) {
 	}
 }
 
-// allowance is what a virtual key may use of one provider.
+// allowance lists the models of one provider that a virtual key may use.
 type allowance struct {
 	provider *bifrostProvider
 	node     *yaml.Node
@@ -84,7 +84,7 @@ type allowance struct {
 }
 
 // bifrostAllowed returns the models that a virtual key is good for, and whether there are
-// any; an empty list stands for all.
+// any; an empty list means all.
 func (d *draft) bifrostAllowed(g *governance, n *yaml.Node, setting string) (models []string, some bool) {
 	configs := reading.At(n, "provider_configs")
 	if len(reading.Items(configs)) == 0 {
@@ -133,7 +133,7 @@ func (d *draft) bifrostAllowed(g *governance, n *yaml.Node, setting string) (mod
 	return models, true
 }
 
-// bifrostAllowance reads what a virtual key may use of one provider.
+// bifrostAllowance reads the allowance of a virtual key for one provider.
 func (d *draft) bifrostAllowance(g *governance, n *yaml.Node, setting string) (a allowance, ok bool) {
 	name := d.Text(n, "provider")
 	d.Use(reading.At(n, "id"))
@@ -192,8 +192,8 @@ func (d *draft) bifrostTenant(g *governance, n *yaml.Node, kind, setting string)
 	d.Taken(n, setting, "tenant %s (%s)", id, name)
 }
 
-// bifrostTerms reads the budgets and limits of a virtual key, a team or a customer: its
-// own ones, those that it names, and budgets that name it.
+// bifrostTerms reads the budgets and limits of a virtual key, a team or a customer: its own
+// ones, the ones that it names, and budgets that name it.
 func (d *draft) bifrostTerms(g *governance, n *yaml.Node, setting, owner, id string, t *terms) {
 	isAligned := reading.At(n, "calendar_aligned") != nil && !d.IsOff(n, "calendar_aligned")
 	d.Use(reading.At(n, "calendar_aligned"))

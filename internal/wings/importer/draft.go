@@ -27,7 +27,7 @@ type draft struct {
 	// those to which it gives a value itself.
 	reserved    map[string]bool
 	environment map[string]string
-	// springRoot is the configuration in which settings of Spring find each other.
+	// springRoot is the configuration that settings of Spring refer to.
 	springRoot *yaml.Node
 
 	listen, jsonBody                string
@@ -42,7 +42,7 @@ type draft struct {
 	tenants           []tenant
 }
 
-// service is what is written of a service type.
+// service holds the settings to write for a service type.
 type service struct {
 	policy    []string // lines
 	aliases   []string // name: model
@@ -50,8 +50,8 @@ type service struct {
 	instances []instance
 }
 
-// instance is what is written of an instance; what is empty is left out. Its texts are
-// as the configuration has them, with references.
+// instance holds the settings to write for an instance; empty ones are left out. Its texts
+// are as the configuration has them, with references.
 type instance struct {
 	name                   string
 	models                 string // as it is written in place of a name
@@ -65,7 +65,7 @@ type instance struct {
 	timeouts               []string
 }
 
-// discovered is the name of instances that serve what their backend lists.
+// discovered is the name of instances that serve all models that their backend lists.
 const discovered = "*"
 
 // credential is a management token or an API key, by its hash.
@@ -80,7 +80,7 @@ type tenant struct {
 	terms terms
 }
 
-// terms are what a key or a tenant may use, and how much of it.
+// terms are the rights and limits of a key or a tenant.
 type terms struct {
 	models    []string
 	expires   string
@@ -116,7 +116,7 @@ func (d *draft) parseAll(file File) ([]*yaml.Node, error) {
 	return documents, err
 }
 
-// leftovers reports what of a tree was not looked at.
+// leftovers reports the settings of a tree that nobody looked at.
 func (d *draft) leftovers(root *yaml.Node, path string) {
 	d.Leftovers(root, path, func(path string) (string, bool) { return reasons.For(string(d.source), path) })
 }
@@ -130,7 +130,7 @@ func (d *draft) service(serviceType schema.ServiceType) *service {
 	return s
 }
 
-// addPolicy adds a line to a service type, and reports whether it can stand there.
+// addPolicy adds a line to a service type, and reports whether it is valid there.
 func (d *draft) addPolicy(n *yaml.Node, setting string, serviceType schema.ServiceType, written string) bool {
 	if err := check("services:\n  " + config.Kebab(serviceType.String()) + ":\n    " + written + "\n"); err != nil {
 		d.Unsupported(n, setting, "%s", faultOf(err))
@@ -154,9 +154,9 @@ func faultOf(err error) string {
 // maxWeight is the greatest that an instance can have.
 const maxWeight = 1e6
 
-// addInstance adds an instance, and reports whether it could be added. Instances are told
-// apart by name and address here, so that a second key for the same address needs another
-// spelling of it.
+// addInstance adds an instance, and reports whether it could be added. Name and address
+// tell instances apart here: a second key for the same address needs another spelling of
+// it.
 func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.ServiceType, i instance) bool {
 	if err := check("services:\n" + serviceWith(serviceType, i)); err != nil {
 		d.Partly(n, setting, "%s", faultOf(err))
@@ -257,5 +257,5 @@ func spellings(baseURL string) []string {
 	return list
 }
 
-// discoverAll is what an instance says that serves all models of its backend.
+// discoverAll is the setting of an instance that serves all models of its backend.
 const discoverAll = "discover"

@@ -12,7 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 )
 
-// Source is a gateway whose configuration can be read.
+// Source is a gateway with a configuration that can be read.
 type Source string
 
 // The sources.
@@ -27,10 +27,10 @@ const (
 // Sources returns all sources.
 func Sources() []Source { return []Source{JAiRouter, LiteLLM, OneAPI, NewAPI, Bifrost} }
 
-// Row says what became of a setting of the source.
+// Row describes the outcome of a setting of the source.
 type Row = reading.Row
 
-// Outcome is what became of a setting.
+// Outcome is the fate of a setting of the source.
 type Outcome = reading.Outcome
 
 // The outcomes.
@@ -66,12 +66,12 @@ type File = reading.File
 // Open reads a file that the source includes, by its name there.
 type Open func(name string) ([]byte, error)
 
-// Input is what is read.
+// Input is the configuration to read.
 type Input struct {
 	// Files are the configuration. Several of them are pages of an export of channels.
 	Files []File
 	Open  Open
-	// Profiles of JAiRouter are read in place of those that its configuration names.
+	// Profiles of JAiRouter are read in place of the ones that its configuration names.
 	Profiles []string
 }
 
@@ -107,8 +107,8 @@ func Import(source Source, in Input) (*Result, error) {
 	return result, nil
 }
 
-// check reports what is wrong with a configuration, or a part of one, where none of the
-// variables is set that it refers to.
+// check returns the faults of a configuration, or a part of one, while all variables that
+// it refers to are unset.
 func check(yaml string) error {
 	_, err := config.Load(config.Source{File: "result", Content: []byte(yaml), KnownAdapter: kinds.Check})
 	return err

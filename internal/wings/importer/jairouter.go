@@ -53,7 +53,7 @@ func (d *draft) jairouter(main File) error {
 	return nil
 }
 
-// jairouterGlobals says what became of the settings for all service types, which may all
+// jairouterGlobals reports the outcome of the settings for all service types, which may all
 // have their own.
 func (d *draft) jairouterGlobals(model *yaml.Node) {
 	for _, global := range []struct {

@@ -46,11 +46,11 @@ func (d *draft) litellm(file File) error {
 	return nil
 }
 
-// litellmSections are what configurations of LiteLLM have.
+// litellmSections are the sections of configurations of LiteLLM.
 var litellmSections = []string{"model_list", "litellm_settings", "router_settings", "general_settings", "environment_variables", "guardrails", "mcp_servers"}
 
 // litellmIncludes adds the files that a configuration includes: their lists are appended,
-// and anything else replaces what was said before.
+// and anything else replaces earlier values.
 func (d *draft) litellmIncludes(root *yaml.Node) *yaml.Node {
 	waiting := reading.Items(reading.At(root, "include"))
 	d.Use(reading.At(root, "include"))
@@ -111,7 +111,7 @@ func (d *draft) litellmMasterKey(n *yaml.Node) {
 	d.Changed(n, setting, "a management token (ADMIN) and an API key, of which only the hash is known here. Keys that LiteLLM issued are in its database: issue new ones with patchbay keys create")
 }
 
-// litellmEnvironment says what became of the variables that the configuration sets.
+// litellmEnvironment reports the outcome of the variables that the configuration sets.
 func (d *draft) litellmEnvironment(n *yaml.Node) {
 	for _, e := range reading.Entries(n) {
 		setting := "environment_variables." + e.Key

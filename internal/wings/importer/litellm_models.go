@@ -90,8 +90,8 @@ func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
 	}
 }
 
-// litellmProvider finds the provider of a model: custom_llm_provider, what stands before
-// the first slash, or what LiteLLM knows by the name of the model.
+// litellmProvider finds the provider of a model: custom_llm_provider, the word before the
+// first slash, or the provider that LiteLLM knows by the name of the model.
 func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 	prefix, model, hasPrefix := strings.Cut(full, "/")
 	if custom := d.Text(e.params, "custom_llm_provider"); custom != "" {
@@ -236,8 +236,8 @@ func (d *draft) litellmAddress(e *litellmEntry, i *instance) {
 	}
 }
 
-// litellmFoundry sets what models of Azure AI Foundry want: those of Anthropic have an API
-// of their own, and the key is in the header of Azure.
+// litellmFoundry adds the settings for models of Azure AI Foundry: those of Anthropic have
+// an API of their own, and the key is in the header of Azure.
 func (d *draft) litellmFoundry(e *litellmEntry, i *instance) {
 	if strings.HasPrefix(e.model, "claude") {
 		i.adapter = "anthropic"

@@ -250,7 +250,7 @@ func (d *draft) readChannel(n *yaml.Node, position int) (channel, bool) {
 	return c, true
 }
 
-// channelDetails reads what only some channels have.
+// channelDetails reads settings that only some channels have.
 func (d *draft) channelDetails(n *yaml.Node, c *channel) {
 	if c.kind.Adapter == "azure" {
 		other := d.Text(n, "other")

@@ -11,15 +11,15 @@ import (
 // maxDepth bounds how far settings may refer to each other.
 const maxDepth = 10
 
-// fallback returns what stands in the place of a variable that is not set and has no
-// default, given the text before it and its name.
+// fallback returns the text in place of a variable that is not set and has no default,
+// given the text before it and its name.
 type fallback func(before, name string) string
 
 // always is the fallback that is the same text everywhere.
 func always(text string) fallback { return func(string, string) string { return text } }
 
-// translate writes a text of Spring as one of ours: a setting of the same configuration
-// is replaced by its value, and what else is referred to by a variable.
+// translate writes a text of Spring as one of ours: a setting of the same configuration is
+// replaced by its value, and any other reference by a variable.
 func (d *draft) translate(text, from string, missing fallback) string {
 	return d.translated(text, from, missing, 0)
 }

@@ -21,8 +21,8 @@ var (
 	notInName    = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// reserve notes the variables that a tree refers to, so that no other secret gets one of
-// their names.
+// reserve notes the variables that a tree refers to: no other secret gets one of their
+// names.
 func (d *draft) reserve(root *yaml.Node) {
 	seen := map[*yaml.Node]bool{}
 	var visit func(*yaml.Node)
@@ -60,7 +60,7 @@ func (d *draft) namesIn(text string) []string {
 	return names
 }
 
-// variableIn returns the variable that a whole text stands for, in the way of LiteLLM and
+// variableIn returns the variable that a whole text refers to, in the way of LiteLLM and
 // Bifrost, or nothing.
 func (d *draft) variableIn(text string) string {
 	prefix := map[Source]string{LiteLLM: "os.environ/", Bifrost: "env."}[d.source]
@@ -71,8 +71,8 @@ func (d *draft) variableIn(text string) string {
 	return name
 }
 
-// plain returns a text that is no secret as the configuration has it. Where it stands for
-// a variable that is not set, the usual text is in its place.
+// plain returns a text that is no secret as the configuration has it. The usual text takes
+// the place of a variable that is not set.
 func (d *draft) plain(text, from, usual string) string {
 	return d.withFallback(text, from, always(usual))
 }
@@ -89,8 +89,8 @@ func (d *draft) withFallback(text, from string, missing fallback) string {
 	return "${" + name + ":-" + escaped(cmp.Or(d.environment[name], missing("", name))) + "}"
 }
 
-// address returns the address of a backend as the configuration has it. A variable that
-// is not set stands for the usual address, or for one that leads nowhere.
+// address returns the address of a backend as the configuration has it. The usual address,
+// or one that leads nowhere, takes the place of a variable that is not set.
 func (d *draft) address(text, from, usual string) string {
 	missing := fallback(nowhere)
 	if usual != "" {
@@ -102,7 +102,7 @@ func (d *draft) address(text, from, usual string) string {
 // withDefaults returns an address as it is where no variable is set.
 func withDefaults(address string) string { return references.Resolver{}.Expand(address).Text }
 
-// escaped writes a text so that nothing in it is taken for a reference.
+// escaped escapes the characters of a text that begin a reference.
 func escaped(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 // secret returns a reference to a secret in the environment. The text is the secret, or
@@ -164,7 +164,7 @@ func (d *draft) hash(text, from string) string {
 	return "${sha256:" + strings.TrimPrefix(reference, "${")
 }
 
-// freeName makes the name of a variable out of what it is for.
+// freeName makes an unused name of a variable from its purpose.
 func (d *draft) freeName(proposed string) string {
 	name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(proposed), "_"), "_")
 	if name == "" || name[0] >= '0' && name[0] <= '9' {

@@ -1,5 +1,5 @@
-// Package measure compares calls through a gateway with the same calls made directly,
-// so that what the gateway adds can be told.
+// Package measure compares calls through a gateway with the same calls made directly, and
+// reports the time that the gateway adds.
 package measure
 
 import (
@@ -29,7 +29,7 @@ type Target struct {
 	Model string
 }
 
-// Options say what is measured.
+// Options describe the measurement.
 type Options struct {
 	Gateway, Direct Target
 	Requests        int // of each kind, to each target
@@ -49,7 +49,7 @@ type Quantiles struct {
 	P99 float64 `json:"p99"`
 }
 
-// Side is what was measured of one target.
+// Side holds the measurements of one target.
 type Side struct {
 	Latency Quantiles `json:"latencyMs"`
 	// FirstToken is when the first content of streams came; it is nil for plain answers.
@@ -58,27 +58,27 @@ type Side struct {
 	FirstError string     `json:"firstError,omitzero"`
 }
 
-// Comparison is what was measured of one kind of request.
+// Comparison holds the measurements of one kind of request.
 type Comparison struct {
 	Kind    string `json:"kind"` // plain or stream
 	Direct  Side   `json:"direct"`
 	Gateway Side   `json:"gateway"`
-	// Added are the differences of the quantiles: what the gateway adds.
+	// Added are the differences of the quantiles: the time that the gateway adds.
 	Added           Quantiles  `json:"addedMs"`
 	AddedFirstToken *Quantiles `json:"addedFirstTokenMs,omitzero"`
 	// CPUMicros is the processor time of the gateway for each request.
 	CPUMicros float64 `json:"cpuMicrosPerRequest,omitzero"`
 }
 
-// Result is what was measured.
+// Result holds all measurements.
 type Result struct {
 	Requests    int          `json:"requests"`
 	Concurrency int          `json:"concurrency"`
 	Kinds       []Comparison `json:"kinds"`
 }
 
-// rounds is how often the targets are changed, so that what else the machine does hits
-// both alike.
+// rounds is how often the targets are changed: other work of the machine then hits both
+// alike.
 const rounds = 10
 
 // Run measures plain requests and streams.

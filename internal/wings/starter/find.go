@@ -19,8 +19,8 @@ func Ports() []int { return []int{11434, 8000, 8080, 8081, 1234, 9997} }
 // findTime is how long each port is asked.
 const findTime = 3 * time.Second
 
-// FindLocal asks the ports of this machine for lists of models, all at once, and
-// returns those that have one, in the order of the ports. A gateway is left out.
+// FindLocal asks the ports of this machine for lists of models, all at once, and returns
+// the backends that have one, in the order of the ports. A gateway is left out.
 func FindLocal(ctx context.Context, send discover.Send, ports []int) []Backend {
 	found := make([]*Backend, len(ports))
 	var asking sync.WaitGroup
@@ -44,7 +44,7 @@ func FindLocal(ctx context.Context, send discover.Send, ports []int) []Backend {
 	return backends
 }
 
-// Ask asks one backend. The error says what was tried.
+// Ask asks one backend. The error lists the tries.
 func Ask(ctx context.Context, send discover.Send, b discover.Backend) (Backend, error) {
 	found, err := discover.Ask(ctx, send, b)
 	if err != nil {

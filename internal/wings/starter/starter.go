@@ -1,5 +1,5 @@
-// Package starter writes the first configuration of somebody: it finds the model
-// servers of this machine, and says in comments what else can be set.
+// Package starter writes the first configuration of somebody: it finds the model servers of
+// this machine, and lists further settings in comments.
 package starter
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
 )
 
-// Backend is a backend whose models are put into the file.
+// Backend is a backend with models for the file.
 type Backend struct {
 	Title   string // what a comment calls it
 	BaseURL string
@@ -23,7 +23,7 @@ type Backend struct {
 	KeyVariable string
 }
 
-// Options are what the file is made of.
+// Options are the parts that the file is made from.
 type Options struct {
 	Schema   string // where the JSON Schema is; empty leaves the line out
 	File     string // the name of the file itself, for comments

@@ -1,5 +1,5 @@
-// Package terminal shows on a terminal what a running gateway does: the calls as they end,
-// and a screen with traffic, instances and breakers. It reads the live feed.
+// Package terminal shows a running gateway on a terminal: the calls as they end, and a
+// screen with traffic, instances and breakers. It reads the live feed.
 package terminal
 
 import (

@@ -87,7 +87,7 @@ func orNone(text string) string {
 	return text
 }
 
-// plain returns a text without what would steer a terminal.
+// plain returns a text without characters that would steer a terminal.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -14,7 +14,7 @@ import (
 // maxKept is how many calls and changes a screen remembers.
 const maxKept = 200
 
-// Screen is what is known of a gateway, for a terminal. It is used by one goroutine.
+// Screen holds the state of a gateway, for a terminal. It is used by one goroutine.
 type Screen struct {
 	Style   Style
 	Name    string // of the gateway
@@ -24,7 +24,7 @@ type Screen struct {
 	rates   []int64 // requests of the last seconds
 }
 
-// Take adds an event to what is known.
+// Take adds an event to the state.
 func (s *Screen) Take(e Event) {
 	switch {
 	case e.Snapshot != nil:
@@ -46,8 +46,7 @@ func remember(lines []string, line string) []string {
 // Known reports whether there is something to show.
 func (s *Screen) Known() bool { return s.state != nil }
 
-// Lines returns what is to be shown on a terminal of this size; a height of 0 is one
-// that has no end.
+// Lines returns the lines to show on a terminal of this size; a height of 0 means no end.
 func (s *Screen) Lines(width, height int) []string {
 	if s.state == nil {
 		return []string{"waiting for " + s.Name}
@@ -119,7 +118,7 @@ func spark(values []int64) string {
 	return b.String()
 }
 
-// instances lists the instances, those that need attention first.
+// instances lists the instances, first the ones that need attention.
 func (s *Screen) instances(width int) []string {
 	list := slices.Clone(s.state.Instances)
 	slices.SortStableFunc(list, func(a, b Instance) int {

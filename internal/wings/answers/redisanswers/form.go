@@ -51,8 +51,8 @@ func (v *stored) answer(owner recall.Owner, id string) *recall.Answer {
 	return a
 }
 
-// placeOf returns what a sealed answer is bound to: its key in Redis, which has the id of the
-// owner and its own, and the issue of the owner.
+// placeOf returns the place that a sealed answer is bound to: its key in Redis, which has
+// the id of the owner and its own, and the issue of the owner.
 func placeOf(key, issue string) string { return strconv.Itoa(len(issue)) + ":" + issue + " " + key }
 
 // isPlain reports whether a text is an answer that nobody sealed.
@@ -66,8 +66,8 @@ func (s *Store) seal(key, issue string, text []byte) string {
 	return s.options.Keys.Seal(placeOf(key, issue), string(text))
 }
 
-// open returns a text that stands at a key, and reports whether it is that of an owner who
-// has this issue: one that was sealed for it, or by the takeover for an owner whose issue
+// open returns the text at a key, and reports whether it is that of an owner who has this
+// issue: one that was sealed for it, or by the takeover for an owner with an issue that
 // nobody wrote down. Without a master key, and while unsigned data is read, a plain text is
 // taken as it is.
 func (s *Store) open(key, issue, text string) (opened string, isGood bool) {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// givenPurpose is what the key for the digests of ids is derived for.
+	// givenPurpose is the purpose in the derivation of the key for the digests of ids.
 	givenPurpose = "ids of accounts"
 	// digestSize is how many bytes of a digest are kept.
 	digestSize = 16
@@ -24,8 +24,8 @@ const (
 // their last use.
 func (a account) givenKey() string { return prefix + "given:{" + a.name + "}" }
 
-// digest returns what stands for an id of an owner. With a master key nobody without it can
-// add one, or move it to another owner.
+// digest returns the stored form of an id of an owner. With a master key nobody without it
+// can add one, or move it to another owner.
 func (s *Store) digest(owner recall.Owner, id string) string {
 	mac := hmac.New(sha256.New, s.digesting)
 	for _, part := range []string{owner.Key, owner.Issue, id} {
@@ -35,8 +35,8 @@ func (s *Store) digest(owner recall.Owner, id string) string {
 	return string(mac.Sum(nil)[:digestSize])
 }
 
-// Give notes that an owner was given ids. Of each owner as many are remembered as answers are
-// kept, and those that were unused for the longest time give way.
+// Give notes that an owner was given ids. The store remembers as many ids of each owner as
+// it keeps answers, and the ones that were unused for the longest time give way.
 func (s *Store) Give(ctx context.Context, owner recall.Owner, ids ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Package redisanswers keeps responses in Redis or anything that speaks its protocol, so
-// that all gateways which share it find them. With a master key they are encrypted, and bound
-// to their owner and id.
+// Package redisanswers keeps responses in Redis or anything that speaks its protocol: all
+// gateways that share it find them. With a master key they are encrypted, and bound to
+// their owner and id.
 package redisanswers
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 )
 
-// Store keeps responses in Redis, which removes them when their time has come. What each key
-// keeps is bounded, and what all of them keep together.
+// Store keeps responses in Redis, which removes them when their time has come. The answers
+// of each key are bounded, and those of all keys together.
 type Store struct {
 	options      Options
 	connection   *redis.Lazy
@@ -37,18 +37,18 @@ type Store struct {
 	working sync.WaitGroup
 }
 
-// Options are what a Store works with.
+// Options are the parts that a Store works with.
 type Options struct {
 	// Address is that of Redis, to which the store connects when it is used.
 	Address string
 	// Keys encrypt the answers; nil leaves them as they are.
 	Keys *seal.Keys
-	// Takeovers say whether answers are read that nobody sealed, and WritesBefore that
-	// gateways of the release before run, which write such answers, so that those are left
-	// as they are.
+	// Takeovers say whether unsealed answers are read. WritesBefore says that gateways of
+	// the release before run, which write such answers: the store then leaves them as they
+	// are.
 	Takeovers    *takeover.Records
 	WritesBefore bool
-	// Settings returns those that are in force.
+	// Settings returns the settings in force.
 	Settings func() answers.Settings
 	Log      *slog.Logger
 }
@@ -61,7 +61,8 @@ const (
 	warnEvery = 10 * time.Second
 )
 
-// New returns a store. It takes over what the release before left there, in the background.
+// New returns a store. In the background it takes over the answers that the release before
+// left there.
 func New(options Options) *Store {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -79,7 +80,7 @@ func New(options Options) *Store {
 	return s
 }
 
-// Close ends what runs in the background, and closes the connection.
+// Close ends the work in the background, and closes the connection.
 func (s *Store) Close() {
 	s.stop()
 	s.working.Wait()
@@ -151,8 +152,8 @@ func (s *Store) Get(ctx context.Context, owner recall.Owner, ids ...string) ([]*
 	return found, nil
 }
 
-// read returns the answer of an owner that stands in Redis, nil if it is not that of the
-// owner. One that was changed, moved or added by somebody else is logged.
+// read returns the answer of an owner from a text in Redis, nil if it is not that of the
+// owner. It logs an answer that somebody else changed, moved or added.
 func (s *Store) read(owner recall.Owner, id, text string) *recall.Answer {
 	opened, isGood := s.open(accountOf(owner).key(id), owner.Issue, text)
 	if !isGood {

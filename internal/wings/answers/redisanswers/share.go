@@ -21,19 +21,19 @@ var shareSource string
 var totalSource string
 
 const (
-	// entrySize is about what Redis needs for an answer besides its text.
+	// entrySize is about the memory that Redis needs for an answer besides its text.
 	entrySize = 500
 	// rounds is how often room is made, and how often the counts are put right, for one
 	// answer; the next one goes on.
 	rounds = 8
-	// askEvery is how often Redis is asked how much memory it may have, of which all answers
-	// take at most one part in memoryPart.
+	// askEvery is how often Redis is asked how much memory it may have. All answers
+	// together take at most one part in memoryPart of that.
 	askEvery   = time.Minute
 	memoryPart = 2
 )
 
-// account is what an owner is counted as: a key, whoever has its id, and the group with which
-// it is weighed against others.
+// account is the unit that an owner is counted as: a key, whoever has its id, and the group
+// that is weighed against other groups.
 type account struct{ name, group string }
 
 func accountOf(owner recall.Owner) account {
@@ -44,18 +44,18 @@ func accountOf(owner recall.Owner) account {
 	return a
 }
 
-// nameOf returns the id of a key with its length, which keeps owners apart whatever they and
-// what follows contain.
+// nameOf returns the id of a key with its length, which keeps owners apart whatever the id
+// and the text behind it contain.
 func nameOf(key string) string { return strconv.Itoa(len(key)) + ":" + key }
 
-// share returns the keys of what is noted about an owner: when each answer was used last,
-// and how large they are. Both are in the same part of a cluster.
+// share returns the keys of the notes about an owner: when each answer was used last, and
+// how large they are. Both are in the same part of a cluster.
 func (a account) share() []string {
 	base := prefix + "of:{" + a.name + "}:"
 	return []string{base + "used", base + "bytes"}
 }
 
-// total returns the keys of what is noted about all owners, which are in the same part of a
+// total returns the keys of the notes about all owners, which are in the same part of a
 // cluster as well; see total.lua.
 func (a account) total() []string {
 	const base = prefix + "{all}:"
@@ -64,9 +64,9 @@ func (a account) total() []string {
 
 func groupKey(group string) string { return prefix + "{all}:group:" + group }
 
-// trim notes the size of an answer of an account, -1 if it is no longer kept and an empty id
-// if nothing has changed, and returns how many bytes the account has then and which answers
-// have to give way so that these are not more than the most.
+// trim notes the size of an answer of an account, -1 if it is no longer kept and an empty
+// id if nothing has changed. It returns how many bytes the account has then, and the
+// answers that have to give way to bring it below the most.
 func (s *Store) trim(ctx context.Context, client rueidis.Client, a account, id string, bytes int, most int64) (has int64, gone []string, err error) {
 	settings := s.options.Settings()
 	gone, err = redis.Run(ctx, client, redis.Call{Script: s.share, Keys: a.share(), Args: []string{
@@ -91,7 +91,7 @@ func (a account) removal(client rueidis.Client, ids []string) rueidis.Commands {
 // key returns the key of an answer.
 func (a account) key(id string) string { return prefix + a.name + ":" + id }
 
-// makeRoom notes what an account has, and removes what others, or it, have too much: the
+// makeRoom notes the size of an account, and removes the surplus of others, or its own: the
 // oldest answers of whoever has the most.
 func (s *Store) makeRoom(ctx context.Context, client rueidis.Client, a account, has int64) error {
 	for range rounds {
@@ -118,7 +118,7 @@ func (s *Store) makeRoom(ctx context.Context, client rueidis.Client, a account, 
 }
 
 // count notes how many bytes an account has. It returns the sum of all, the group with the
-// most, and an account whose count is wrong: it has nothing.
+// most, and an account with a wrong count: it has nothing.
 func (s *Store) count(ctx context.Context, client rueidis.Client, a account, has int64) (sum int64, fullest string, wrong account, err error) {
 	reply, err := redis.Run(ctx, client, redis.Call{Script: s.total, Keys: a.total(), Args: []string{
 		number(time.Now().UnixMilli()), number(s.options.Settings().TTL.Std().Milliseconds()), a.name, a.group, number(has),
@@ -134,7 +134,7 @@ func (s *Store) count(ctx context.Context, client rueidis.Client, a account, has
 }
 
 // shrink removes the oldest answers of the account that has the most in a group. It returns
-// that account, empty if there is none, and what it has left.
+// that account, empty if there is none, and its remaining bytes.
 func (s *Store) shrink(ctx context.Context, client rueidis.Client, group string, excess int64) (account, int64, error) {
 	fullest, err := client.Do(ctx, client.B().Zrevrange().Key(groupKey(group)).Start(0).Stop(0).Withscores().Build()).AsZScores()
 	if err != nil || len(fullest) == 0 {
@@ -159,8 +159,8 @@ func firstError(replies []rueidis.RedisResult) error {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// most returns how many bytes all answers may have: what is configured, and not more than a
-// part of the memory that Redis may have.
+// most returns how many bytes all answers may have: the configured bound, and not more than
+// a part of the memory that Redis may have.
 func (s *Store) most(ctx context.Context, client rueidis.Client) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

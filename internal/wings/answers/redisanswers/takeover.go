@@ -24,7 +24,8 @@ const (
 	markText = "kept responses are sealed"
 )
 
-// takeOver seals what the release before has stored, until all of it is or the context ends.
+// takeOver seals the answers of the release before, until all are sealed or the context
+// ends.
 func (s *Store) takeOver(ctx context.Context) {
 	for {
 		err := s.sealAll(ctx)
@@ -73,7 +74,8 @@ func (s *Store) connect(ctx context.Context) (rueidis.Client, error) {
 	return s.connection.Connect(ctx)
 }
 
-// sealSome seals what it finds from a place on, and returns the next place, 0 at the end.
+// sealSome seals the answers that it finds from a place on, and returns the next place, 0
+// at the end.
 func (s *Store) sealSome(ctx context.Context, client, node rueidis.Client, cursor uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
@@ -108,7 +110,7 @@ func isAnswer(key string) bool {
 	return found && err == nil && n >= 0 && n < len(rest) && rest[n] == ':'
 }
 
-// reseal seals a plain answer where it stands, for the owner that it names. It does not come
+// reseal seals a plain answer in its place, for the owner that it names. It does not come
 // back if it was removed meanwhile, and stays for as long as it would have.
 func (s *Store) reseal(ctx context.Context, client rueidis.Client, key, text string) error {
 	value, err := decode(text)

@@ -280,7 +280,7 @@ func (m *messageReader) readOne() error {
 	return err
 }
 
-// requestsError returns what is told of requests that cannot be read.
+// requestsError returns the caller's error for requests that cannot be read.
 func (v *visit) requestsError(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {

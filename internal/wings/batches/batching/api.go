@@ -34,7 +34,7 @@ type API struct {
 	operations *account.Operations
 }
 
-// Options are what the API works with.
+// Options are the parts that the API works with.
 type Options struct {
 	// Engine runs batches, nil where they are off, and Files has their files.
 	Engine *batches.Engine
@@ -66,7 +66,7 @@ func (a *API) Routes() []web.Route {
 				op.Errors = append(op.Errors, status)
 			}
 		}
-		// Whoever has used up a limit can stop what uses it.
+		// A caller who has used up a limit can stop the batch that uses it.
 		isLimited := !strings.HasSuffix(pattern, "/cancel")
 		op.Pattern, op.Permission, op.Handler = pattern, access.ByKey, a.handle(handler, isLimited)
 		routes = append(routes, op)
@@ -158,7 +158,7 @@ func (v *visit) fail(err error) {
 	v1.Fail(v.w, v.r, known)
 }
 
-// known returns what a caller is told of an error.
+// known returns the caller's form of an error.
 func (v *visit) known(err error) *schema.Error {
 	var told *schema.Error
 	switch {

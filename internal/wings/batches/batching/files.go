@@ -165,7 +165,8 @@ func (f *uploadedForm) readPart(part *multipart.Part) error {
 	return err
 }
 
-// formError returns what is told of a form that cannot be read. What the store says stays.
+// formError returns the caller's error for a form that cannot be read. An error of the
+// store stays as it is.
 func formError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -294,7 +295,8 @@ func (v *visit) stream(content *files.Content, mediaType string) error {
 	return nil
 }
 
-// askAgain is the time between two questions whether a caller may still have what is sent.
+// askAgain is the time between two checks whether a caller may still have the content that
+// is being sent.
 const askAgain = time.Second
 
 // download writes a content to its caller while the key is good: a large one takes long, and a

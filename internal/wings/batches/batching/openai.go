@@ -83,7 +83,7 @@ type expiresAfter struct {
 	Seconds int    `json:"seconds"`
 }
 
-// endpoints are those whose requests a batch may have.
+// endpoints are the endpoints that the requests of a batch may name.
 func endpoints() []string {
 	return []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"}
 }
@@ -158,7 +158,7 @@ func (v *visit) createBatch() (any, error) {
 	return viewOf(batches.Progress{Batch: made}), err
 }
 
-// decodeError returns what is told of a body that is not what it must be.
+// decodeError returns the caller's error for a body of a wrong shape.
 func decodeError(err error) error {
 	var wrong *json.SemanticError
 	if errors.As(err, &wrong) && wrong.JSONPointer != "" {
@@ -175,7 +175,7 @@ func decodeError(err error) error {
 	return schema.NewError(schema.CodeInvalidJSON, "The body must be a JSON object with input_file_id, endpoint and completion_window.")
 }
 
-// bodyError returns what is told of a body that could not be read.
+// bodyError returns the caller's error for a body that could not be read.
 func bodyError(err error) error {
 	switch {
 	case errors.Is(err, web.ErrBodyTooLarge):
@@ -186,7 +186,7 @@ func bodyError(err error) error {
 	return schema.NewError(schema.CodeInvalidBody, "The request body could not be read.")
 }
 
-// check returns in which time a batch is to end, and how long its results are kept.
+// check returns how long a batch may take, and how long its results are kept.
 func (b *batchRequest) check() (window, life time.Duration, err error) {
 	switch {
 	case b.InputFileID == "":

@@ -40,9 +40,9 @@ func (r *Runner) Use(shell *web.Shell) { r.shell = shell.With(http.HandlerFunc(r
 
 var _ batches.Runner = (*Runner)(nil)
 
-// Room returns how many lines for a model may run at a time now: those that run, and those for
-// which there is a slot that nobody waits for. A line that finds none after all waits for one,
-// but then it holds its part of the limits and budgets of its owner meanwhile.
+// Room returns how many lines for a model may run at a time now: the running ones, plus the
+// free slots that nobody waits for. A line that finds none after all waits for one, but
+// then it holds its part of the limits and budgets of its owner meanwhile.
 func (r *Runner) Room(endpoint, model string) int {
 	return r.proxy.SpareSlots(serviceOf(endpoint), model)
 }
@@ -107,7 +107,7 @@ func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
 	return answer
 }
 
-// explain adds to an answer what the error says with which the line was answered.
+// explain adds the properties of the line's error to an answer.
 func explain(answer *batches.Answer, told *schema.Error, endpoint string) {
 	answer.RetryAfter, answer.NoRetry, answer.IsUnknown = told.RetryAfter, told.NoRetry, told.UnknownModel != ""
 	switch transport.Cause(told.Cause) {

@@ -13,7 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 )
 
-// block is how much of the disk a description takes, and what is added to each file for it.
+// block is how much of the disk a description takes, and the surcharge for it on each file.
 const block = 4 << 10
 
 // Blocks returns how much of the disk so many bytes take.
@@ -29,16 +29,17 @@ type shortage struct {
 // Unwrap returns which bound it is.
 func (s *shortage) Unwrap() error { return s.error }
 
-// GiveWay has documents of another kind, which have results among the files, count as room
-// that their owners use, and give way to what is new: remove removes one with its results, and
-// reports whether it did not because it has not ended. It is called before the store is used.
+// GiveWay registers documents of another kind, with results among the files. They count as
+// room that their owners use, and give way to new files: remove removes one with its
+// results, and reports whether it did not because it has not ended. It is called before the
+// store is used.
 func (s *Store) GiveWay(kind string, remove func(ctx context.Context, id string) (isOpen bool, err error)) {
 	s.otherKind, s.giveWay = kind, remove
 }
 
-// Hold notes that an owner uses more of the disk beside files, or less. For more than allowed
-// the oldest results of the owner give way, or of those who have the most; where there are
-// none, it is ErrNoRoom or ErrAllFull.
+// Hold notes that an owner uses more of the disk beside files, or less. For more than
+// allowed the oldest results of the owner give way, or those of the owners with the most;
+// where there are none, it is ErrNoRoom or ErrAllFull.
 func (s *Store) Hold(ctx context.Context, scope string, bytes int64) error {
 	if bytes <= 0 {
 		s.release(scope, documents.Use{Bytes: -bytes}, 0, false)
@@ -121,22 +122,21 @@ func plus(a, b documents.Use) documents.Use {
 	return documents.Use{Count: a.Count + b.Count, Bytes: a.Bytes + b.Bytes}
 }
 
-// add adds to what is held, and none of it is on the disk yet. The lock is held.
+// add adds room to the held room, and none of it is on the disk yet. The lock is held.
 func (s *Store) add(scope string, more documents.Use) {
 	s.held[scope] = plus(s.held[scope], more)
 	s.all = plus(s.all, more)
 	s.unwritten += more.Bytes
 }
 
-// written notes that so much of what was taken is on the disk.
+// written notes that so many of the held bytes are on the disk.
 func (s *Store) written(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unwritten -= bytes
 }
 
-// release gives back what was held, of which a part was never written. It became a file if it
-// is kept.
+// release gives back held room. A part of it was never written. It became a file if isKept.
 func (s *Store) release(scope string, held documents.Use, unwritten int64, isKept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Store) release(scope string, held documents.Use, unwritten int64, isKep
 	}
 }
 
-// use returns what an owner has, with descriptions, and what all have.
+// use returns the use of an owner, with descriptions, and that of all owners.
 func (s *Store) use(ctx context.Context, scope string) (own, all documents.Use, err error) {
 	for _, kind := range Kinds() {
 		ownHere, allHere, err := s.o.Documents.Use(ctx, kind, scope)
@@ -168,15 +168,15 @@ func (s *Store) use(ctx context.Context, scope string) (own, all documents.Use, 
 	return own, all, err
 }
 
-// described adds the descriptions of files to what they take.
+// described adds the size of the descriptions to the use of files.
 func described(use documents.Use) documents.Use {
 	use.Bytes += int64(use.Count) * block
 	return use
 }
 
-// makeWay removes results until there is no shortage, the oldest first. It removes none where
-// that would not be enough. Of what all lack, those give way who have no less than the one who
-// asks, so that nobody takes the room of those who have less.
+// makeWay removes results until there is no shortage, the oldest first. It removes none
+// where that would not be enough. In a shortage of all, only owners give way who have no
+// less than the one who asks: nobody takes the room of owners who have less.
 func (s *Store) makeWay(ctx context.Context, scope string, short *shortage) (bool, error) {
 	if s.giveWay == nil {
 		return false, nil
@@ -195,8 +195,8 @@ func (s *Store) makeWay(ctx context.Context, scope string, short *shortage) (boo
 	return s.removeResults(ctx, found, short)
 }
 
-// thoseWithMore returns the owners who have no less than one of them of what is short, the one
-// with the most first.
+// thoseWithMore returns the owners who use no less of the short resource than the given
+// one, the one with the most first.
 func (s *Store) thoseWithMore(ctx context.Context, scope string, short *shortage) ([]string, error) {
 	uses, err := s.Owners(ctx)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Store) thoseWithMore(ctx context.Context, scope string, short *shortage
 	return scopes, nil
 }
 
-// Owners returns what the files of each owner take, by scope.
+// Owners returns the use of the files of each owner, by scope.
 func (s *Store) Owners(ctx context.Context) (map[string]documents.Use, error) {
 	sum := map[string]documents.Use{}
 	for _, kind := range Kinds() {
@@ -231,7 +231,7 @@ func (s *Store) Owners(ctx context.Context) (map[string]documents.Use, error) {
 	return sum, nil
 }
 
-// sumOf returns what files take, with their descriptions.
+// sumOf returns the use of files, with their descriptions.
 func sumOf(docs []documents.Document) (sum documents.Use) {
 	for _, doc := range docs {
 		sum = plus(sum, described(documents.Use{Count: 1, Bytes: doc.Bytes}))
@@ -291,7 +291,7 @@ func ResultID(created time.Time, batch, name string, number int64) string {
 	return fmt.Sprintf("%s-%s-%s-%d", documents.Dated("file-", created), batch, name, number)
 }
 
-// batchOf returns the batch whose results have an id, empty where it is that of another file.
+// batchOf returns the batch that has results with an id, empty for the id of another file.
 func batchOf(id string) string {
 	for _, prefix := range []string{"-batch_", "-msgbatch_"} {
 		if at := strings.Index(id, prefix); at >= 0 {

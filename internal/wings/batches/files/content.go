@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// frame is how many bytes are encrypted together, so that any part of a content can be
-	// read without what stands before it.
+	// frame is how many bytes are encrypted together: any part of a content can be read
+	// without the bytes before it.
 	frame = 64 << 10
 	// checkEvery is how often the room is looked at while a content grows, mostAhead how much is
 	// taken ahead at most when it has grown, and patience how long the answer may take.
@@ -29,8 +29,8 @@ const (
 	patience   = 10 * time.Second
 )
 
-// openFolder opens the folder of contents. Where other processes use it too, what is
-// unfinished is left alone: it may be theirs.
+// openFolder opens the folder of contents. If other processes use it too, unfinished files
+// are left alone: they may be theirs.
 func openFolder(path string, isShared bool) (*durable.Dir, error) {
 	if !isShared {
 		return durable.Open(path)
@@ -41,8 +41,8 @@ func openFolder(path string, isShared bool) (*durable.Dir, error) {
 	return durable.At(path), nil
 }
 
-// purposeOf is what the key of a file's content is derived for: its id and who sees it, or in the
-// earlier format its id alone.
+// purposeOf is the purpose in the derivation of the key of a file's content: its id and who
+// sees it, or in the earlier format its id alone.
 func purposeOf(file *File, format journal.Format) string {
 	if format == journal.EarlierContents {
 		return "file " + file.ID
@@ -61,7 +61,7 @@ type Upload struct {
 	frames  uint64
 	checked int64 // up to which size there is room
 	flushed int64 // of the content, to the disk
-	// held is what is counted for it until it has ended.
+	// held is the room counted for it until it has ended.
 	held  documents.Use
 	ended bool
 	limit int64
@@ -84,9 +84,9 @@ func (s *Store) Create(ctx context.Context, file File) (*Upload, error) {
 	return u, err
 }
 
-// CreateOwn is Create for a file that the gateway itself makes of what had room before, such as
-// answers: it may be one more than the owner may have where no other gives way to it, and larger
-// than there is room for.
+// CreateOwn is Create for a file that the gateway itself makes from content that had room
+// before, such as answers: it may be one more than the owner may have if no other gives way
+// to it, and larger than the free room.
 func (s *Store) CreateOwn(file File) (*Upload, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -109,7 +109,7 @@ func (s *Store) force(ctx context.Context, scope string, more documents.Use) err
 	return nil
 }
 
-// begin begins a file whose place is held.
+// begin begins a file in a place that is held already.
 func (s *Store) begin(file File, place documents.Use) (*Upload, error) {
 	settings := s.o.Settings()
 	if file.Created.IsZero() {
@@ -280,7 +280,7 @@ func (u *Upload) describe(ctx context.Context, doc documents.Document) error {
 	return err
 }
 
-// Abort removes what was written. After Commit it has no effect.
+// Abort removes the written part. After Commit it has no effect.
 func (u *Upload) Abort() {
 	if u.ended {
 		return
@@ -292,13 +292,13 @@ func (u *Upload) Abort() {
 	}
 }
 
-// end gives back what was held for the file.
+// end gives back the room that was held for the file.
 func (u *Upload) end(isKept bool) {
 	u.ended = true
 	u.store.release(u.file.Owner.Scope(), u.held, u.held.Bytes-u.flushed, isKept)
 }
 
-// Content is the content of a file, of which any part can be read.
+// Content is the content of a file. Any part of it can be read.
 type Content struct {
 	in    *os.File
 	box   *seal.Box

@@ -8,7 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
-// What holds where the settings say 0: parts of the disk, within bounds.
+// The defaults where the settings say 0: parts of the disk, within bounds.
 const (
 	mostBytes      = 20 * schema.GiB
 	mostBytesOfOne = 2 * schema.GiB
@@ -17,7 +17,7 @@ const (
 // disk is the disk with the folder; without a Total nothing is known of it.
 type disk struct{ durable.Space }
 
-// bounds returns the settings with those that follow from the size of the disk.
+// bounds returns the settings with defaults that follow from the size of the disk.
 func (d disk) bounds(s Settings) Settings {
 	total := schema.Bytes(d.Total)
 	if total == 0 {
@@ -49,16 +49,16 @@ func look(space func(path string) (durable.Space, error), path string) disk {
 // Disk is the disk with a folder. Without a Total nothing is known of it.
 type Disk struct {
 	Total, Free int64
-	// Reserve is how much of it is kept free for what the gateway itself writes.
+	// Reserve is how much of it is kept free for the gateway's own files.
 	Reserve int64
-	// Refused counts what found no room on it, or none beside the files of others. Since and
-	// Reason tell of the last one, if it was not long ago.
+	// Refused counts the files that found no room on it, or none beside the files of
+	// others. Since and Reason tell of the last one, if it was not long ago.
 	Refused int64
 	Since   time.Time
 	Reason  string
 }
 
-// IsFull reports whether there is no space but what is reserved, or was none lately.
+// IsFull reports whether all free space is reserved, or was lately.
 func (d *Disk) IsFull() bool {
 	return durable.Space{Total: d.Total, Free: d.Free}.IsShort(d.Reserve) || !d.Since.IsZero()
 }
@@ -73,14 +73,14 @@ func (d disk) view(s Settings) Disk {
 // remembered is how long a refusal counts as a sign that the disk is full.
 const remembered = time.Minute
 
-// refusals are what found no room for which others than the owner are to blame.
+// refusals count refused wishes for room that others than the owner are to blame for.
 type refusals struct {
 	number int64
 	last   time.Time
 	reason string
 }
 
-// note notes what became of a wish for room.
+// note counts a refusal of room.
 func (s *Store) note(err error) {
 	if !errors.Is(err, ErrDiskFull) && !errors.Is(err, ErrAllFull) && !errors.Is(err, ErrAllTooMany) {
 		return

@@ -1,4 +1,4 @@
-// Package files keeps the files that clients upload, and those that are made for them, within
+// Package files keeps the files that clients upload, and files made for them, within
 // bounds: their descriptions in a store of documents, their contents in a folder, encrypted
 // where there is a master key.
 package files
@@ -31,7 +31,7 @@ type Owner struct {
 	Tenant string `json:"tenant,omitzero"`
 }
 
-// Scope returns who sees what the owner makes: all keys of the tenant, the key alone where it
+// Scope returns who sees the owner's files: all keys of the tenant, the key alone where it
 // has none, and everybody where no keys are needed.
 func (o Owner) Scope() string {
 	switch {
@@ -46,7 +46,7 @@ func (o Owner) Scope() string {
 // keyScope begins the scope of a key without a tenant.
 const keyScope = "key "
 
-// KeyOf returns the key without a tenant whose scope it is; false where it is another one.
+// KeyOf returns the key without a tenant that has a scope; false for any other scope.
 func KeyOf(scope string) (Owner, bool) {
 	text, isKey := strings.CutPrefix(scope, keyScope)
 	at := strings.LastIndexByte(text, ' ')
@@ -56,14 +56,13 @@ func KeyOf(scope string) (Owner, bool) {
 	return Owner{Key: text[:at], Issue: text[at+1:]}, true
 }
 
-// Owned says whose files and batches are meant: those of a tenant, those that a key made, or
-// those that were made without a key.
+// Owned names an owner of files and batches: a tenant, a key, or callers without a key.
 type Owned struct {
 	Tenant, Key string
 	IsKeyless   bool
 }
 
-// Scope returns the scope in which all of them are, AnyScope where it is not known.
+// Scope returns the scope that all of them are in, AnyScope where it is not known.
 func (o Owned) Scope() string {
 	switch {
 	case o.Tenant != "":
@@ -86,7 +85,7 @@ type File struct {
 	Expires time.Time `json:"expires"`
 	// IsHidden says that it is a part of something else, and not listed.
 	IsHidden bool `json:"hidden,omitzero"`
-	// IsSealed says that its content is encrypted, so that another one is not taken for it.
+	// IsSealed says that its content is encrypted: a plain content is not taken for it.
 	IsSealed bool `json:"sealed,omitzero"`
 }
 
@@ -104,7 +103,7 @@ var (
 	// all owners together have.
 	ErrNoRoom  = errors.New("the files take as much room as one owner may have")
 	ErrAllFull = errors.New("the files of all take as much room as there may be")
-	// ErrDiskFull means that the disk has no space left, or only what is reserved for
+	// ErrDiskFull means that the disk has no space left, or only the space reserved for
 	// writes of the gateway itself.
 	ErrDiskFull = errors.New("the disk has no space left")
 )
@@ -128,7 +127,7 @@ type Store struct {
 	giveWay   func(ctx context.Context, id string) (isOpen bool, err error)
 
 	mu sync.Mutex
-	// held is what is used beside the files, such as by uploads that have not ended, by
+	// held is the room used beside the files, such as by uploads that have not ended, by
 	// scope; all is the sum.
 	held map[string]documents.Use
 	all  documents.Use
@@ -139,7 +138,7 @@ type Store struct {
 	refusals refusals
 }
 
-// Options are what a Store works with.
+// Options are the parts that a Store works with.
 type Options struct {
 	Documents documents.Store
 	// Folder is where contents are.
@@ -148,10 +147,10 @@ type Options struct {
 	Keys     *seal.Keys
 	Settings func() Settings
 	Log      *slog.Logger
-	// IsShared says that other processes use the folder at the same time, so that what is
-	// unfinished there may be theirs.
+	// IsShared says that other processes use the folder at the same time, and unfinished
+	// files there may be theirs.
 	IsShared bool
-	// ReadableBefore says that gateways of the release before read what is written.
+	// ReadableBefore says that gateways of the release before read the files written now.
 	ReadableBefore bool
 	// Space tells of the disk with a folder; nil asks the operating system.
 	Space func(path string) (durable.Space, error)
@@ -211,7 +210,7 @@ func (s *Store) Get(ctx context.Context, scope, id string) (File, error) {
 	return file, err
 }
 
-// Part returns a file that is not listed. Whoever asks decides whose it is.
+// Part returns a file that is not listed. The caller checks its owner.
 func (s *Store) Part(ctx context.Context, id string) (File, error) {
 	return s.find(ctx, hiddenKind, id)
 }
@@ -237,7 +236,7 @@ func (s *Store) find(ctx context.Context, kind, id string) (File, error) {
 	return file, err
 }
 
-// described returns a file, also one whose time is over.
+// described returns a file, also an expired one.
 func (s *Store) described(ctx context.Context, kind, id string) (File, error) {
 	doc, err := s.o.Documents.Get(ctx, kind, id)
 	if errors.Is(err, documents.ErrNotFound) {
@@ -313,7 +312,7 @@ func kindOf(file File) string {
 	return kind
 }
 
-// Expire removes the files whose time is over, but those that are in use.
+// Expire removes the files that have expired, except files in use.
 func (s *Store) Expire(ctx context.Context, inUse map[string]bool) error {
 	now := time.Now()
 	err := s.each(ctx, AnyScope, func(file File) error {

@@ -19,17 +19,17 @@ type Settings struct {
 	// may use together; 0 is a part of the disk.
 	MaxBytesPerKey schema.Bytes `json:"maxBytesPerKey"`
 	MaxBytes       schema.Bytes `json:"maxBytes"`
-	// Reserve is how much of the disk stays free for what the gateway itself writes; 0 is a
-	// part of the disk.
+	// Reserve is how much of the disk stays free for the gateway's own files; 0 is a part
+	// of the disk.
 	Reserve schema.Bytes `json:"reserve"`
-	// Retention is how long a file is kept whose creator said nothing about it.
+	// Retention is how long a file is kept if its creator said nothing about it.
 	Retention schema.Duration `json:"retention"`
 	// Folder is where the contents are; empty means the data directory. Gateways that
 	// share the configuration need one that all of them reach.
 	Folder string `json:"folder" effect:"restart"`
 }
 
-// DefaultSettings returns what holds where nothing is configured.
+// DefaultSettings returns the settings of an empty configuration.
 func DefaultSettings() Settings {
 	return Settings{
 		MaxSize: 200 * schema.MiB, MaxFiles: 4000, MaxFilesInAll: 80_000, Retention: schema.Duration(30 * 24 * time.Hour),

@@ -1,5 +1,6 @@
-// Package keeping decides which files and batches are kept: so many of each owner and of all
-// together, those of keys that are there, and what the people who run the gateway leave.
+// Package keeping decides which files and batches are kept: so many of each owner and of
+// all together, only those of existing keys, and only those that operators have not
+// removed.
 package keeping
 
 import (
@@ -32,7 +33,7 @@ var (
 	ErrInUse = errors.New("a batch that has not ended needs the file")
 )
 
-// Options are what a Keeper works with.
+// Options are the parts that a Keeper works with.
 type Options struct {
 	Documents documents.Store
 	Files     *files.Store
@@ -46,7 +47,7 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Keeper removes what is not to be kept.
+// Keeper removes files and batches that are no longer kept.
 type Keeper struct{ o Options }
 
 // New returns a keeper, to which results give way that take the room of something new.
@@ -138,7 +139,7 @@ func (k *Keeper) removeOfMost(ctx context.Context, asks string, most int) (remov
 	return removed, nil
 }
 
-// Trim removes what is more than is kept, because more was kept before.
+// Trim removes the files and batches above the bounds, because earlier bounds were higher.
 func (k *Keeper) Trim(ctx context.Context) error {
 	most, inAll := k.o.Most()
 	uses, err := k.o.Documents.Uses(ctx, Kind)

@@ -10,7 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
 
-// described is what is read of the description of a batch.
+// described holds the fields that are read from the description of a batch.
 type described struct {
 	Owner files.Owner `json:"owner"`
 	Input string      `json:"input"`
@@ -66,16 +66,16 @@ func (k *Keeper) RemoveFile(ctx context.Context, id string, dryRun bool) (files.
 	return file, k.o.Files.Delete(ctx, file)
 }
 
-// RemovedFiles is what became of the files of an owner.
+// RemovedFiles counts the removed and the remaining files of an owner.
 type RemovedFiles struct {
 	Files int
 	Bytes int64
-	// InUse counts those that are left because a batch that has not ended needs them.
+	// InUse counts the files that are left because a batch that has not ended needs them.
 	InUse int
 }
 
-// RemoveFilesOf removes the files of an owner but those that a batch needs that has not
-// ended. A dry run removes none.
+// RemoveFilesOf removes the files of an owner, except files that a running batch needs. A
+// dry run removes none.
 func (k *Keeper) RemoveFilesOf(ctx context.Context, of files.Owned, dryRun bool) (r RemovedFiles, err error) {
 	inUse, err := k.Inputs(ctx, of.Scope())
 	if err != nil {

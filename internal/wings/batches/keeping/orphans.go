@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// keyGrace is how long what a key without a tenant made is kept after the key was found
-	// to be removed.
+	// keyGrace is how long the files and batches of a key without a tenant are kept after
+	// the key was found to be removed.
 	keyGrace = 7 * 24 * time.Hour
 	// removedKind is that of the documents that say since when a key is found to be removed.
 	removedKind = "removed-key"
 )
 
 // RemoveOrphans removes the files and batches of keys without a tenant that were removed a
-// while ago: nobody sees them any more. What belongs to a tenant stays with the tenant.
+// while ago: nobody sees them any more. Files and batches of a tenant stay with the tenant.
 func (k *Keeper) RemoveOrphans(ctx context.Context) error {
 	if k.o.IsRemoved == nil {
 		return nil
@@ -54,8 +54,8 @@ func (k *Keeper) RemoveOrphans(ctx context.Context) error {
 	return nil
 }
 
-// judge notes since when the key of a scope is removed, and removes what it made when that was
-// long ago.
+// judge notes since when the key of a scope is removed, and removes its files and batches
+// when that was long ago.
 func (k *Keeper) judge(ctx context.Context, scope string, isMarked bool) error {
 	owner, isKey := files.KeyOf(scope)
 	if !isKey {

@@ -71,7 +71,7 @@ func (batchState) Names() []string {
 		"cancelled"}
 }
 
-// managedBatch is a batch as people who run the gateway see it. What its lines say is not in it.
+// managedBatch is a batch as operators see it, without the texts of its lines.
 type managedBatch struct {
 	ID        string         `json:"id"`
 	API       string         `json:"api" enum:"openai,anthropic" doc:"In whose shape it was made."`
@@ -171,7 +171,7 @@ func (b *work) deleteBatch(c *web.Call) (managedBatch, error) {
 	return viewOfBatch(p, c.Words()), batchError(id, err)
 }
 
-// removedBatches counts what was deleted, or what would be.
+// removedBatches counts the deleted batches, or the ones that would be.
 type removedBatches struct {
 	Batches int  `json:"batches"`
 	DryRun  bool `json:"dryRun,omitzero"`
@@ -200,7 +200,7 @@ func noBatch(id string) error {
 	return web.NotFound("not found: there is no batch %q", web.Shorten(id))
 }
 
-// batchError returns what is told of an error about one batch.
+// batchError returns the caller's form of an error about one batch.
 func batchError(id string, err error) error {
 	switch {
 	case errors.Is(err, batches.ErrNotFound):
@@ -211,7 +211,7 @@ func batchError(id string, err error) error {
 	return storeError(err)
 }
 
-// ownedQuery says whose files or batches are meant.
+// ownedQuery names the owner of files or batches.
 type ownedQuery struct {
 	Tenant  string `json:"tenant" doc:"Those of all keys of a tenant."`
 	Key     string `json:"key" doc:"Those that the key with this id made."`
@@ -224,8 +224,8 @@ type ownedPage struct {
 	ownedQuery
 }
 
-// owner returns whose files or batches are meant. One owner at most is named, and exactly one
-// where that is required.
+// owner returns the owner of the files or batches in question. One owner at most is named,
+// and exactly one where that is required.
 func (q *ownedQuery) owner(isRequired bool) (files.Owned, error) {
 	of := files.Owned{Tenant: q.Tenant, Key: q.Key, IsKeyless: q.Keyless}
 	named := 0
@@ -251,7 +251,7 @@ func nameOf(of files.Owned) string {
 	return "callers without a key"
 }
 
-// storeError returns what is told of an error of the store.
+// storeError returns the caller's form of an error of the store.
 func storeError(err error) error {
 	if errors.Is(err, documents.ErrUnavailable) {
 		return web.Away("the database of files and batches does not answer; try again shortly")
@@ -259,7 +259,7 @@ func storeError(err error) error {
 	return err
 }
 
-// managedFile is a file as people who run the gateway see it. What it says is not in it.
+// managedFile is a file as operators see it, without its content.
 type managedFile struct {
 	ID        string `json:"id"`
 	Filename  string `json:"filename"`
@@ -314,7 +314,7 @@ func (b *work) deleteFile(c *web.Call) (managedFile, error) {
 	return viewOfFile(file), storeError(err)
 }
 
-// removedFiles counts what was deleted, or what would be.
+// removedFiles counts the deleted files, or the ones that would be.
 type removedFiles struct {
 	Files  int   `json:"files"`
 	Bytes  int64 `json:"bytes"`

@@ -23,8 +23,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
 )
 
-// What this gateway knows of a file or a batch that it keeps takes some memory, and all of it
-// together may take a part of limits.memory. One part in batchPart of that is for batches.
+// A gateway holds some memory for each file or batch that it keeps. All of it together may
+// take a part of limits.memory. One part in batchPart of that is for batches.
 const (
 	memoryOfOne = 512
 	memoryPart  = 16
@@ -82,7 +82,7 @@ func (b *work) known() int {
 	return int(b.core.Memory.Limit() / memoryPart / memoryOfOne)
 }
 
-// fileSettings returns the settings of files, within what memory allows.
+// fileSettings returns the settings of files, within the bounds of memory.
 func (b *work) fileSettings() files.Settings {
 	s := *b.bounds.Load()
 	known := b.known()
@@ -90,7 +90,7 @@ func (b *work) fileSettings() files.Settings {
 	return s
 }
 
-// batchSettings returns the settings of batches, within what memory allows.
+// batchSettings returns the settings of batches, within the bounds of memory.
 func (b *work) batchSettings() batches.Settings {
 	s := *b.settings.Load()
 	s.MaxKeptInAll = max(min(s.MaxKeptInAll, b.known()/batchPart), 1)
@@ -167,7 +167,7 @@ func (b *work) close() {
 
 func (b *work) longestLine() int64 { return int64(b.core.Current.Load().Limits.JSONBody) }
 
-// routes returns the endpoints of clients and the operations of those who run the gateway.
+// routes returns the endpoints of clients and the operations of operators.
 func (b *work) routes() []web.Route {
 	clients := batching.New(batching.Options{
 		Engine: b.engine, Files: b.files, Keys: b.core.Keys, TrustedProxies: b.core.Document.Server.TrustedProxies,

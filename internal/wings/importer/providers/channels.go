@@ -8,7 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Channel is what stands behind a channel of some type.
+// Channel is the service behind a channel of some type.
 type Channel struct {
 	Adapter  string
 	BaseURL  string // of channels that have none
@@ -82,7 +82,7 @@ var newAPIKinds = map[int]Channel{
 	60: {Adapter: "openai", Variable: "NEW_API_KEY"},
 }
 
-// FindChannel returns what a type of channels of one-api, or of new-api, stands for.
+// FindChannel returns the meaning of a type of channels of one-api, or of new-api.
 func FindChannel(number int, isNewAPI bool) (Channel, bool) {
 	own := oneAPIKinds
 	if isNewAPI {

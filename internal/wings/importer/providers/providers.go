@@ -1,5 +1,5 @@
-// Package providers knows the services and servers behind other gateways: what they are
-// called there, where they are and how they are spoken to.
+// Package providers knows the services and servers behind other gateways: their names
+// there, their addresses and the way to speak to them.
 package providers
 
 import (
@@ -19,7 +19,8 @@ type Provider struct {
 	Path     string // of chat, where it is not that of the adapter
 	Variable string // that usually has its key
 	Address  string // the variable in which LiteLLM looks for its address
-	// Families are how the names of its models begin, for those who may use all of them.
+	// Families are the beginnings of the names of its models, for keys that may use all of
+	// them.
 	Families []string
 	Serves   []schema.ServiceType // what its models are for; empty: chat and embedding
 }
@@ -151,8 +152,8 @@ func ByModel(model string) string {
 	return ""
 }
 
-// IsForeign reports whether a provider of LiteLLM is known to have an API of its own, so
-// that an address does not make it an OpenAI-compatible server.
+// IsForeign reports whether a provider of LiteLLM is known to have an API of its own: an
+// address does not make it an OpenAI-compatible server.
 func IsForeign(provider string) bool {
 	return slices.Contains([]string{
 		"bedrock", "bedrock_converse", "vertex_ai", "vertex_ai_beta", "sagemaker", "sagemaker_chat", "replicate", "huggingface", "watsonx", "oci", "predibase",

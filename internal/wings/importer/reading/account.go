@@ -1,5 +1,5 @@
 // Package reading reads the documents of another gateway's configuration and keeps account
-// of what became of each of their settings, so that none is dropped without a word.
+// of the outcome of each of their settings: none is dropped without a word.
 package reading
 
 import (
@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Outcome is what became of a setting.
+// Outcome is the fate of a setting of the source.
 type Outcome string
 
 // The outcomes. NotInForce is a setting that has no effect in the source either, because
@@ -23,7 +23,7 @@ const (
 	Unsupported Outcome = "not supported"
 )
 
-// Row says what became of a setting of the source.
+// Row describes the outcome of a setting of the source.
 type Row struct {
 	Outcome Outcome `json:"outcome"`
 	File    string  `json:"file"`
@@ -32,7 +32,8 @@ type Row struct {
 	Text    string  `json:"text"` // what it became, or why not and what to do
 }
 
-// Account is what was read, what of it was looked at, and what is said about it.
+// Account holds the read documents, the settings that were looked at, and the rows about
+// them.
 type Account struct {
 	main  string                // the file of rows that are about none
 	files map[*yaml.Node]string // where each node was written
@@ -45,7 +46,7 @@ func NewAccount(main string) *Account {
 	return &Account{main: main, files: map[*yaml.Node]string{}, used: map[*yaml.Node]bool{}}
 }
 
-// FileOf returns the file in which a node was written.
+// FileOf returns the file that a node was written in.
 func (a *Account) FileOf(n *yaml.Node) string { return a.files[n] }
 
 // Derive notes that a node was made of another one.
@@ -60,12 +61,12 @@ func (a *Account) row(outcome Outcome, n *yaml.Node, setting, format string, arg
 	a.Add(outcome, cmp.Or(a.files[n], a.main), Line(n), setting, fmt.Sprintf(format, args...))
 }
 
-// Taken says what a setting became.
+// Taken notes the new form of a setting.
 func (a *Account) Taken(n *yaml.Node, setting, format string, args ...any) {
 	a.row(Taken, n, setting, format, args...)
 }
 
-// Changed says what a setting became, and that it is not the same.
+// Changed notes the new form of a setting that does not mean quite the same.
 func (a *Account) Changed(n *yaml.Node, setting, format string, args ...any) {
 	a.row(Changed, n, setting, format, args...)
 }

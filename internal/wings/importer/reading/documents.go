@@ -17,8 +17,8 @@ type File struct {
 	Content []byte
 }
 
-// Parse reads the documents of a file, with the lines of everything, and puts what YAML
-// merges into its place.
+// Parse reads the documents of a file, with the lines of everything, and puts merged
+// mappings of YAML into their places.
 func (a *Account) Parse(file File) ([]*yaml.Node, error) {
 	documents, err := Documents(file)
 	if err != nil {
@@ -63,8 +63,8 @@ func Documents(file File) ([]*yaml.Node, error) {
 	return documents, nil
 }
 
-// jsonValues returns the values of a text of JSON as YAML that has them on the same
-// lines. A text that is no JSON is returned whole, so that YAML says what is wrong.
+// jsonValues returns the values of a text of JSON as YAML that has them on the same lines.
+// A text that is no JSON is returned whole, for YAML to report its faults.
 func jsonValues(text []byte) [][]byte {
 	decoder := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	var values [][]byte
@@ -93,11 +93,11 @@ func spacesForTabs(text []byte) []byte {
 	return bytes.Join(lines, []byte("\n"))
 }
 
-// mergeKey is the key under which YAML has mappings whose members belong to this one.
+// mergeKey is the key of mappings that YAML merges into the mapping around it.
 const mergeKey = "<<"
 
-// settle notes the file of every node, drops what is said again in the same mapping, of
-// which the last counts, and puts the members of merged mappings into their places.
+// settle notes the file of every node, drops all but the last of equal keys in a mapping,
+// and puts the members of merged mappings into their places.
 func (a *Account) settle(n *yaml.Node, path, file string) {
 	n = Resolved(n)
 	if n == nil || a.files[n] != "" {

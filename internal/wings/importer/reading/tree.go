@@ -112,7 +112,7 @@ func (a *Account) Texts(n *yaml.Node, names ...string) []string {
 	return list
 }
 
-// Number reads a number, in which YAML allows underscores.
+// Number reads a number. YAML allows underscores in it.
 func (a *Account) Number(n *yaml.Node, names ...string) (value float64, given bool) {
 	text := strings.ReplaceAll(a.Text(n, names...), "_", "")
 	value, err := strconv.ParseFloat(text, 64)
@@ -139,7 +139,7 @@ func (a *Account) Use(n *yaml.Node) {
 // of this very setting.
 type Reason func(path string) (text string, isKnown bool)
 
-// Leftovers reports what was not looked at, whole branches as one row.
+// Leftovers reports settings that nobody looked at, whole branches as one row.
 func (a *Account) Leftovers(root *yaml.Node, path string, reason Reason) {
 	w := &walk{account: a, reason: reason, touched: map[*yaml.Node]bool{}, seen: map[*yaml.Node]bool{}}
 	w.touch(root)

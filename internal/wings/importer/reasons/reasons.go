@@ -1,4 +1,5 @@
-// Package reasons says why settings of other gateways have no place here, and what to do.
+// Package reasons explains why settings of other gateways have no place here, and names a
+// remedy.
 package reasons
 
 import (
@@ -6,8 +7,8 @@ import (
 	"strings"
 )
 
-// For says why a setting of a source has no place here, and what to do, and whether that is said
-// of this very setting.
+// For explains why a setting of a source has no place here and names a remedy. It reports
+// whether the text is about this very setting.
 func For(source, path string) (text string, isKnown bool) {
 	for _, r := range known {
 		if (r.source == "" || r.source == source) && strings.Contains(path, r.part) {
@@ -28,13 +29,13 @@ func ForProvider(name string) string {
 	return fmt.Sprintf("no adapter speaks to the provider %s; if it has an OpenAI-compatible endpoint, add it with that address", name)
 }
 
-// reason is why settings whose path has a part have no place here.
+// reason explains why settings with a certain part in their path have no place here.
 type reason struct {
 	source     string // empty: any
 	part, text string
 }
 
-// known are in the order in which they are tried.
+// known are tried in this order.
 var known = []reason{
 	{"litellm", "general_settings.database", "keys are in the data directory, or in PostgreSQL with store.config"},
 	{"litellm", "master_key", "there is one master key"},

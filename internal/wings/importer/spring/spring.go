@@ -1,8 +1,8 @@
 // Package spring reads configurations of Spring: files that include others, profiles, and
 // settings that refer to each other. Of several places that say the same setting the last
-// one counts: what a file includes goes before the file, a later include before an
-// earlier one, and the files of profiles before all of them. Mappings are merged, lists
-// are not.
+// one counts: an included file goes before the file that includes it, a later include
+// before an earlier one, and the files of profiles before all of them. Mappings are merged,
+// lists are not.
 package spring
 
 import (
@@ -22,8 +22,8 @@ import (
 // activeProfiles leads to the setting that names profiles.
 var activeProfiles = []string{"spring", "profiles", "active"}
 
-// Input is a configuration: a file, a way to read those that it includes by their names
-// there, and profiles in place of those that it names.
+// Input is a configuration: a file, a function that reads included files by their names
+// there, and profiles in place of the named ones.
 type Input struct {
 	Main     reading.File
 	Open     func(name string) ([]byte, error)
@@ -43,8 +43,8 @@ func newReader(account *reading.Account, in Input, profiles []string) *reader {
 	return &reader{account: account, open: in.Open, profiles: profiles, read: map[string]bool{}}
 }
 
-// Read returns the configuration that a file and the files that belong to it make up. What
-// is not in force gets a row.
+// Read returns the configuration that a file and the files that belong to it make up.
+// Settings that are not in force get a row.
 func Read(account *reading.Account, in Input) (*yaml.Node, error) {
 	profiles := in.Profiles
 	if len(profiles) == 0 { // the files name them; what is said about these comes later
@@ -77,7 +77,7 @@ func Read(account *reading.Account, in Input) (*yaml.Node, error) {
 	return merge(account, r.layers), nil
 }
 
-// merged returns the layers as one tree, without a word about what is overridden.
+// merged returns the layers as one tree, without a word about overridden settings.
 func (r *reader) merged() *yaml.Node { return merge(reading.NewAccount(""), r.layers) }
 
 func merge(account *reading.Account, layers []*yaml.Node) *yaml.Node {
@@ -88,7 +88,8 @@ func merge(account *reading.Account, layers []*yaml.Node) *yaml.Node {
 	return root
 }
 
-// file reads a file: each of its documents, and after it what that includes.
+// file reads a file: each of its documents, and after it the files that the document
+// includes.
 func (r *reader) file(file reading.File) error {
 	r.read[file.Name] = true
 	documents, err := r.account.Parse(file)
@@ -180,7 +181,8 @@ func (r *reader) include(from *yaml.Node, setting, name string, isOptional bool)
 	return nil
 }
 
-// profileFiles reads the files of the active profiles, which stand beside the main one.
+// profileFiles reads the files of the active profiles, which are in the folder of the main
+// one.
 func (r *reader) profileFiles(main reading.File, active *yaml.Node, setting string) error {
 	base := path.Base(strings.ReplaceAll(main.Name, `\`, "/"))
 	ending := path.Ext(base)
@@ -204,13 +206,14 @@ func (r *reader) profileFiles(main reading.File, active *yaml.Node, setting stri
 	return nil
 }
 
-// ownKeys are mappings whose keys the user chooses: a dot in one is part of it.
+// ownKeys reports whether the user chooses the keys of a mapping: a dot in one is part of
+// it.
 func ownKeys(name string) bool {
 	return slices.Contains([]string{"headers", "level", "tags", "customtags"}, schema.Fold(name))
 }
 
-// nested returns a document in which settings that are written with their full names,
-// such as server.port, stand in their sections.
+// nested returns a document with settings under full names, such as server.port, moved into
+// their sections.
 func nested(account *reading.Account, n *yaml.Node, path string) *yaml.Node {
 	if n = reading.Resolved(n); n == nil || n.Kind != yaml.MappingNode || ownKeys(path[strings.LastIndexByte(path, '.')+1:]) {
 		return n
@@ -233,8 +236,8 @@ func nested(account *reading.Account, n *yaml.Node, path string) *yaml.Node {
 	return result
 }
 
-// overlay returns the members of both trees; where they differ, high counts. What low says
-// in vain gets a row.
+// overlay returns the members of both trees; where they differ, high counts. Overridden
+// settings of low get a row.
 func overlay(account *reading.Account, low, high *yaml.Node, path string) *yaml.Node {
 	low, high = reading.Resolved(low), reading.Resolved(high)
 	switch {
