@@ -19,7 +19,7 @@ const (
 	shortestWaitTime = time.Second
 )
 
-// NewAttempts returns an Attempts that has seen nobody.
+// NewAttempts returns an Attempts without any failures.
 func NewAttempts(now time.Time) *Attempts {
 	return &Attempts{ratelimit.New(ratelimit.Settings{
 		Enabled: true, Algorithm: ratelimit.TokenBucket, Capacity: attemptsAtOnce, RefillRate: attemptsASecond, ClientIPEnable: true,

@@ -13,15 +13,15 @@ type Caller struct {
 	Addr netip.Addr
 	// RequestID names the request in logs, here and at the backend.
 	RequestID string
-	// Header is that of the request. It has the caller's own credential, for instances that
-	// want it.
+	// Header is the header of the request. It has the caller's own credential, for
+	// instances that want it.
 	Header http.Header
 	// KeyID names the API key that was presented, if keys are required.
 	KeyID string
 	// Grant holds the permissions of that key; nil allows everything.
 	Grant *Grant
-	// Tenant is the tenant for which the request is counted: that of the key or, where
-	// no keys are required, the one that the request names.
+	// Tenant is the tenant that the request counts for: the tenant of the key or, where no
+	// keys are required, the one that the request names.
 	Tenant string
 	// User is the person for whom the request is made, if the key trusts a header that names one.
 	// It takes precedence over the user in the body.

@@ -250,7 +250,7 @@ func (c *Credentials) backUpOwn(theirs map[string]seal.Value) {
 // credential that no caller can present.
 func (c *Credentials) setValue(name string, value seal.Value) error {
 	if name == sessionKeyName && c.master != nil {
-		c.session.isPlain = true // whoever can read it makes sessions, so it makes none
+		c.session.isPlain = true // its readers could make sessions, so it makes none
 		return nil
 	}
 	c.values[name] = compacted(value.Data)
@@ -339,8 +339,7 @@ func newSecret(prefix string) (text, hash string) {
 	return text, HashOf(text)
 }
 
-// HashOf returns the hash by which a credential is stored: lower-case
-// hexadecimal SHA-256.
+// HashOf returns the hash that is stored of a credential: lower-case hexadecimal SHA-256.
 func HashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

@@ -21,16 +21,16 @@ type Grant struct {
 	// neither.
 	Issue string
 	Since time.Time
-	// Accounts are those of the key and of its tenant, nil where there is no limit.
+	// Accounts count the use by the key and by its tenant, nil where there is no limit.
 	Accounts [2]*allowance.Account
-	// Budgets are those of the key and of its tenant, nil where there are none.
+	// Budgets are the budgets of the key and of its tenant, nil where there are none.
 	Budgets [2]*budget.Account
 	// ReserveTokens is the number of tokens reserved for the answer to a request that does not
 	// limit them itself.
 	ReserveTokens int64
-	// rules are those of the key and of its tenant; a request must keep all of them.
+	// rules are the rules of the key and of its tenant; a request must keep all of them.
 	rules []rule
-	// userHeader is that of the key in the canonical form, by which requests have it.
+	// userHeader is the user header of the key, in the canonical form of http.Header.
 	userHeader string
 	// activity is where calls with the key are counted.
 	activity *activity

@@ -44,8 +44,8 @@ type IssuedToken struct {
 	// ExpiresAt is an RFC 3339 time; empty means never.
 	ExpiresAt string `json:"expiresAt,omitzero"`
 	Life
-	// IsUnsigned says that there is a master key, and that nobody who has it signed the
-	// record.
+	// IsUnsigned says that there is a master key, and that the record has no signature made
+	// with it.
 	IsUnsigned bool `json:"-"`
 }
 
@@ -62,7 +62,7 @@ func (i IssuedToken) RoleInForce() Role {
 // wrote, which is refused.
 func (i IssuedKey) Status(now time.Time) string { return i.status(i.KeySHA256, i.ExpiresAt, now) }
 
-// Status is that of IssuedKey, for tokens.
+// Status is like the method of IssuedKey, for tokens.
 func (i IssuedToken) Status(now time.Time) string { return i.status(i.TokenSHA256, i.ExpiresAt, now) }
 
 func (l Life) status(hash, expiresAt string, now time.Time) string {

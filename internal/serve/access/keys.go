@@ -71,7 +71,7 @@ func (c *Credentials) IsRemoved(id, issue string) bool {
 	return true
 }
 
-// newGuard makes the guard for the keys of the configuration and those issued.
+// newGuard makes the guard for the keys of the configuration and the issued ones.
 func (c *Credentials) newGuard() *Guard {
 	if !c.settings.Enabled || len(c.Keys.static)+len(c.Keys.issued) == 0 {
 		return nil

@@ -27,7 +27,7 @@ type kind[T any, P record[T]] struct {
 	owner  *Credentials
 	word   string       // "key" or "token", in stored names, generated names and errors
 	prefix string       // of the texts
-	static []T          // those of the configuration file
+	static []T          // from the configuration file
 	issued map[string]T // by name; owner.mu guards it
 }
 
@@ -107,7 +107,7 @@ func (k *kind[T, P]) Issue(ctx context.Context, wanted T, change Change) (text s
 			return wanted, k.refusal(*p.name, ErrExists)
 		}
 		if !p.life.CreatedAt.After(life.CreatedAt) {
-			p.life.CreatedAt = life.CreatedAt.Add(time.Second) // it tells both apart
+			p.life.CreatedAt = life.CreatedAt.Add(time.Second) // the time tells both apart
 		}
 		return wanted, nil
 	})
@@ -202,7 +202,7 @@ func (k *kind[T, P]) store(ctx context.Context, change Change, edit func() (T, e
 // storedName returns the name under which a credential is stored.
 func (k *kind[T, P]) storedName(name string) string { return k.word + "/" + name }
 
-// stores reports whether a value is that of a credential of this kind.
+// stores reports whether a value holds a credential of this kind.
 func (k *kind[T, P]) stores(value string) bool { return strings.HasPrefix(value, k.storedName("")) }
 
 // decode reads the value of a credential into its record. One that cannot be read becomes a
@@ -228,8 +228,8 @@ func (k *kind[T, P]) decode(stored string, value []byte) error {
 	return err
 }
 
-// inForce returns the credentials that are not revoked, those of the configuration file
-// last.
+// inForce returns the credentials that are not revoked. The ones from the configuration
+// file come last.
 func (k *kind[T, P]) inForce() []P {
 	all := make([]P, 0, len(k.issued)+len(k.static))
 	revoked := map[string]bool{}

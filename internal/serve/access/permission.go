@@ -35,7 +35,7 @@ const (
 	WriteBatches    Permission = "batch:write"
 	ManageKeys      Permission = "auth:key:manage"
 	ManageTokens    Permission = "auth:token:manage" //nolint:gosec // a code, no secret
-	// ReadSelf and UseSession are for whoever has a token, whatever its role.
+	// ReadSelf and UseSession are for every bearer of a token, with any role.
 	ReadSelf   Permission = "auth:self:read"
 	UseSession Permission = "auth:session:use"
 

@@ -12,15 +12,15 @@ const OpenName = "open"
 
 // Identity is who asks for something at the management API.
 type Identity struct {
-	// Name is the name of the token, or OpenName where nobody is asked for one.
+	// Name is the name of the token, or OpenName where no token is needed.
 	Name string
 	Role Role
 	// SeesSecrets reports whether the stored keys of backends may be shown.
 	SeesSecrets bool
 }
 
-// Roster knows the bearers of management tokens by the hashes of the tokens. A
-// nil Roster is that of an open gateway.
+// Roster knows the bearers of management tokens by the hashes of the tokens. An open
+// gateway has a nil Roster.
 type Roster struct {
 	entries map[[sha256.Size]byte]tokenEntry
 	// prints finds the same bearers by the fingerprints that sessions have of

@@ -178,8 +178,7 @@ func (r *Roster) sign(data []byte) []byte {
 	return mac.Sum(data)
 }
 
-// fingerprint names a token in sessions. It does not tell the hash by which the
-// token is stored.
+// fingerprint names a token in sessions. It does not reveal the stored hash of the token.
 func fingerprint(sum [sha256.Size]byte) [fingerprintBytes]byte {
 	again := sha256.Sum256(append([]byte("session of "), sum[:]...))
 	return [fingerprintBytes]byte(again[:])

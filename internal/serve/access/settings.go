@@ -54,17 +54,17 @@ type Settings struct {
 	Enabled bool `json:"enabled"`
 	// AllowOpen permits listening beyond loopback while Enabled is false.
 	AllowOpen bool `json:"allowOpen"`
-	// AllowedHosts are the names, beside localhost and the like, by which an
-	// open gateway may be managed: a page in a browser that had its own name
-	// lead here is refused.
+	// AllowedHosts are the host names, beside localhost and the like, that may be used to
+	// manage an open gateway. They keep out a page in a browser that made its own name lead
+	// here.
 	AllowedHosts []string `json:"allowedHosts"`
 	// Metrics says who may read the metrics for scrapers while Enabled is true.
 	Metrics MetricsAccess `json:"metrics"`
-	// SharedLimits makes the limits of keys and tenants, in requests and tokens a minute,
-	// those of all gateways that use the same Redis together.
+	// SharedLimits makes all gateways with the same Redis share the limits of keys and
+	// tenants, in requests and tokens a minute.
 	SharedLimits bool `json:"sharedLimits"`
-	// MasterKey encrypts the keys and headers of backends where they are stored, and
-	// PreviousMasterKey is one with which they were encrypted before. Empty means that
+	// MasterKey encrypts the keys and headers of backends where they are stored.
+	// PreviousMasterKey is an earlier key that may have encrypted them. Empty means that
 	// they are stored as they are.
 	MasterKey         string `json:"masterKey"`
 	PreviousMasterKey string `json:"previousMasterKey"`

@@ -19,8 +19,7 @@ import (
 // not read it. A token is unsigned if an earlier release wrote it, or somebody without the master
 // key; its bearer may read and no more.
 
-// ErrMasterKey means that security.master-key is not the one with which the credentials
-// were signed.
+// ErrMasterKey means that security.master-key is not the key that signed the credentials.
 var ErrMasterKey = errors.New("security.master-key is missing, or is not the one with which the credentials were signed")
 
 // sealedFile is the name of the file that needs the master key, and sealedKind begins the
@@ -163,8 +162,8 @@ func (c *Credentials) Renew(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	if state.isPlain || state.isStale {
-		// Before the plain one is removed: a log that has no values gets those back that
-		// other gateways know.
+		// Before the plain one is removed: an empty log gets back the values that other
+		// gateways know.
 		if err := c.makeSessionKey(ctx); err != nil {
 			return err
 		}
@@ -175,7 +174,7 @@ func (c *Credentials) Renew(ctx context.Context) error {
 	return log.Change(ctx, func() (string, []byte, error) { return sessionKeyName, nil, nil })
 }
 
-// warnOfUnsigned names the tokens that nobody signed.
+// warnOfUnsigned names the tokens without a signature.
 func (c *Credentials) warnOfUnsigned() {
 	var names []string
 	for name, token := range c.Tokens.issued {

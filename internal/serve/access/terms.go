@@ -18,20 +18,20 @@ type Terms struct {
 	// matches any text.
 	Services []schema.ServiceType `json:"services"`
 	Models   []string             `json:"models"`
-	// Addresses are the ranges, such as 10.0.0.0/8, from which it may be used; empty
-	// means all.
+	// Addresses are the ranges of client addresses, such as 10.0.0.0/8, that may use it;
+	// empty means all.
 	Addresses []string `json:"addresses,omitzero"`
 	// ExpiresAt is an RFC 3339 time; empty means never.
 	ExpiresAt string `json:"expiresAt"`
-	// Priority is the class of the requests, and the most urgent one for which they may ask;
+	// Priority is the class of the requests, and the most urgent one that they may ask for;
 	// NoClass leaves that to the wider settings.
 	Priority schema.Class     `json:"priority,omitzero"`
 	Limits   allowance.Limits `json:"limits,omitzero"`
 	Budgets  budget.Budgets   `json:"budgets,omitzero"`
 }
 
-// Tenant is a group of keys. Its terms hold for all of them together, beside those of
-// each key.
+// Tenant is a group of keys. Its terms hold for all of them together, in addition to the
+// terms of each key.
 type Tenant struct {
 	Name string `json:"name"`
 	Terms
@@ -40,7 +40,7 @@ type Tenant struct {
 // maxEntries bounds the lists of terms, which requests are compared with one by one.
 const maxEntries = 1000
 
-// or returns the terms with those of the wider settings where t says nothing.
+// or returns the terms, completed with the terms of the wider settings.
 func (t Terms) or(wider Terms) Terms {
 	if len(t.Services) == 0 {
 		t.Services = wider.Services

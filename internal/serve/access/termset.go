@@ -7,8 +7,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 )
 
-// TermSet are the terms of all keys: those of tenants, and the defaults. They belong to
-// the configuration that has versions.
+// TermSet holds the terms of tenants and the defaults for all keys. They belong to the
+// configuration that has versions.
 type TermSet struct {
 	Defaults Terms    `json:"defaults"`
 	Tenants  []Tenant `json:"tenants"`

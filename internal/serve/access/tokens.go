@@ -42,8 +42,8 @@ func (t *Tokens) markUnsigned(stored string, isUnsigned bool) {
 	}
 }
 
-// newRoster makes the roster for the tokens of the configuration and those
-// issued; it is nil when management is open.
+// newRoster makes the roster for the tokens of the configuration and the issued ones; it is
+// nil when management is open.
 func (c *Credentials) newRoster() *Roster {
 	if !c.settings.Enabled {
 		return nil

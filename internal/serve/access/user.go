@@ -37,9 +37,9 @@ func checkUserHeader(path, name string, report func(path, message string)) {
 }
 
 // UserOf returns the user that a request names in the header which the key trusts. It is
-// empty where the key trusts none or the header is not there: then the body says who the
-// user is. A header that is given more than once is refused, because a proxy that adds its
-// own to that of a client leaves open which one is true.
+// empty if the key trusts none or the header is not there: then the body names the user. It
+// refuses a header that is given more than once, because a proxy that adds its own header
+// to the client's leaves open which one is true.
 func (g *Grant) UserOf(header http.Header) (string, *schema.Error) {
 	if g == nil || g.userHeader == "" {
 		return "", nil

@@ -52,12 +52,12 @@ type conn struct {
 	nc     net.Conn
 	raw    syscall.RawConn // nil where there is no socket to watch
 	plain  bool            // raw returns the bytes that the client sent, without encryption
-	id     uint64          // by which the watcher knows it; 0 means not at all
+	id     uint64          // the watcher's number for it; 0 means that it is not watched
 	remote string
 	tls    *tls.ConnectionState // nil without encryption
 
-	// state is changed by the goroutine that serves the connection, or once by the
-	// one that closes it.
+	// The goroutine that serves the connection changes state; the one that closes it
+	// changes it once.
 	state atomic.Uint64
 	// seen and since belong to Server.expire: the state it saw last, and since when.
 	seen  uint64
@@ -73,8 +73,8 @@ type conn struct {
 	wait    func(fd uintptr) bool
 	waitErr error
 
-	// body and response are those of the present request, nil between requests, as is the
-	// context of the request.
+	// body, response and request belong to the present request. They are nil between
+	// requests.
 	body     *body
 	response *response
 	request  atomic.Pointer[requestContext]
@@ -239,7 +239,7 @@ func (c *conn) fillHead() bool {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false
 		}
-		c.reads.reset(time.Time{}) // it was that of an earlier body
+		c.reads.reset(time.Time{}) // it was the deadline of an earlier body
 	}
 }
 
@@ -303,7 +303,7 @@ func (c *conn) giveBackIfEmpty() {
 	}
 }
 
-// refuse answers a request that nobody serves and ends the connection.
+// refuse answers a request that no handler serves and ends the connection.
 func (c *conn) refuse(refusal Refusal) {
 	c.writing.Lock()
 	_ = c.write(c.server.options.Refuse(refusal))
@@ -416,7 +416,7 @@ func (a *alarm) arrange(due time.Time) {
 	}
 }
 
-// reset sets the deadline whatever was set before; the zero time takes it away.
+// reset sets the deadline, regardless of the one set before; the zero time takes it away.
 func (a *alarm) reset(due time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

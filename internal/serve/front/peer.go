@@ -10,9 +10,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
-// A client that has sent its request may end its side of the connection and wait
-// for the reply. Nothing tells it from one that has left, until it is sent
-// something: then one that has left resets the connection.
+// A client that has sent its request may end its side of the connection and wait for the
+// reply. The server cannot tell it from a client that has left, until it sends something: a
+// client that has left then resets the connection.
 
 // peer is the gateway's knowledge of the client while its request is answered.
 type peer struct {

@@ -30,7 +30,7 @@ type response struct {
 	hasHead   bool  // the head is in out, or was sent
 	sent      bool  // something of the reply was sent
 	left      int64 // of the announced length; -1 if none was announced
-	skipped   int64 // bytes of a body that is not sent: that of a reply to HEAD
+	skipped   int64 // bytes of a body that is not sent, in a reply to HEAD
 	chunked   bool
 	isHTTP10  bool // the request is HTTP/1.0, which knows no chunks
 	isHead    bool // the reply to HEAD has no body
@@ -245,7 +245,7 @@ func (r *response) decideLength(whole int64) {
 	case !r.hasBody() && !r.isHead:
 		r.left, r.announced = 0, false
 	case r.announced:
-	case r.isHead && r.skipped == 0: // whatever it is
+	case r.isHead && r.skipped == 0: // the length of the body is unknown
 		r.left = 0
 	case whole >= 0:
 		r.left, r.announced = whole, true

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// watcher tells connections that their clients have left while nobody reads from
-// them. One poller does that for all connections: a connection is added to it once,
-// and costs nothing after that until its client ends it.
+// watcher tells connections that their clients have left while no goroutine reads from
+// them. One poller does that for all connections: a connection is added to it once, and
+// costs nothing after that until its client ends it.
 type watcher struct {
 	file *os.File // the poller itself
 	raw  syscall.RawConn

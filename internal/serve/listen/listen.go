@@ -1,5 +1,5 @@
-// Package listen is where the gateway can be reached: the addresses on which it
-// listens, and the encryption of the connections with clients.
+// Package listen opens the addresses of the gateway, and encrypts the connections with
+// clients.
 package listen
 
 import (
@@ -98,8 +98,8 @@ func (e *InUseError) Error() string {
 	return e.Address + " is in use by another program; stop it, or choose another address with --listen (port 0 picks a free one)"
 }
 
-// Open begins to listen on an address. The error is an *InUseError where that is the
-// reason.
+// Open begins to listen on an address. The error is an *InUseError if another process
+// listens there.
 func Open(ctx context.Context, address string) (net.Listener, error) {
 	if path, isSocket := SocketPath(address); isSocket {
 		return openSocket(ctx, address, path)

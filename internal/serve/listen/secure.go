@@ -158,7 +158,7 @@ func newQueue(addr net.Addr) queue {
 	return queue{addr: addr, conns: make(chan accepted), ending: &ending{done: make(chan struct{})}}
 }
 
-// pass waits until somebody accepts the connection. False means that nobody will.
+// pass waits until Accept takes the connection. False means that nobody will call it.
 func (q queue) pass(conn net.Conn) bool { return q.send(accepted{conn: conn}) }
 
 // report lets Accept return an error once. False means that nobody accepts any more.

@@ -125,11 +125,11 @@ func (f pemFiles) config() (*tls.Config, error) {
 		return nil, &fileError{"clientCa", "the file holds no certificate (PEM)"}
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
-	// A client that an authority vouched for which was taken away since must not
-	// come back with its old session.
+	// An authority may be taken away. A client that it vouched for must not come back with
+	// an old session.
 	config.SessionTicketsDisabled = true
 	return config, nil
 }
 
-// http2 is the name of HTTP/2 by which clients ask for it in the handshake.
+// http2 is the name of HTTP/2 in the handshake.
 const http2 = "h2"

@@ -1,5 +1,5 @@
-// Package notify tells the service manager that started the program how it is, in the
-// way of systemd: ready, reloading, stopping, and still alive.
+// Package notify reports the state of the program to the service manager that started it,
+// in the way of systemd: ready, reloading, stopping, and still alive.
 package notify
 
 import (

@@ -16,8 +16,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
-// Gate controls the access to all routes. For those outside the unified API it
-// identifies the caller, checks the permission, and writes the audit log.
+// Gate controls the access to all routes. For routes outside the unified API it identifies
+// the caller, checks the permission, and writes the audit log.
 type Gate struct {
 	options   GateOptions
 	crossSite *http.CrossOriginProtection
@@ -29,7 +29,7 @@ type GateOptions struct {
 	// Roster returns the management tokens in force; nil, or a nil roster, means
 	// that no tokens are needed.
 	Roster func() *access.Roster
-	// Attempts delays clients that present wrong tokens; nil delays nobody.
+	// Attempts delays clients that present wrong tokens; nil delays no client.
 	Attempts *access.Attempts
 	// Ready reports whether the credentials are known; nil means that they are. Until then
 	// the gate refuses every request that needs a permission, and NotReady answers requests
@@ -41,8 +41,8 @@ type GateOptions struct {
 	AllowOpen bool
 	// Loopback says that only this machine can reach the gateway.
 	Loopback bool
-	// Hosts are the host names by which a gateway on loopback without tokens may be
-	// managed, beside localhost and the loopback addresses.
+	// Hosts are the host names that may be used to manage a gateway on loopback without
+	// tokens, beside localhost and the loopback addresses.
 	Hosts []string
 	// Origins are the web origins with pages that may use the guarded routes; "*" is none.
 	Origins []string
@@ -136,7 +136,7 @@ const (
 )
 
 // isForeignHost reports whether a request was sent to a gateway on loopback by a name that
-// is not that of this machine.
+// does not belong to this machine.
 func (g *Gate) isForeignHost(r *http.Request) bool { return g.options.Loopback && !g.isOwnHost(r.Host) }
 
 // isForeignPage reports whether a browser sent the request for a page of another site that
@@ -173,7 +173,7 @@ func IdentityOf(r *http.Request) access.Identity {
 	return access.Identity{}
 }
 
-// WithIdentity returns a request of somebody who need not pass the gate.
+// WithIdentity returns a request with a caller who need not pass the gate.
 func WithIdentity(r *http.Request, who access.Identity) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), identityKey{}, &admission{who: who}))
 }

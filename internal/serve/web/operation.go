@@ -20,7 +20,8 @@ type Call struct {
 	Content []byte
 	Given   config.Given
 
-	// Status and Message are those of the reply. They begin as the table has them.
+	// Status and Message are the status and the message of the reply. They begin as the
+	// table has them.
 	Status  int
 	Message string
 	// Version is the version of the configuration that a read shows, sent as ETag for a
@@ -61,8 +62,8 @@ type Surface struct {
 	Enveloped bool
 	// Decode reads the body of a call.
 	Decode func(c *Call, to any) error
-	// Missing returns the error for a body that lacks a member, for which there may be a few
-	// choices only.
+	// Missing returns the error for a body that lacks a member. choices names the values
+	// that the member may have, if they are few.
 	Missing func(name, choices string) error
 	// Write answers with the value of an operation, and Fail with its error.
 	Write func(w http.ResponseWriter, c *Call, value any)
@@ -239,7 +240,7 @@ func (c *Call) decode(to any, route *Route) error {
 // RequestError is why an operation refuses a request.
 type RequestError struct {
 	Status int
-	// Field is the one that is wrong; it is empty where the text says all.
+	// Field is the faulty field; it is empty where the text says all.
 	Field, Text string
 
 	cause error

@@ -44,7 +44,7 @@ type Change struct {
 }
 
 // RecordOf returns the record of the request that w answers. For a writer that no Shell
-// made it returns a new record, which nobody reads.
+// made it returns a new record, which no one reads.
 func RecordOf(w http.ResponseWriter) *calls.Record {
 	if response, ok := w.(*Response); ok {
 		return &response.call
@@ -60,8 +60,8 @@ func ChangeOf(w http.ResponseWriter) *Change {
 	return new(Change)
 }
 
-// CodesHeader is the header with which a caller asks for the sentences of an error as
-// codes. Without it the bodies of errors have only the members that the API promises.
+// CodesHeader is the header that asks for the sentences of an error as codes. Without it
+// the bodies of errors have only the members that the API promises.
 const CodesHeader = "X-Patchbay-Said"
 
 // SaidTo returns the sentences of an error if the caller asked for them, else nil.

@@ -9,9 +9,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
-// Router finds the handler of a request. Unknown paths, and methods that a path does
-// not have, are answered by the functions that it was made with, in the error format of
-// the surface to which the path belongs.
+// Router finds the handler of a request. The functions notFound and wrongMethod answer
+// unknown paths, and methods that a path does not have, in the error format of the path's
+// surface.
 type Router struct {
 	mux *http.ServeMux
 	// rest has the routes with patterns that overlap with patterns of mux. They are tried
@@ -154,7 +154,7 @@ func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !isNamed && hasDotSegment(r.URL.Path) {
-		router.notFound(w, r) // a cleaned path would not be the one that was checked
+		router.notFound(w, r) // a cleaned path would not be the checked path
 		return
 	}
 	if r.Method == http.MethodConnect {
@@ -244,7 +244,7 @@ func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// methods returns the methods for which the path of a request has a route.
+// methods returns the methods that have a route at the path of a request.
 func (router *Router) methods(r *http.Request) []string {
 	var methods []string
 	probe := *r
@@ -280,9 +280,9 @@ func hasDotSegment(path string) bool {
 type Route struct {
 	Pattern    string
 	Permission access.Permission
-	// Does is the function of an operation of a management surface, from which its handler
-	// and the types below follow (Surface). Says is the message of its reply, unless the
-	// function says another one.
+	// Does is the function of an operation of a management surface. Surface derives the
+	// handler and the types below from it. Says is the message of its reply, unless the
+	// function gives another one.
 	Does Function
 	Says string
 	// Handler answers requests.
@@ -293,7 +293,7 @@ type Route struct {
 	// Undescribed says that the document does not list the route, because it is a
 	// page for people or belongs to one.
 	Undescribed bool
-	// Tag is the heading under which the operation is listed.
+	// Tag is the heading of the operation in the document.
 	Tag, Summary string
 	// AliasOf is the pattern of the route that does the same, if there is one.
 	AliasOf string
@@ -310,7 +310,7 @@ type Route struct {
 	Reply     any
 	Enveloped bool
 	Media     map[string]any
-	// Status is that of success, 200 if 0.
+	// Status is the status of success, 200 if 0.
 	Status int
 	// Versioned says that the operation changes the configuration. It therefore obeys
 	// If-Match.

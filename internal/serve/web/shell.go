@@ -308,7 +308,7 @@ func (s *Shell) logArrival(c *calls.Record, r *http.Request) {
 }
 
 // loggedPath returns the path of a request for a log. It takes no more than a short line of
-// the log, whatever was sent.
+// the log, even if the client sent more.
 func loggedPath(r *http.Request) string {
 	const longest = 512
 	return CutText(r.URL.Path, longest)
@@ -339,8 +339,8 @@ func milliseconds(d time.Duration) float64 {
 	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
 }
 
-// ErrStopping is the cause with which the contexts of requests end that still run when
-// the time for a shutdown is over.
+// ErrStopping is the cause of ending the contexts of requests that still run when the time
+// for a shutdown is over.
 var ErrStopping = errors.New("the gateway is shutting down")
 
 // inFlight counts the requests that a shutdown waits for: early ones began before the
@@ -392,11 +392,11 @@ func (f *inFlight) wait(ctx context.Context, count *atomic.Int64) error {
 }
 
 // Drain waits until no request is running, or until the context ends. From now on every
-// reply has "Connection: close", and clients connect to another gateway. Drain calls shut,
-// which must close the listener, when the requests that ran at the beginning have ended;
-// without it new requests would keep the gateway from stopping. Connections of HTTP/2 are
-// told to end from then on only (GOAWAY), because some clients give up every request on a
-// connection that is told so.
+// reply has "Connection: close", and clients connect to another gateway. When the requests
+// that ran at the beginning have ended, Drain calls shut, which must close the listener;
+// without it new requests would keep the gateway from stopping. Only then does Drain send
+// GOAWAY on connections of HTTP/2, because some clients give up every request on a
+// connection that gets it.
 func (s *Shell) Drain(ctx context.Context, shut func()) error {
 	s.running.draining.Store(true)
 	if err := s.running.wait(ctx, &s.running.early); err != nil {

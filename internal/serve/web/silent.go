@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Silent are the connections of an http.Server on which nothing has come, not even the
-// beginning of HTTP/2. A shutdown of the server waits for them, because a request may be
-// on its way; Close does not.
+// Silent holds the connections of an http.Server that have received nothing, not even the
+// beginning of HTTP/2. A shutdown of the server waits for them, because a request may be on
+// its way; Close does not.
 type Silent struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
@@ -33,7 +33,8 @@ func (s *Silent) ConnState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Close closes the connections, and those on which nothing has come from now on.
+// Close closes the connections that have received nothing, and further such ones from now
+// on.
 func (s *Silent) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,8 +32,7 @@ func (s *stream) boundWrite(n int) (end func()) {
 	return func() { s.stalled.Stop() }
 }
 
-// end bounds the time for which the server sends the rest of the reply after its
-// handler has returned.
+// end bounds the time for sending the rest of the reply after its handler has returned.
 func (s *stream) end() { _ = s.control.SetWriteDeadline(time.Now().Add(front.BaseAllowance)) }
 
 // streamBody is the body of a request of HTTP/2.

@@ -5,7 +5,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
-// Wording returns a text about an error as somebody may see it.
+// Wording returns a text about an error as a certain role may see it.
 type Wording func(string) string
 
 // WordingFor returns how a role sees texts: whole, or without the words of backends.

@@ -44,7 +44,7 @@ type Core struct {
 	Current   *routing.Current  // holds the table in force
 	Transport *transport.Client // reaches the backends
 	Ledger    *quota.Ledger
-	Fleet     *fleet.Fleet         // the picture of the backends by which requests are sent
+	Fleet     *fleet.Fleet         // the state of the backends, for choosing one
 	Exchange  *redisfleet.Exchange // news that gateways exchange about it
 	Residency *residency.Keeper    // loads models for requests and puts them to sleep
 	Shared    *tally.Pool          // the counts that gateways share in Redis
@@ -58,7 +58,7 @@ type Core struct {
 	Budgets func() []budget.Use
 	// Credentials are the API keys and management tokens.
 	Credentials *access.Credentials
-	// Keys decides which keys are good. Where security is off, nobody does.
+	// Keys decides which keys are good. Where security is off, it accepts every caller.
 	Keys access.Callers
 }
 

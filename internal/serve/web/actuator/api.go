@@ -57,8 +57,8 @@ type Options struct {
 	Shared func() tally.Stats
 	// Models returns the models that are kept in memory; nil means that none are.
 	Models func(now time.Time) []residency.State
-	// State adds the state of wings to that of a scrape, and Components their health; nil
-	// means that there are none.
+	// State adds the figures of wings to a scrape, and Components their health; nil means
+	// that there are none.
 	State      func(to *metrics.State, now time.Time)
 	Components func(to map[string]Component)
 	// Exchange returns the state of the news about the fleet that gateways exchange; nil

@@ -31,7 +31,7 @@ type Component struct {
 	Details    any
 }
 
-// Dependency tells why and since when a dependency fails, as details of a component.
+// Dependency says why and since when a dependency fails, as details of a component.
 type Dependency struct {
 	Since    string `json:"since,omitzero"`
 	Reason   string `json:"reason,omitzero"`

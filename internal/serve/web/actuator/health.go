@@ -15,7 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// health is a status, and the components from which it follows.
+// health is a status, and the components that determine it.
 type health struct {
 	Status     string            `json:"status" enum:"UP,DOWN,OUT_OF_SERVICE,DEGRADED"`
 	Components map[string]health `json:"components,omitzero"`

@@ -48,7 +48,7 @@ var (
 	sanePrefix = regexp.MustCompile(`^(/[\w.~-]+){1,8}$`)
 )
 
-// baseURL returns the address under which the client reached the gateway.
+// baseURL returns the address that the client used to reach the gateway.
 func baseURL(r *http.Request) string {
 	scheme, host, prefix := "http", r.Host, ""
 	if r.TLS != nil || strings.EqualFold(first(r, "X-Forwarded-Proto"), "https") {

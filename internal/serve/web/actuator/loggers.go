@@ -131,7 +131,7 @@ func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// isAccess reports whether a name is that of the access log or of a part of it.
+// isAccess reports whether a name belongs to the access log or to a part of it.
 func isAccess(name string) bool {
 	first, _, _ := strings.Cut(name, ".")
 	return strings.EqualFold(first, logs.Access)

@@ -193,8 +193,8 @@ func measure(kind dto.MetricType, series, maxima []*dto.Metric) []measurement {
 	return []measurement{{"VALUE", value}}
 }
 
-// largestOf returns the largest of the maxima, or of the quantiles that are one
-// (those of the Go runtime are of its latest pauses); below 0 there is neither.
+// largestOf returns the largest of the maxima, or of the quantiles 1 (the Go runtime has
+// them for its latest pauses). A result below 0 means that there is neither.
 func largestOf(series, maxima []*dto.Metric) float64 {
 	largest := -1.0
 	for _, m := range maxima {

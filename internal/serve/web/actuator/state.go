@@ -22,7 +22,7 @@ import (
 // shownClients is how many clients of a rate limit become series at most.
 const shownClients = 50
 
-// state tells the state of the gateway to a scrape.
+// state adds the state of the gateway to a scrape.
 func (a *API) state(to *metrics.State) {
 	now := time.Now()
 	a.ledgerState(to)

@@ -24,11 +24,11 @@ type Explanation struct {
 	Door  schema.Door `json:"door"`
 	Model string      `json:"model"`
 	// ServedModel is the model with the instances that would be used. It differs from Model
-	// where that is an alias, or where a fallback would take over. It is empty where no
-	// instance serves the model.
+	// if Model is an alias, or if a fallback would take over. It is empty if no instance
+	// serves the model.
 	ServedModel string `json:"servedModel"`
-	// PassedOver are the models that could not serve the request, before the one that
-	// would. All that follows is about that one.
+	// PassedOver are the models that could not serve the request, tried before the model
+	// that would. All fields below are about the latter.
 	PassedOver []passedModel     `json:"passedOver"`
 	ClientIP   string            `json:"clientIp"`
 	Strategy   *balance.Strategy `json:"strategy"`
@@ -91,7 +91,8 @@ type candidateView struct {
 	Estimate       *estimateView  `json:"estimate,omitzero" doc:"What is expected for the body; only with least_time."`
 }
 
-// whySlots says how many requests an instance gets at a time and why, where that is learned.
+// whySlots says how many requests an instance gets at a time and why, if the gateway
+// learned the number.
 func whySlots(i *backend.Instance) say.Sentence {
 	if learned := i.Pace(); learned != nil {
 		return learned.State().Why

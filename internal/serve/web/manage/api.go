@@ -48,15 +48,15 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	Log            *slog.Logger
 
-	// isOffline says that no gateway runs, and nobody is kept from anything.
+	// isOffline says that no gateway runs, and that every operation is allowed.
 	isOffline bool
 }
 
 // New returns the management API.
 func New(options Options) *API { return &API{options} }
 
-// Offline answers the operations on keys and tokens while no gateway runs, for somebody who can
-// write its data directory and is therefore asked for nothing.
+// Offline answers the operations on keys and tokens while no gateway runs. The caller can
+// write the data directory and therefore needs no token.
 func Offline(credentials *access.Credentials, who access.Identity) http.Handler {
 	a := &API{options: Options{Credentials: credentials, isOffline: true}}
 	mux := http.NewServeMux()

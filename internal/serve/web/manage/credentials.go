@@ -39,7 +39,7 @@ func changeAt(c *web.Call, now time.Time) access.Change {
 	return access.Change{By: c.Who.Name, At: now, DryRun: c.DryRun}
 }
 
-// tellCredential describes what happened to a credential, unless the message of the table
+// tellCredential describes the change of a credential, unless the message of the table
 // does. The word is key or token, and done is issued, changed, rotated or revoked.
 func tellCredential(c *web.Call, word, name, done string) {
 	c.Done("%s %s %s", word, name, done)

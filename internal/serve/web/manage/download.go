@@ -24,8 +24,8 @@ const (
 	mediaZIP  = "application/zip"
 )
 
-// send answers with a document as it is, without the envelope. name is the name under which
-// a browser saves the file; it is empty where the browser shows the document.
+// send answers with a document as it is, without the envelope. name is the file name for
+// saving it in a browser; it is empty where the browser shows the document.
 func send(c *web.Call, media, name string, content []byte) {
 	c.Instead = func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", media)

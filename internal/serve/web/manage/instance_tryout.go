@@ -121,9 +121,9 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	return current, nil
 }
 
-// tryoutSettings returns the instance that the body describes, and its service. A
-// stored secret is sent to the address that it was stored for, and to no other
-// one, whoever asks.
+// tryoutSettings returns the instance that the body describes, and its service. A stored
+// secret is sent to the address that it was stored for, and to no other one, for every
+// caller.
 func (a *API) tryoutSettings(c *web.Call, serviceType schema.ServiceType) (backend.Settings, config.Service, error) {
 	var body update
 	given, err := config.DecodeJSON(c.Content, &body, readOnly()...)

@@ -144,7 +144,7 @@ func (a *API) updateInstance(c *web.Call) (changeView, error) {
 
 // instanceWrite is a change of one instance.
 type instanceWrite struct {
-	// id and index are those of the instance after the change.
+	// id and index belong to the instance after the change.
 	id          string
 	index       int
 	serviceType schema.ServiceType
@@ -276,7 +276,7 @@ func (a *API) forceBreaker(c *web.Call, wanted *breakerRequest) (heldBreaker, er
 	}, err
 }
 
-// breakerRequest is the body with which a circuit breaker is set.
+// breakerRequest is the body for setting a circuit breaker.
 type breakerRequest struct {
 	InstanceID string       `json:"instanceId" required:"true" minLength:"1"`
 	State      breaker.Mode `json:"state" required:"true" enum:"OPEN,CLOSED,AUTO" want:"OPEN, CLOSED or AUTO"`

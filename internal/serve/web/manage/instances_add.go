@@ -12,7 +12,7 @@ import (
 // maxAdded is how many instances one request may add.
 const maxAdded = 1000
 
-// additions is the body with which several instances are added.
+// additions is the body for adding several instances.
 type additions struct {
 	Instances []addition `json:"instances"`
 }

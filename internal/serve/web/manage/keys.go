@@ -218,7 +218,7 @@ const (
 	mostOverlap  = 90 * 24 * time.Hour
 )
 
-// SetDefaults makes the overlap that of a request which says nothing.
+// SetDefaults sets the overlap for a request that does not name one.
 func (r *rotationRequest) SetDefaults() { r.Overlap = schema.Duration(usualOverlap) }
 
 func (a *API) rotateKey(c *web.Call, wanted *rotationRequest) (keyView, error) {

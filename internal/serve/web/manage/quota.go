@@ -18,7 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// The codes by which programs tell the errors of the quota operations apart.
+// The codes of the errors of the quota operations, for programs.
 const (
 	codeInvalidRequest  = "INVALID_REQUEST"
 	codeRestartRequired = "RESTART_REQUIRED"

@@ -23,7 +23,7 @@ func (a *API) Routes() []web.Route {
 	)
 }
 
-// Complete makes operations of the management API of those entries that have no handler.
+// Complete turns the entries without a handler into operations of the management API.
 func (a *API) Complete(table []web.Route) []web.Route {
 	s, ledger := a.surface(a.fail), a.surface(a.failQuota)
 	for i := range table {

@@ -127,8 +127,8 @@ func (a *API) writeService(c *web.Call,
 	return view, inBody(err, serviceType, func(path string) string { return path })
 }
 
-// inBody changes the paths of the problems of a change from those of the configuration
-// to those of the request's body.
+// inBody changes the paths of the problems of a change from paths of the configuration to
+// paths of the request's body.
 func inBody(err error, serviceType schema.ServiceType, name func(path string) string) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) {

@@ -24,8 +24,8 @@ func shareChanges(before, after []backend.Settings, model string) []shareChange 
 	return list
 }
 
-// weightShares returns the shares of the instances of a model by weight while all are
-// well: among those of the lowest tier that are enabled.
+// weightShares returns the shares of the instances of a model by weight while all are well:
+// among the enabled instances of the lowest tier.
 func weightShares(instances []backend.Settings, model string) map[string]float64 {
 	var total float64
 	tier := -1

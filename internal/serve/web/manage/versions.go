@@ -44,7 +44,7 @@ func (versionView) Docs() map[string]string {
 	}
 }
 
-// activation is a moment at which a version came into force.
+// activation is the moment of a version's coming into force.
 type activation struct {
 	At       time.Time `json:"at"`
 	By       string    `json:"by,omitzero"`

@@ -85,8 +85,8 @@ func viewInstances(service config.Service, who access.Identity) []instanceView {
 	return views
 }
 
-// viewInstance returns the view of an instance, with its secrets masked for callers who
-// may not see them. An instance without an adapter is shown with that of its service
+// viewInstance returns the view of an instance, with its secrets masked for callers who may
+// not see them. An instance without an adapter is shown with the adapter of its service
 // type, which is in force.
 func viewInstance(service config.Service, n int, who access.Identity) instanceView {
 	s := settings.Clone(service.Instances[n])

@@ -22,9 +22,9 @@ import (
 // API has the operations. Their replies have no envelope; errors are
 // {"error": "..."}.
 type API struct {
-	// budgets returns how much of the budgets is used; nil where nobody has one.
+	// budgets returns how much of the budgets is used; nil means that there are none.
 	budgets func() []budget.Use
-	// currency returns that of costs.
+	// currency returns the currency of costs.
 	currency func() string
 
 	recorder *calls.Recorder

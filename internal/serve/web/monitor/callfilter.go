@@ -103,7 +103,7 @@ func newCallFilter(c *web.Call, q *callsQuery) (*callFilter, error) {
 	return f, nil
 }
 
-// The outcomes by which calls are chosen.
+// The outcomes that a filter can choose calls by.
 const (
 	outcomeAnswered = "answered"
 	outcomeFailed   = "failed"

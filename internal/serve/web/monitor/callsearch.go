@@ -54,7 +54,7 @@ func (f *found) look(c *calls.Record) bool {
 	return !f.isFull
 }
 
-// viewOf returns a call as it is shown, in short where that is wanted.
+// viewOf returns the view of a call, a short one if isBrief is set.
 func viewOf(c *calls.Record, isBrief bool, words web.Wording) callView {
 	view := viewOfCall(c, words)
 	if !isBrief {
@@ -98,9 +98,9 @@ func (a *API) search(ctx context.Context, f *callFilter) (callList, error) {
 	return page, err
 }
 
-// placeOf returns the number of the newest call in memory, and that of the call with a request id,
-// which is looked for in memory only. An empty id is behind the newest: calls that come meanwhile
-// are not on the page.
+// placeOf returns the number of the newest call in memory, and the number of the call with
+// a request id. It looks for the id in memory only. An empty id is behind the newest: calls
+// that come meanwhile are not on the page.
 func (a *API) placeOf(id string) (newest, number uint64, isKnown bool) {
 	number, isKnown = math.MaxUint64, id == ""
 	for c := range a.recorder.Calls() {

@@ -280,7 +280,7 @@ func (s *liveStream) sendNews() {
 	}
 }
 
-// sendDropped tells how many calls were left out.
+// sendDropped sends the number of calls that were left out.
 func (s *liveStream) sendDropped() {
 	if s.calls != nil {
 		s.leftOut += s.calls.Missed()

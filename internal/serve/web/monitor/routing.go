@@ -58,7 +58,8 @@ type instanceStatus struct {
 	Said            []say.Sentence `json:"said,omitzero" doc:"The error as codes and values."`
 }
 
-// slotsStatus is how many requests an instance gets at a time where that is learned.
+// slotsStatus is the number of requests that an instance gets at a time, if the gateway
+// learned it.
 type slotsStatus struct {
 	Now        int            `json:"now" doc:"How many requests it gets at a time now."`
 	PerTokenMs float64        `json:"perTokenMs" doc:"The last measured time per token, with the wait for the first."`
@@ -124,7 +125,7 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 		view.Status = "UNHEALTHY"
 		return view
 	}
-	// The latest health check tells how fast the backend answers now. Before the first
+	// The latest health check shows how fast the backend answers now. Before the first
 	// check, the calls do.
 	took := health.ResponseTime
 	if took == 0 {
@@ -153,8 +154,8 @@ type loadShare struct {
 	AvgResponseTime float64 `json:"avgResponseTime"`
 }
 
-// loadBalancer answers GET /api/monitoring/load-balancer. It counts calls, not requests:
-// a second attempt counts for the instance at which it was made.
+// loadBalancer answers GET /api/monitoring/load-balancer. It counts calls, not requests: a
+// second attempt counts for the instance that got it.
 func (a *API) loadBalancer(*web.Call) (distributions, error) {
 	return distributions{byService(a, func(s *routing.Service) distribution {
 		instances := instancesOf(s)

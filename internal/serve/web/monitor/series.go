@@ -94,7 +94,7 @@ type shareList struct {
 	Shares []shareView `json:"shares"`
 }
 
-// shareView is the share of an instance among those of its model.
+// shareView is the share of an instance among the instances of its model.
 type shareView struct {
 	Service       schema.ServiceType `json:"service"`
 	Model         string             `json:"model"`

@@ -43,7 +43,7 @@ type liveModel struct {
 	InFlight    int64                `json:"inFlight"`
 	QueueLength int                  `json:"queueLength"`
 	Queue       explain.ClassLengths `json:"queue" doc:"How many of these wait, by their priority."`
-	// ExpectedWaitMs is left out while nobody waits, when a new request may find a slot.
+	// ExpectedWaitMs is left out while no request waits: a new request may find a slot.
 	ExpectedWaitMs *classWaits `json:"expectedWaitMs,omitzero"`
 }
 
@@ -61,7 +61,7 @@ type classWaits struct {
 	Batch       int64 `json:"batch" minimum:"0"`
 }
 
-// expectedWaits returns how long new requests would wait, nil while nobody does.
+// expectedWaits returns how long new requests would wait, nil while no request waits.
 func expectedWaits(pool *routing.Pool) *classWaits {
 	if pool.Waiting() == 0 {
 		return nil

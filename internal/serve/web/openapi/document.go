@@ -143,7 +143,7 @@ func (d *deriver) operation(route *web.Route) map[string]any {
 	return object
 }
 
-// bodyDirection tells forms, which have no null, from JSON.
+// bodyDirection distinguishes forms, which have no null, from JSON.
 func bodyDirection(route *web.Route) direction {
 	if route.BodyType != "" {
 		return inForm

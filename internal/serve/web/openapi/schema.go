@@ -61,7 +61,7 @@ type patterned interface{ Patterns() map[string]string }
 // documented is a struct that says more about its members than their tags have room for.
 type documented interface{ Docs() map[string]string }
 
-// limited is a struct that tells which values its texts may have.
+// limited is a struct that names the values that its texts may have.
 type limited interface{ Choices() map[string][]string }
 
 // named is a type with a name for each value.
@@ -320,7 +320,7 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 	return s
 }
 
-// textsOf returns the schema of the elements of a list, or else that of the value.
+// textsOf returns the schema of the elements of a list, or else the schema of the value.
 func textsOf(s Schema) Schema {
 	if elements, isList := s["items"].(Schema); isList {
 		return elements
@@ -420,8 +420,8 @@ func withText(s Schema, tag reflect.StructTag) Schema {
 	return s
 }
 
-// withBound adds a bound. That of a length of time is one of its milliseconds,
-// and means that it must not be 0.
+// withBound adds a bound. For a length of time it bounds the form in milliseconds; the form
+// as a text must then not be 0.
 func withBound(s Schema, keyword string, bound float64) {
 	list, isChoice := s["oneOf"].([]Schema)
 	if !isChoice {

@@ -18,7 +18,7 @@ type documents struct {
 	files map[string]*file
 }
 
-// The languages of the pages, which are those of the console.
+// The languages of the pages, which are also the languages of the console.
 const (
 	english = "en"
 	chinese = "zh"
@@ -61,7 +61,7 @@ func readDocuments(files fs.FS) (*documents, error) {
 }
 
 // apart returns the pages for a gateway with neither the console nor the page of the API.
-// It removes the links to them, each of which has a line of its own.
+// It removes the links to them; each link has a line of its own.
 func (d *documents) apart() *documents {
 	without := &documents{pages: map[string]map[string]*file{}, files: d.files}
 	for language, pages := range d.pages {

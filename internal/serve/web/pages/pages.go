@@ -59,7 +59,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 	"img-src 'self' blob: data:; media-src 'self' blob: data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// New returns the pages of a console that was built into files, and those of the
+// New returns the pages of a console that was built into files, and the pages of the
 // documentation. NotFound answers programs at paths that are pages for browsers.
 func New(files, documentation fs.FS, version string, notFound http.HandlerFunc) (*Pages, error) {
 	if _, err := fs.Stat(files, indexName); err != nil {
@@ -231,7 +231,7 @@ func protect(header http.Header) {
 	header.Set("Permissions-Policy", "microphone=(self), camera=(), geolocation=()")
 }
 
-// wantsPage tells browsers from programs: they say that they want a page.
+// wantsPage distinguishes browsers from programs: browsers accept a page.
 func wantsPage(r *http.Request) bool {
 	return strings.Contains(strings.ToLower(strings.Join(r.Header.Values("Accept"), ",")), "text/html")
 }

@@ -44,7 +44,7 @@ type Result struct {
 	Said          []say.Sentence `json:"said,omitzero" doc:"The same as codes and values."`
 }
 
-// Call makes a small call of a service type to a model. The error is that of the
+// Call makes a small call of a service type to a model. The error is the error of the
 // context, or ErrModel.
 func Call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceType, model string) (Result, error) {
 	result, err := call(ctx, through, serviceType, model)
@@ -53,14 +53,15 @@ func Call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 }
 
 // NotLoaded returns the result where the model could not be loaded and no call was made.
-// The error is that of the context.
+// The error is the error of the context.
 func NotLoaded(ctx context.Context, why *schema.Error, held time.Duration) (Result, error) {
 	result := Result{ErrorCode: why.Code, UpstreamError: why.Message, Said: say.Of(why.Message)}
 	result.SetHeld(held)
 	return result, ctx.Err()
 }
 
-// leastHeld is the shortest wait that is told: a model that is in memory is not waited for.
+// leastHeld is the shortest wait that is reported: a call does not wait for a model in
+// memory.
 const leastHeld = time.Millisecond
 
 // SetHeld sets how long the model was waited for.
@@ -135,7 +136,7 @@ type answerStart struct {
 	enough bool
 }
 
-// Route is told where the request went, which is known.
+// Route does nothing: the caller knows where the request went.
 func (t *answerStart) Route(proxy.Route) {}
 
 // Head keeps the head.

@@ -52,7 +52,7 @@ type Options struct {
 	Uploads *memory.Room
 	// Recorder keeps parts of requests beside their records; nil keeps nothing.
 	Recorder *calls.Recorder
-	// Log is told of failures that no client is told of; nil for nobody.
+	// Log gets the failures that no client learns of; nil drops them.
 	Log *slog.Logger
 }
 
@@ -167,7 +167,7 @@ func (a *API) enter(x *exchange) context.Context {
 	one.KeyID, one.Tenant, one.User, one.Client = x.call.KeyID, x.call.Tenant, x.call.User, x.caller.Addr
 	var ok bool
 	if one.Stopper, ok = ctx.(interface{ Stop(cause error) }); !ok {
-		// Not a request of HTTP/1.1: those can be ended without further memory.
+		// Not a request of HTTP/1.1, which can be ended without further memory.
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		one.Stopper = stopper(end)
@@ -260,19 +260,19 @@ func isRetry(count string) bool {
 	return err == nil && n > 0
 }
 
-// Bearer is who sends a request, where that is known before the request comes.
+// Bearer is the sender of a request, if the sender is known before the request comes.
 type Bearer struct {
 	// Grant holds the permissions of the key, nil where none is needed. The request then
 	// counts for Tenant.
 	Grant  *access.Grant
 	Tenant string
-	// User is whom the request is made for, as far as a header says it that the key trusts.
+	// User is the person for whom the request is made, if a header that the key trusts
+	// names one.
 	User string
 }
 
-// ServeAs answers a request to a door that is a line of a batch, in the name of a bearer. It
-// takes only slots that nobody waits for. It returns the error with which it has answered, nil
-// for an answer.
+// ServeAs answers a line of a batch as a request to a door, in the name of a bearer. It
+// takes only slots that no request waits for. It returns the error of its answer, or nil.
 func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) *schema.Error {
 	at := slices.IndexFunc(doors, func(d *door) bool { return d.path == r.URL.Path && d.json != nil })
 	if at < 0 {
@@ -294,7 +294,7 @@ func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) *schema
 	return x.told
 }
 
-// use makes the bearer of a key the caller, or somebody of a tenant where no key is needed.
+// use makes the bearer of a key the caller, or a member of a tenant where no key is needed.
 func (x *exchange) use(grant *access.Grant, tenant string) {
 	if grant == nil {
 		x.caller.Tenant, x.call.Tenant = tenant, shorten(tenant)

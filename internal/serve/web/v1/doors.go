@@ -17,9 +17,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/described"
 )
 
-// door is one endpoint to which clients post requests for models. Everything that
-// endpoints promise (limits, slots, failover, cancelling, ledger, records) is done by
-// the proxy for all of them alike; a door is only how its clients speak.
+// door is one endpoint for requests to models. The proxy does everything that endpoints
+// promise (limits, slots, failover, cancelling, ledger, records) for all of them alike; a
+// door only knows the language of its clients.
 type door struct {
 	id schema.Door
 	// path is where it is, and aliases are other paths of the same.
@@ -38,7 +38,7 @@ type door struct {
 	open func(*API, *exchange) (*dialect.Client, error)
 	// choose returns the client of a request, for doors that have several.
 	choose func(*schema.Request) *dialect.Client
-	// local answers a request to which no backend says anything, and reports whether it is one.
+	// local answers a request that concerns no backend, and reports whether it is one.
 	local func(*API, *exchange) (isLocal bool, err error)
 	// modelInPath says that the path names the model, and that the query may have the key.
 	modelInPath bool
@@ -61,7 +61,7 @@ type door struct {
 // errorWriter writes the body of an error reply.
 type errorWriter func(known *schema.Error, requestID string) []byte
 
-// failureEvent returns the event that tells the client of a stream why there is no answer.
+// failureEvent returns the event with the reason why a stream has no answer.
 func (d *door) failureEvent(known *schema.Error, requestID string) []byte {
 	if d.failure != nil {
 		return d.failure(known, requestID)
@@ -218,8 +218,8 @@ func (a *API) serve(d *door) http.HandlerFunc {
 	}
 }
 
-// errorsFor returns how errors are written for the client of a request, nil where
-// that is the unified way.
+// errorsFor returns the function that writes errors for the client of a request, nil for
+// the unified form.
 func errorsFor(r *http.Request) errorWriter {
 	if catalog.SpeaksMessages(r) && (isAtOrBelow(r.URL.Path, "/v1/models") || isAtOrBelow(r.URL.Path, "/models")) {
 		return messages.Error
@@ -238,7 +238,7 @@ func errorsFor(r *http.Request) errorWriter {
 	return nil
 }
 
-// owns reports whether a path is that of the door, or below it.
+// owns reports whether a path is the path of the door, or below it.
 func (d *door) owns(path string) bool {
 	if isAtOrBelow(path, d.path) {
 		return true

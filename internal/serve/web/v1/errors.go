@@ -15,8 +15,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// longestWait is the longest Retry-After, because some clients wait for as long as they
-// are told. Where the wait is longer, clients are told not to retry.
+// longestWait is the longest Retry-After, because some clients wait for as long as it says.
+// If the wait is longer, the reply tells clients not to retry.
 const longestWait = 30 * time.Second
 
 // A random part of up to a fifth, and at least leastSpread, is added to a wait that many
@@ -27,15 +27,14 @@ const (
 	leastSpread = 200 * time.Millisecond
 )
 
-// Fail answers a request with an error, in the dialect of the endpoint to which it
-// came.
+// Fail answers a request with an error, in the dialect of its endpoint.
 func Fail(w http.ResponseWriter, r *http.Request, e *schema.Error) { writeError(w, e, errorsFor(r)) }
 
 // showRequestID sets the header that clients of other dialects read for the id of a
 // request.
 func showRequestID(header http.Header) { header["Request-Id"] = header["X-Request-Id"] }
 
-// writeError answers with an error that has the unified body, or the one that write returns.
+// writeError answers with an error. It has the unified body, or the result of write.
 func writeError(w http.ResponseWriter, e *schema.Error, write errorWriter) {
 	header := w.Header()
 	if header["X-Router-Attempts"] == nil {

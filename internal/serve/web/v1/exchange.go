@@ -55,7 +55,7 @@ type exchange struct {
 	isNoticed bool
 	// running shows the request to people while it runs.
 	running calls.Running
-	// told is the error with which the request was answered, nil where it was not.
+	// told is the error that answered the request, nil if there was none.
 	told *schema.Error
 	// before precedes the input of a conversation when its tokens are counted.
 	before [][]byte
@@ -76,8 +76,8 @@ func (x *exchange) take(inputs *sync.Pool) {
 	x.body, x.request.Body = x.input.body, x.input.scan
 }
 
-// TakeBack puts the memory of the request back into the pool, because neither this
-// package nor the proxy, to which it was lent, reads it any more.
+// TakeBack puts the memory of the request back into the pool. Neither this package nor the
+// proxy, which borrowed it, reads it any more.
 func (x *exchange) TakeBack() {
 	x.spool.close()
 	if x.input == nil {
@@ -93,7 +93,7 @@ func (x *exchange) TakeBack() {
 }
 
 // readJSON reads and parses a JSON body. It does not insist on the content type of JSON,
-// because curl sends that of a form by default.
+// because curl sends the content type of a form by default.
 func (x *exchange) readJSON(parse func(*schema.Request, []byte) error) error {
 	if err := x.refuseCompressed(); err != nil {
 		return err
@@ -230,8 +230,8 @@ func (x *exchange) Route(route proxy.Route) {
 	showLimits(header, route.Limit, route.KeyRequests, route.KeyTokens)
 }
 
-// TellWait tells a client in the header of a reply how long it has waited for its model to be
-// loaded, if it has.
+// TellWait writes into the header of a reply how long the client has waited for its model
+// to be loaded, if it has.
 func TellWait(header http.Header, held time.Duration) {
 	if held > 0 {
 		header["X-Router-Wait-Ms"] = []string{strconv.FormatInt(max(held.Milliseconds(), 1), 10)}
@@ -239,7 +239,7 @@ func TellWait(header http.Header, held time.Duration) {
 }
 
 // queueText returns the value of X-Router-Queue, an item of a structured field: the class,
-// the position, and the seconds that the wait would take where that is known.
+// the position, and the expected wait in seconds, if it is known.
 func queueText(o queue.Outlook) string {
 	text := o.Class.String() + ";position=" + strconv.Itoa(o.Position)
 	if o.Wait > 0 {
@@ -282,7 +282,7 @@ func headerText(name string) string {
 	return name
 }
 
-// Notice tells the client of a stream that its answer is waited for.
+// Notice tells the client of a stream that the gateway waits for the answer.
 func (x *exchange) Notice(comment []byte) error {
 	if !x.isNoticed {
 		x.Head(proxy.Head{Form: account.Form{ContentType: proxy.TypeEvents, Length: -1, Events: true}})
@@ -407,7 +407,7 @@ func (b *buffers) get(size int) []byte {
 	return make([]byte, 0, size)
 }
 
-// put keeps a buffer that nobody uses any more, if it is of a size that get returns.
+// put keeps a buffer that is no longer used, if it has a size that get returns.
 func (b *buffers) put(buffer []byte) {
 	switch cap(buffer) {
 	case mediumBuffer:
@@ -488,7 +488,7 @@ func (x *exchange) growBody(announced int) error {
 	return nil
 }
 
-// setBody makes a buffer that of the body, and keeps the one before.
+// setBody makes buffer the buffer of the body, and keeps the one before.
 func (x *exchange) setBody(buffer []byte) {
 	x.buffers.put(x.body)
 	x.body = buffer

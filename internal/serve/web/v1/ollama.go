@@ -80,7 +80,7 @@ func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
 }
 
 // undescribed returns the endpoints of Ollama's API that the OpenAPI document does not
-// have: the ones that would change its models, and the ones that tell that it is there.
+// have: some would change its models, others only tell that it is there.
 func undescribed(list *catalog.Catalog) []web.Route {
 	routes := RoutesOf(http.MethodGet, ollamaRoot, list.Running, web.Route{Undescribed: true})
 	for _, refused := range []struct{ method, path string }{

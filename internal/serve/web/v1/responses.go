@@ -140,7 +140,7 @@ type pastAnswers struct {
 	turns [][]byte // the items of the chain, once they were asked for; see elements
 	// instance is the id of the instance that keeps the conversation, if it is not here.
 	instance string
-	// items are those of the responses that were looked up, by response and id, and
+	// items holds the items of the responses that were looked up, by response and id, and
 	// used is the length of the items that were returned.
 	items map[string]map[string][]byte
 	used  int

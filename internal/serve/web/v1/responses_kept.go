@@ -90,7 +90,7 @@ func (a *API) DeleteResponse(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		Fail(w, r, storeUnavailable())
-	case !was: // somebody else was faster
+	case !was: // another request was faster
 		Fail(w, r, responseNotFound(found.ID))
 	default:
 		w.Header()["X-Router-Attempts"] = attemptsText(0)
