@@ -42,8 +42,21 @@ func TestEveryFamilyIsCollectedByItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range places {
-		if !used[name] {
+		if !used[name] && !isOfMissingWing(name) {
 			t.Errorf("%s is not collected", name)
 		}
 	}
+}
+
+// isOfMissingWing reports whether a family is collected by a wing that this tree does not have
+// (make without).
+func isOfMissingWing(name string) bool {
+	for beginning, wing := range map[string]string{
+		"batch": "batches", "files": "batches", "process_": "processes", "websockets": "realtime",
+	} {
+		if _, err := os.Stat("../../wings/" + wing); err != nil && strings.HasPrefix(name, defaultPrefix+"_"+beginning) {
+			return true
+		}
+	}
+	return false
 }

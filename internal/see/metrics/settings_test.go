@@ -55,7 +55,7 @@ func TestSettingsRules(t *testing.T) {
 	}.Check(collect)
 	want := []string{
 		"prefix", "collectionInterval", "enabledCategories[1]", `customTags["9"]`, `customTags["__a"]`, `customTags["le"]`,
-		`customTags["x"]`, "sampling.rate", "performance.batchSize", "performance.flushInterval", "callsFile.days", "callsFile.maxBytes",
+		`customTags["x"]`, "sampling.rate", "performance.batchSize", "performance.flushInterval",
 	}
 	if !slices.Equal(paths, want) {
 		t.Errorf("broken rules of %v", paths)

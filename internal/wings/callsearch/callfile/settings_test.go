@@ -1,0 +1,17 @@
+package callfile
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSettingsRules(t *testing.T) {
+	var paths []string
+	collect := func(path, _ string) { paths = append(paths, path) }
+	if DefaultSettings().Check(collect); paths != nil {
+		t.Errorf("the defaults break rules of %v", paths)
+	}
+	if (Settings{}).Check(collect); !slices.Equal(paths, []string{"days", "maxBytes"}) {
+		t.Errorf("broken rules of %v", paths)
+	}
+}
