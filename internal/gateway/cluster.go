@@ -11,7 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/cluster/registry"
 )
 
-// The stores in which gateways announce themselves.
+// The stores where gateways announce themselves.
 const (
 	inPostgres = "postgres"
 	inRedis    = "redis"
@@ -33,8 +33,8 @@ func (g *Gateway) newCluster(started time.Time) *cluster.Watch {
 	})
 }
 
-// clusterSource returns where gateways announce themselves: in the database of the
-// shared configuration, or else in the Redis of what they share, if there is any.
+// clusterSource returns the store where gateways announce themselves: the database of the
+// shared configuration, else the Redis with their shared counts, if there is any.
 func (g *Gateway) clusterSource() string {
 	switch {
 	case g.Document.Store.Config != "":

@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
-// shareCredentials makes keys and tokens those of the shared configuration,
-// where there is one.
+// shareCredentials stores keys and tokens with the shared configuration, where there is
+// one.
 func (g *Gateway) shareCredentials() {
 	values := g.Control.Values()
 	if values == nil {
@@ -21,7 +21,8 @@ func (g *Gateway) shareCredentials() {
 	}
 }
 
-// openTakeovers returns what says whether unsigned data of the release before is read.
+// openTakeovers returns the records that say whether unsigned data of the release before
+// is read.
 func (g *Gateway) openTakeovers() (*takeover.Records, error) {
 	security := g.Document.Security
 	keys, err := seal.New(security.MasterKey, security.PreviousMasterKey)
@@ -38,8 +39,8 @@ func (g *Gateway) openTakeovers() (*takeover.Records, error) {
 	return takeover.Open(options)
 }
 
-// renewCredentials brings the stored credentials, and the marks of what was taken over, up
-// to date with the master key. What cannot be written now is tried at the next start.
+// renewCredentials brings the stored credentials, and the marks of finished takeovers, up
+// to date with the master key. A write that fails now is tried at the next start.
 func (g *Gateway) renewCredentials() {
 	if err := g.Takeovers.Renew(context.Background()); err != nil {
 		g.log.Warn("the marks of unsigned data that was taken over are as before; the next start tries again", "error", err)
@@ -49,14 +50,14 @@ func (g *Gateway) renewCredentials() {
 	}
 }
 
-// ready tells whether the gateway has read what it shares with others: the configuration
-// and, where security is on, the credentials.
+// ready reports whether the gateway has read the data that it shares with others: the
+// configuration and, where security is on, the credentials.
 func (g *Gateway) ready() bool {
 	return g.Control.Joined() && (g.Credentials.Known() || !g.Document.Security.Enabled)
 }
 
-// readiness returns ready, or nil where nothing is shared, so that the gate does not call
-// it for each request.
+// readiness returns ready, or nil where nothing is shared: the gate then calls nothing
+// for each request.
 func (g *Gateway) readiness() func() bool {
 	if g.Control.Values() == nil {
 		return nil
@@ -64,7 +65,7 @@ func (g *Gateway) readiness() func() bool {
 	return g.ready
 }
 
-// keys returns who decides whose key is good. Where security is off, nobody does.
+// keys returns the checks of callers' keys. There are none where security is off.
 func (g *Gateway) keys() access.Callers {
 	if !g.Document.Security.Enabled {
 		return access.Callers{}

@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// openFleet makes a fleet without instances, whose secret nobody knows, and what lets it
-// agree with the fleets of other gateways.
+// openFleet makes a fleet without instances, with a random secret, and the exchange with
+// the fleets of other gateways.
 func (g *Gateway) openFleet() error {
 	doc := g.Document
 	options := fleet.Options{Gateway: g.id}

@@ -1,6 +1,5 @@
-// Package gateway assembles the program from its parts and runs it: it decides
-// what is opened in which order, which routes there are, what a reload changes,
-// and how the gateway stops.
+// Package gateway assembles the program from its parts and runs it: it decides the order
+// of opening, the routes, the effect of a reload, and how the gateway stops.
 package gateway
 
 import (
@@ -62,8 +61,8 @@ type Gateway struct {
 	pusher       *telemetry.Pusher    // nil when no metrics are sent
 	certificates *listen.Certificates // nil without encryption
 	shell        *web.Shell
-	// base is the context of all requests, and abort ends those that still
-	// run when the grace period is over.
+	// base is the context of all requests, and abort ends the requests that still run
+	// when the grace period is over.
 	base  context.Context
 	abort context.CancelCauseFunc
 	// served is closed when a port has stopped, for the reason in failure.
@@ -71,7 +70,7 @@ type Gateway struct {
 	failure error
 	stopped sync.Once
 	serving sync.WaitGroup // of the ports
-	// background is what runs beside the requests until quit.
+	// background has the goroutines that run beside the requests until quit.
 	background sync.WaitGroup
 	quit       context.CancelFunc
 	// sharing exchanges with other gateways until endSharing, after everything else.
@@ -79,7 +78,7 @@ type Gateway struct {
 	endSharing context.CancelFunc
 	checker    *backend.Checker
 	finder     *discover.Finder
-	feed       *live.Feed // what people who watch the gateway see
+	feed       *live.Feed // the events that people who watch the gateway see
 	close      sync.Once
 	wings      []*wing.Wing
 	pages      *pages.Pages
@@ -87,7 +86,7 @@ type Gateway struct {
 	usingLedger sync.Mutex
 }
 
-// Parts are what a gateway consists of. New sets them, and nothing replaces them.
+// Parts are the components of a gateway. New sets them, and nothing replaces them.
 type Parts struct {
 	wing.Core
 
@@ -96,21 +95,21 @@ type Parts struct {
 	Ports    []*Port     // where it is served
 }
 
-// Options are what the configuration does not decide.
+// Options are the choices that the configuration does not make.
 type Options struct {
 	// Build is the version that the gateway reports.
 	Build actuator.Build
 	// FromFile says that the configuration comes from a file: health and metrics
 	// then tell how reading it went.
 	FromFile bool
-	// Demo says that the backends are simulated, and Routes are what is served
-	// beside the routes that every gateway has.
+	// Demo says that the backends are simulated, and Routes are served in addition to the
+	// routes that every gateway has.
 	Demo   bool
 	Routes []web.Route
-	// Steps stand between admission and routing, before those of the configuration.
+	// Steps run between admission and routing, before the steps of the configuration.
 	Steps []account.Step
-	// KeepAlive is the time between two comments in a stream in which nothing
-	// happens; 0 means the default of the unified API.
+	// KeepAlive is the time between two comments in a silent stream; 0 means the default
+	// of the unified API.
 	KeepAlive time.Duration
 }
 
@@ -147,7 +146,7 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 	return g, nil
 }
 
-// open opens what the gateway keeps and what it is connected to.
+// open opens the gateway's stores and connections.
 func (g *Gateway) open(opened *cleanups) (err error) {
 	if g.Store, err = files.Open(g.Document.Server.DataDir); err != nil {
 		return err
@@ -225,7 +224,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	return g.openTelemetry(opened)
 }
 
-// wire connects the parts that answer requests with what was opened.
+// wire connects the parts that answer requests with the opened stores.
 func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.warnOfMissingCredentials()
 	if g.Document.Security.ShowsSpending() {

@@ -13,8 +13,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 )
 
-// newLedger returns the quota ledger with its journal and its stores, none of
-// which is opened before the ledger is on.
+// newLedger returns the quota ledger with its journal and its stores. None of them is
+// opened before the ledger is on.
 func newLedger(doc *config.Document, pool *tally.Pool, log *slog.Logger) *quota.Ledger {
 	return quota.New(doc.Quota, quota.Options{
 		Dir:           filepath.Join(doc.Server.DataDir, quota.JournalDir),
@@ -41,7 +41,7 @@ func (g *Gateway) newBook() *budget.Book {
 	doc, log := g.Document, g.log
 	settings := doc.Quota.Clone()
 	settings.Enabled, settings.Distributed.Enabled = false, false
-	settings.FailOpen = true // the book refuses requests, and what was spent is counted in any case
+	settings.FailOpen = true // the book refuses requests, and spent amounts are counted in any case
 	settings.Windows = []quota.Window{quota.BudgetDay, quota.BudgetMonth, quota.BudgetTotal}
 	ledger := quota.New(settings, quota.Options{
 		Dir:           filepath.Join(doc.Server.DataDir, budget.JournalDir),
@@ -59,8 +59,8 @@ func (g *Gateway) newBook() *budget.Book {
 	return budget.New(options)
 }
 
-// writeLast closes a ledger, which writes what it counted. What cannot be written in time
-// stays in its journal for the next start.
+// writeLast closes a ledger, which writes its last counts. Counts that cannot be written
+// in time stay in its journal for the next start.
 func writeLast(log *slog.Logger, what string, close func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 )
 
-// OpenAPI returns the document that a gateway serves as /openapi.json, for those who have
-// none that runs. more are routes beside its own.
+// OpenAPI returns the document that a gateway serves as /openapi.json, for readers
+// without a running gateway. more are routes beside its own.
 func OpenAPI(version string, more []web.Route) ([]byte, error) {
 	settings := config.Default()
 	operations, err := actuator.New(actuator.Options{Document: settings, Recorder: calls.NewRecorder(settings.Monitoring.Settings)})

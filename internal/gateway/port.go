@@ -78,13 +78,13 @@ func noTLS() []byte {
 	return web.RefusalOf("400 Bad Request", schema.NewError(schema.CodeInvalidHTTP, "This address speaks TLS only; use https:// in place of http://."))
 }
 
-// headTime is how long the head of a request may take; what takes longer is an attack or a
+// headTime is how long the head of a request may take; a slower one is an attack or a
 // dead connection. idleTime is how long a connection may wait for the next request.
 const headTime, idleTime = 15 * time.Second, 120 * time.Second
 
-// prepare sets up the servers of the port. They bound the time for which a client may send
-// no body or read no reply by themselves: a bound for the whole of a request would cut
-// long streams.
+// prepare sets up the servers of the port. They themselves bound how long a client may
+// send no body or read no reply: a bound for the whole of a request would cut long
+// streams.
 func (p *Port) prepare(base context.Context, handler http.Handler, log *slog.Logger) {
 	p.Options = front.Options{
 		Handler: handler, HeadTime: headTime, IdleTime: idleTime, MaxHead: web.MaxHeaderBytes, Refuse: web.RefusalTo, Base: base, Log: log,
@@ -105,13 +105,14 @@ func (p *Port) prepare(base context.Context, handler http.Handler, log *slog.Log
 	}
 }
 
-// start starts what serves the connections of the port, beside serve.
+// start starts the goroutines that serve the connections of the port, beside serve.
 func (p *Port) start(log *slog.Logger) {
 	p.server = front.New(p.Options)
 	p.server.Start(p.Listener)
 	if p.secure != nil {
 		p.serving.Go(func() {
-			// It ends with the listener or the server, whose errors are reported elsewhere.
+			// Serve ends with the listener or the server. Their errors are reported
+			// elsewhere.
 			err := p.http2.Serve(p.secure.HTTP2())
 			log.Debug("HTTP/2 is served no more", "address", p.Address, "error", err)
 		})

@@ -12,7 +12,7 @@ import (
 // is writing it, so a reload changes nothing.
 var ErrEmptyFile = errors.New("the file is empty; the running configuration stays")
 
-// Reload reads the configuration again and puts it in force, except for what
+// Reload reads the configuration again and puts it in force, except for the settings that
 // only a start can change. A configuration that cannot be read changes nothing.
 func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, error)) {
 	if g.certificates != nil {
@@ -35,13 +35,13 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	changed, err := g.Control.Reload(ctx, doc)
 	switch {
 	case errors.Is(err, control.ErrUnavailable):
-		// Only what is shared waits for the others.
+		// Only the shared settings wait for the others.
 		g.log.Warn("the services and limits of the configuration file wait for the database of the shared configuration", "error", err)
 	case err != nil:
 		g.file.read(err.Error())
 		g.log.Error("the configuration was not taken; the running one stays", "error", err)
 		return
-	case !changed: // else control has said what did
+	case !changed: // else control has logged the change
 		g.log.Info("configuration read again; nothing changed", "version", g.Control.Version())
 	}
 	g.file.read("")

@@ -9,15 +9,15 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 )
 
-// openResidency makes what loads models for requests and puts them to sleep.
+// openResidency makes the keeper that loads models for requests and unloads idle ones.
 func (g *Gateway) openResidency() {
 	g.Residency = residency.New(residency.Options{Heard: g.heard, Log: g.log})
 	g.Current.Keep(g.Residency, g.sleeperOf)
 }
 
-// sleeperOf returns what loads the model of an instance and gives it up, nil where nothing
-// can. An engine that forgets models by itself is told to keep them for longer than the
-// gateway does, so that the gateway decides while it is there.
+// sleeperOf returns the means to load and unload the model of an instance, nil where
+// there is none. An engine that forgets models by itself is told to keep them for longer
+// than the gateway does: the gateway decides while it runs.
 func (g *Gateway) sleeperOf(i *backend.Instance, how residency.Settings) residency.Sleeper {
 	keep := 2 * how.SleepAfter.Std()
 	if i.Settings.Pinned {
@@ -26,9 +26,10 @@ func (g *Gateway) sleeperOf(i *backend.Instance, how residency.Settings) residen
 	return backend.NewSleeper(i, g.Transport, keep)
 }
 
-// heard returns since when this gateway has known what others use that share its backends.
-// It takes all for such that share its configuration, its limits or its counts: these are
-// heard through Redis, and each one that is there has to be.
+// heard returns since when this gateway has known the use of its backends by other
+// gateways. Any gateway that shares its configuration, its limits or its counts may use
+// the same backends. Such gateways report through Redis, and all that run must have been
+// heard.
 func (g *Gateway) heard(time.Time) (since time.Time, ok bool) {
 	if g.Document.Store.Config == "" && !g.Document.NamesRedis && !g.sharesInRedis() {
 		return time.Time{}, true

@@ -35,9 +35,9 @@ type surfaces struct {
 	peers   *peers.API
 }
 
-// routes is everything that the gateway answers, the most important first. The
-// entries stand beside the handlers: in internal/serve/web/v1, socket, batching, manage, monitor, peers,
-// actuator, openapi and pages. more are routes beside these.
+// routes is everything that the gateway answers, the most important first. The entries
+// are beside the handlers: in internal/serve/web/v1, socket, batching, manage, monitor,
+// peers, actuator, openapi and pages. more are routes beside these.
 func (s surfaces) routes(more []web.Route) []web.Route {
 	routes, managed := s.unified.Routes(), s.manage.Routes()
 	for _, w := range s.wings {
@@ -139,7 +139,7 @@ func isManagement(r *http.Request) bool { return isUnder(r, "/api") }
 
 func isActuator(r *http.Request) bool { return isUnder(r, "/actuator") }
 
-// isUnder tells whether the path of a request is root or begins with it.
+// isUnder reports whether the path of a request is root or begins with it.
 func isUnder(r *http.Request, root string) bool {
 	rest, begins := strings.CutPrefix(r.URL.Path, root)
 	return begins && (rest == "" || rest[0] == '/')
@@ -164,8 +164,8 @@ func (g *Gateway) describe(s surfaces) {
 	s.docs.Describe(g.build.Version, g.Routes)
 }
 
-// newRouterOf puts what a port serves behind a gate of its own, because who reaches the
-// port decides what the gate allows.
+// newRouterOf puts the routes of a port behind a gate of its own, because the gate's
+// rules depend on who can reach the port.
 func (g *Gateway) newRouterOf(port *Port) *web.Router {
 	settings := g.Document.Security
 	hosts := settings.AllowedHosts

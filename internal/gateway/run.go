@@ -85,8 +85,8 @@ func (g *Gateway) closeListeners() {
 
 // Stop serves on for the delay of the configuration, waits for the running requests, then
 // aborts them, and closes everything. The end of ctx ends both waits. The listener stays
-// open until the requests that ran after the delay have ended, so that probes see that the
-// gateway is not ready.
+// open until the requests that ran after the delay have ended: until then probes see that
+// the gateway is not ready.
 func (g *Gateway) Stop(ctx context.Context) {
 	g.close.Do(func() {
 		g.Actuator.Drain()
@@ -102,7 +102,8 @@ func (g *Gateway) Stop(ctx context.Context) {
 		if g.shell.Drain(grace, g.closeListeners) != nil {
 			g.abort(web.ErrStopping)
 		}
-		// What is left has its answer or its error; this is the time to write it.
+		// The remaining requests have their answer or their error; this is the time to
+		// write it.
 		last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancelLast()
 		g.closeListeners()
@@ -122,7 +123,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.Transport.Close()
 		g.closeBook()
 		g.closeLedger()
-		g.endSharing() // both have told the others what they counted at last
+		g.endSharing() // both have sent the others their last counts
 		g.sharing.Wait()
 		if err := g.Store.Close(); err != nil {
 			g.log.Error("closing the store", "error", err)

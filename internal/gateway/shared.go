@@ -16,8 +16,8 @@ import (
 // idFile is the file in the data directory that has the id of the gateway.
 const idFile = "gateway-id"
 
-// gatewayID returns the id of the gateway that has this data directory. It stays the
-// same after a restart, so that the others do not take the gateway for a new one.
+// gatewayID returns the id of the gateway that has this data directory. It stays the same
+// after a restart: the others must not take the gateway for a new one.
 func gatewayID(data *durable.Dir) (string, error) {
 	const longest = 64
 	text, err := data.Read(idFile)
@@ -32,8 +32,8 @@ func gatewayID(data *durable.Dir) (string, error) {
 	return id, data.Write(idFile, []byte(id+"\n"))
 }
 
-// newShared returns this gateway's side of what gateways share in Redis. It connects when
-// there is something.
+// newShared returns this gateway's side of the counts that gateways share in Redis. It
+// connects when there is something to share.
 func (g *Gateway) newShared() *tally.Pool {
 	doc := g.Document
 	return tally.NewPool(tally.Options{

@@ -12,8 +12,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/spend"
 )
 
-// newWings makes the wings of a gateway; internal/wings lists their settings. A line belongs
-// to the wing whose package it names.
+// newWings makes the wings of a gateway; internal/wings lists their settings. A line
+// belongs to the wing with the package that it names.
 func newWings(core *wing.Core) []*wing.Wing {
 	return wing.Make(core,
 		keeper.New,
@@ -26,8 +26,8 @@ func newWings(core *wing.Core) []*wing.Wing {
 	)
 }
 
-// RunInstead does the work for which a wing has started this program anew, in place of all
-// others, and reports whether there was such work.
+// RunInstead does the work that a wing has started this program anew for, in place of all
+// other work, and reports whether there was such work.
 func RunInstead(args []string) bool {
 	for _, run := range []func(args []string) bool{
 		processes.Supervise,

@@ -42,7 +42,7 @@ type Member struct {
 	ConfigVersion int       `json:"configVersion"`
 	Revision      int64     `json:"revision,omitzero"`
 	StartedAt     time.Time `json:"startedAt"`
-	// Stores are those that it uses, and whether it reaches each.
+	// Stores are the stores that it uses, and whether it reaches each.
 	Stores map[string]bool `json:"stores,omitzero"`
 	// Draining says that it takes no new requests any more and ends when the running ones have.
 	Draining bool `json:"draining,omitzero"`
@@ -56,7 +56,7 @@ type Seen struct {
 
 // Registry is where gateways announce themselves. One goroutine uses it.
 type Registry interface {
-	// Announce stores a member and returns all that are stored. It removes those that
+	// Announce stores a member and returns all stored members. It removes members that
 	// were not announced for KeepFor, and the oldest beyond MaxMembers.
 	Announce(ctx context.Context, self Member) ([]Seen, error)
 	// Leave removes a member.
@@ -86,7 +86,7 @@ type Status struct {
 	LastSeen time.Time
 }
 
-// View is what a gateway knows of all.
+// View is a gateway's knowledge of all gateways.
 type View struct {
 	// Source says where gateways announce themselves: postgres, redis, or none if
 	// nothing is shared.
@@ -94,13 +94,13 @@ type View struct {
 	Self   string
 	// Members always have this gateway, and are in the order of their ids.
 	Members []Status
-	// Failure is why the registry cannot be used; the members are then those that were
-	// known last.
+	// Failure is why the registry cannot be used; the members are then the last known
+	// ones.
 	Failure  *condition.Failure
 	Failures int64
 }
 
-// Options are what a Watch needs.
+// Options are the parts that a Watch needs.
 type Options struct {
 	// Self describes this gateway as it is now.
 	Self func() Member
@@ -117,7 +117,7 @@ type Watch struct {
 	state   condition.Condition
 	known   atomic.Pointer[known]
 
-	mu     sync.Mutex // guards what follows; Run and Announce use it
+	mu     sync.Mutex // guards the fields below; Run and Announce use it
 	source string
 	open   Registry
 	// newest is the highest revision that was seen, and since when each member that
@@ -186,7 +186,7 @@ func (w *Watch) announce(ctx context.Context, source string) ([]Seen, error) {
 	return w.open.Announce(ctx, w.options.Self())
 }
 
-// learn takes over what a registry has.
+// learn takes over the members of a registry.
 func (w *Watch) learn(source string, seen []Seen, now time.Time) {
 	for _, s := range seen {
 		w.newest = max(w.newest, s.Revision)
@@ -230,7 +230,7 @@ func (w *Watch) drop() {
 	w.open = nil
 }
 
-// View returns what is known of all gateways.
+// View returns the known gateways.
 func (w *Watch) View() View {
 	self, now := w.options.Self(), time.Now()
 	view := View{Source: "none", Self: self.ID, Failure: w.state.Failure(), Failures: w.state.Failures()}

@@ -1,8 +1,9 @@
-// Package documents keeps small documents that are changed only by those who have seen their
-// latest version: in memory, in a directory, or in a database that gateways share.
+// Package documents keeps small documents. Only a writer that has seen the latest version
+// of a document can change it. The stores are memory, a directory, or a database that
+// gateways share.
 //
-// A document that somebody keeps changing within a certain time is a lease, and its version
-// the number by which a holder that was too slow is told apart from the next one.
+// A document that somebody keeps changing within a certain time is a lease. Its version
+// tells a holder that was too slow from the next one.
 package documents
 
 import (
@@ -24,7 +25,7 @@ type Document struct {
 	Created time.Time `json:"created"`
 	// IsOpen says that there is work left to do.
 	IsOpen bool `json:"open"`
-	// Bytes is how much room on disk it stands for.
+	// Bytes is the room on disk that it accounts for.
 	Bytes int64 `json:"bytes"`
 	// Version grows by one with each change. In Put it is the version that the caller has
 	// seen, 0 for a new document.
@@ -38,7 +39,7 @@ type Document struct {
 // Query says which documents are listed.
 type Query struct {
 	Kind string
-	// Scopes are those whose documents are listed; none means all.
+	// Scopes limit the list to documents of these scopes; none means all.
 	Scopes []string
 	// OnlyOpen lists only those with work left to do.
 	OnlyOpen bool
@@ -67,7 +68,7 @@ func (q *Query) PlaceOfDeleted() (time.Time, error) {
 	return time.Time{}, ErrNotFound
 }
 
-// Use is how many documents there are, and how much room they stand for.
+// Use is the number of documents, and the room on disk that they account for.
 type Use struct {
 	Count int
 	Bytes int64
@@ -95,9 +96,9 @@ type Store interface {
 	Put(ctx context.Context, doc Document) (int64, error)
 	// Delete removes a document. One that does not exist is no error.
 	Delete(ctx context.Context, kind, id string) error
-	// Use returns what the documents of a kind in a scope take, and what all of the kind do.
+	// Use returns the use of a kind in a scope, and the use of the whole kind.
 	Use(ctx context.Context, kind, scope string) (own, all Use, err error)
-	// Uses returns what the documents of a kind take in each scope.
+	// Uses returns the use of a kind in each scope.
 	Uses(ctx context.Context, kind string) (map[string]Use, error)
 }
 
@@ -105,8 +106,8 @@ type Store interface {
 const page = 100
 
 // Each calls a function with documents in their order until it returns false or an error.
-// Few of them are in memory at a time, and those it is called with may be deleted meanwhile. It
-// ends with the context, also where the store does not.
+// Few of them are in memory at a time, and visit may delete its document. It ends with
+// the context, also where the store does not.
 func Each(ctx context.Context, store Store, query Query, visit func(Document) (more bool, err error)) error {
 	query.Limit = page
 	for {

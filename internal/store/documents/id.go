@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// An id that tells when its document was created has timeMark behind the prefix, and then the
-// time in milliseconds. No id without a time has the mark there: what rand.Text returns has
-// neither 0 nor 1.
+// An id that tells when its document was created has timeMark behind the prefix, and then
+// the time in milliseconds. No id without a time has the mark there: a text of rand.Text
+// has neither 0 nor 1.
 const (
 	timeMark   = '0'
 	timeBase   = 32
 	timeDigits = 9
 )
 
-// RandomID returns an id that nobody guesses, after a prefix.
+// RandomID returns an id that cannot be guessed, after a prefix.
 func RandomID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
 
-// NewID returns an id that nobody guesses, after a prefix that ends with - or _ and has none
-// before. It tells when its document was created, so that a list can begin after one that was
-// deleted.
+// NewID returns an id that cannot be guessed, after a prefix that ends with - or _ and
+// has none before. The id contains the time of creation: a list can begin after a
+// document that was deleted.
 func NewID(prefix string, created time.Time) string { return RandomID(Dated(prefix, created)) }
 
 // Dated returns the beginning of an id that tells when its document was created.

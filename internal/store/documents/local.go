@@ -18,8 +18,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
-// Local keeps documents for one process: in memory, or in a directory, of which it has only an
-// index in memory.
+// Local keeps documents for one process: in memory, or in a directory with only an index
+// in memory.
 type Local struct {
 	dir *durable.Dir // nil where nothing outlives the process
 	log *slog.Logger
@@ -76,13 +76,13 @@ type kept struct {
 
 var _ Store = (*Local)(nil)
 
-// NewMemory returns a store whose documents end with the process.
+// NewMemory returns a store that loses its documents when the process ends.
 func NewMemory() *Local {
 	return &Local{kinds: map[string]*kindIndex{}, log: slog.New(slog.DiscardHandler)}
 }
 
-// OpenDir returns the store in a directory, which it makes if there is none. A document that
-// cannot be read is reported and passed over, so that it does not take the others with it.
+// OpenDir returns the store in a directory, which it makes if there is none. A document
+// that cannot be read is reported and skipped: the others stay readable.
 func OpenDir(path string, log *slog.Logger) (*Local, error) {
 	dir, err := durable.Open(path)
 	if err != nil {
@@ -217,7 +217,7 @@ func (l *Local) set(doc Document, now time.Time) {
 	if l.dir != nil {
 		doc.Data = nil
 	}
-	doc.Scope = scope.name // so that there is one text for all of them
+	doc.Scope = scope.name // all documents of a scope share one text
 	added := &kept{doc, now}
 	index.byID[doc.ID] = added
 	index.sorted.add(added)
@@ -281,7 +281,7 @@ func (l *Local) Delete(_ context.Context, kind, id string) error {
 	return nil
 }
 
-// Use returns what the documents of a kind in a scope take, and what all of the kind do.
+// Use returns the use of a kind in a scope, and the use of the whole kind.
 func (l *Local) Use(_ context.Context, kind, scope string) (own, all Use, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,7 +295,7 @@ func (l *Local) Use(_ context.Context, kind, scope string) (own, all Use, err er
 	return own, index.all, nil
 }
 
-// Uses returns what the documents of a kind take in each scope.
+// Uses returns the use of a kind in each scope.
 func (l *Local) Uses(_ context.Context, kind string) (map[string]Use, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -327,7 +327,7 @@ func (l *Local) List(_ context.Context, q Query) ([]Document, error) {
 	return all, nil
 }
 
-// list returns what the index has of documents, in their order.
+// list returns the index entries of documents, in their order.
 func (l *Local) list(q Query) ([]Document, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -402,7 +402,7 @@ func (o ordered) page(q *Query, after *Document) []*kept {
 	return found
 }
 
-// groups returns the documents among which those of a query are.
+// groups returns the groups of documents that a query selects from.
 func (l *Local) groups(q *Query) []ordered {
 	index := l.kinds[q.Kind]
 	if index == nil {

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// renewTime bounds one attempt to sign what is not signed, and renewEvery is the time
-	// between two of them.
+	// renewTime bounds one attempt to sign unsigned documents, and renewEvery is the time
+	// between two attempts.
 	renewTime  = 20 * time.Second
 	renewEvery = 20 * time.Second
 	// warnEvery is how often it is logged that a document was refused.
 	warnEvery = 10 * time.Second
 )
 
-// Signed is a store whose documents are signed: with their kind, id, scope, size and content.
-// One that somebody else wrote, changed or gave to another scope is not there, and logged.
+// Signed is a store that signs its documents: their kind, id, scope, size and content. It
+// hides and logs a document that somebody else wrote, changed or gave to another scope.
 //
-// The signature is the last member of a document's data, which releases that do not sign
-// pass over.
+// The signature is the last member of a document's data. Releases that do not sign ignore
+// it.
 type Signed struct {
 	Store
 	options SignedOptions
@@ -43,21 +43,21 @@ type Signed struct {
 
 var _ Store = (*Signed)(nil)
 
-// SignedOptions are what a Signed store works with.
+// SignedOptions are the parts and rules of a Signed store.
 type SignedOptions struct {
 	// Keys are the master keys; there must be one.
 	Keys *seal.Keys
-	// Takeovers say whether documents are read that nobody signed, and WritesBefore that
-	// gateways of the release before run, which write such documents.
+	// Takeovers say whether unsigned documents are read, and WritesBefore that gateways
+	// of the release before run, which write such documents.
 	Takeovers    *takeover.Records
 	WritesBefore bool
-	// Kinds are those of the documents.
+	// Kinds are the kinds of documents in the store.
 	Kinds []string
 	Log   *slog.Logger
 }
 
-// NewSigned returns a store around another one. What is not signed there is signed as far as
-// it is taken over, and what an earlier master key has signed is signed anew: now, or in the
+// NewSigned returns a store around another one. It signs unsigned documents as far as
+// they are taken over, and signs documents of an earlier master key anew: now, or in the
 // background where that is not possible.
 func NewSigned(store Store, options SignedOptions) *Signed {
 	s := &Signed{Store: store, options: options}
@@ -69,7 +69,7 @@ func NewSigned(store Store, options SignedOptions) *Signed {
 	return s
 }
 
-// Close ends what runs in the background.
+// Close ends the work in the background.
 func (s *Signed) Close() {
 	s.stop()
 	s.working.Wait()
@@ -89,8 +89,9 @@ func (s *Signed) keepRenewing(ctx context.Context) {
 	}
 }
 
-// renew signs the documents whose signature is missing, where that may be, or of an earlier
-// master key. When all are signed and nobody writes others, they are taken over.
+// renew signs the documents without a signature, where that is allowed, and documents
+// that an earlier master key signed. When all are signed and nobody writes unsigned ones,
+// the takeover is finished.
 func (s *Signed) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
@@ -106,14 +107,14 @@ func (s *Signed) renew(ctx context.Context) error {
 	return s.options.Takeovers.Finish(ctx, takeover.Documents)
 }
 
-// renewOne signs a document whose signature is missing or of an earlier master key.
+// renewOne signs a document that has no signature or one of an earlier master key.
 func (s *Signed) renewOne(ctx context.Context, doc Document) error {
 	if signature := signatureOf(doc.Data); signature != "" && s.options.Keys.IsCurrent(signature) || !s.check(&doc) {
 		return nil
 	}
 	_, err := s.Put(ctx, doc)
 	if errors.Is(err, ErrChanged) {
-		return nil // whoever changed it has signed it, or the next attempt does
+		return nil // the writer that changed it has signed it, or the next attempt does
 	}
 	return err
 }
@@ -127,8 +128,8 @@ func (s *Signed) Get(ctx context.Context, kind, id string) (Document, error) {
 	return doc, err
 }
 
-// List returns documents in their order, in place of those that are refused the next ones.
-// Where only names are asked for, those of refused documents are among them.
+// List returns documents in their order. The next documents take the place of refused
+// ones. A list of names only includes the names of refused documents.
 func (s *Signed) List(ctx context.Context, query Query) (found []Document, err error) {
 	if query.OnlyNames {
 		return s.Store.List(ctx, query)
@@ -168,7 +169,7 @@ func (s *Signed) Put(ctx context.Context, doc Document) (int64, error) {
 	return s.Store.Put(ctx, doc)
 }
 
-// signedParts are what is signed of a document.
+// signedParts returns the parts of a document that are signed.
 func signedParts(doc *Document) []string {
 	return []string{"document", doc.Kind, doc.ID, doc.Scope, strconv.FormatBool(doc.IsOpen), strconv.FormatInt(doc.Bytes, 10), string(doc.Data)}
 }

@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Dir is a directory whose files only their owner may read. One process at a
-// time works in it.
+// Dir is a directory with files that only their owner may read. One process at a time
+// works in it.
 type Dir struct {
 	path string
 	// Before is called before each step of a write, which fails if it returns an
@@ -44,12 +44,12 @@ func IsFull(err error) bool {
 // unfinishedPrefix begins the name of an unfinished file.
 const unfinishedPrefix = ".new-"
 
-// Unfinished returns the name under which something is made that will get its
-// own name when it is whole; Open removes what never got there.
+// Unfinished returns a temporary name for a file or folder that gets its own name when it
+// is whole. Open removes unfinished ones.
 func Unfinished(name string) string { return unfinishedPrefix + name }
 
-// Open opens or makes a directory, and removes what a crash left of unfinished
-// writes: it is never read, and may hold secrets.
+// Open opens or makes a directory, and removes unfinished writes after a crash: they are
+// never read, and may hold secrets.
 func Open(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
@@ -112,8 +112,8 @@ func (d *Dir) Write(name string, content []byte) error { return d.write(name, co
 const ownerOnly fs.FileMode = 0o600
 
 // WriteFile gives a file anywhere new content, as Dir.Write does, and these permissions.
-// Where the path is a link, the file that it leads to is written; what is no ordinary file,
-// such as /dev/stdout, is written as it is.
+// If the path is a link, it writes the link's target. It writes to a special file, such
+// as /dev/stdout, directly.
 func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -166,8 +166,8 @@ func (f *openFile) fill(content []byte) error {
 	return f.Sync()
 }
 
-// File is a file that only ever grows. Whatever was written to it has reached the kernel, so that
-// a crash of the process does not lose it.
+// File is a file that only ever grows. Written bytes have reached the kernel: a crash of
+// the process does not lose them.
 type File interface {
 	io.WriteCloser
 	// Sync returns when the disk has the content.
@@ -191,7 +191,7 @@ func (d *Dir) Append(name string) (File, error) {
 	return &openFile{file, d}, nil
 }
 
-// openFile is a file whose steps a test may let fail.
+// openFile is a file with steps that a test may let fail.
 type openFile struct {
 	*os.File
 	dir *Dir

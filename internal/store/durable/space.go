@@ -14,7 +14,7 @@ func SpaceOf(path string) (Space, error) {
 	return Space{Total: int64(usage.Total), Free: int64(usage.Free)}, nil
 }
 
-// Reserve returns the part of a disk that stays free for what the gateway itself writes, where
+// Reserve returns the part of a disk that stays free for the gateway's own writes, where
 // nothing else is configured.
 func (s Space) Reserve() int64 {
 	const least, most = 16 << 20, 1 << 30

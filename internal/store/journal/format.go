@@ -1,8 +1,9 @@
-// Package journal keeps records in files that only ever grow, so that a crash costs at most the
-// records that nobody was told are kept. It frames, checksums and seals records (Format), writes
-// them and shares syncs (Writer), names the files of a folder (Series), and reads what a crash or
-// a damaged disk left of a file (Reader). Its callers decide what a record holds, when the next
-// file begins and when an old one goes.
+// Package journal keeps records in files that only ever grow. A crash costs at most the
+// records that were not yet reported as kept. The package frames, checksums and seals
+// records (Format), writes them and shares syncs (Writer), names the files of a folder
+// (Series), and reads the rest of a file after a crash or on a damaged disk (Reader). Its
+// callers decide the content of a record, when the next file begins and when an old one
+// goes.
 package journal
 
 import (
@@ -25,11 +26,11 @@ const (
 	Ledger Format = iota
 	// Answers are the answers of a batch. The clear part of a record is its number.
 	Answers
-	// Calls are blocks of call records. The byte behind the mark says what was captured of the
-	// calls, and the clear part of a block says which calls it has.
+	// Calls are blocks of call records. The byte behind the mark says which parts of the
+	// calls were captured, and the clear part of a block says which calls it has.
 	Calls
-	// Contents are files of clients, and EarlierContents those that releases up to 9b73041f read.
-	// They have a head and no records: any part of them can be read alone.
+	// Contents are files of clients, and EarlierContents the files that releases up to
+	// 9b73041f read. Both have a head and no records: any part of them can be read alone.
 	Contents
 	EarlierContents
 )
@@ -76,7 +77,7 @@ var layouts = [...]layout{
 // checksumBytes is the size of a CRC-32.
 const checksumBytes = 4
 
-// head returns the size of what stands before the clear part.
+// head returns the size of the fields before the clear part.
 func (l *layout) head() int { return l.lengthBytes + checksumBytes }
 
 // Head returns the beginning of a new file, and the box that seals its records. Without keys the
@@ -136,7 +137,7 @@ func (l *layout) checksum(data []byte) uint32 {
 
 func (l *layout) putLength(to []byte, length int) {
 	if l.lengthBytes == 2 {
-		l.order.PutUint16(to, uint16(length)) // what is written has a bound
+		l.order.PutUint16(to, uint16(length)) // written records have a bound
 		return
 	}
 	l.order.PutUint32(to, uint32(length))

@@ -24,8 +24,8 @@ type Record struct {
 type Damage struct {
 	// Cut is the number of bytes at the end that are no record, as after a crash.
 	Cut int64
-	// IsCorrupt says that something else than the end is damaged: the mark, or what stands before
-	// an intact record.
+	// IsCorrupt says that more than the end is damaged: the mark, or bytes before an
+	// intact record.
 	IsCorrupt bool
 	// HasMark says that the file begins as one of its kind.
 	HasMark bool
@@ -45,15 +45,15 @@ func (d Damage) IsTorn() bool { return !d.IsCorrupt && (d.Cut > 0 || !d.HasMark)
 //	}
 type Reader struct {
 	Record
-	// Extra is what the writer of the file put behind its mark.
+	// Extra holds the bytes that the writer of the file put behind its mark.
 	Extra []byte
 
 	layout layout
 	box    *seal.Box
-	in     io.Reader // of what stands behind the window; nil where the window is the whole file
+	in     io.Reader // of the bytes behind the window; nil where the window is the whole file
 	size   int64     // of the file
 	at     int64     // of the window in the file
-	window []byte    // what was read of the file and not used
+	window []byte    // bytes of the file that were read and not used
 	buffer []byte    // the memory of the window
 	length int       // of the current record, with its head
 	number uint64    // of the next record
@@ -69,14 +69,15 @@ func (f Format) Parse(data []byte, keys *seal.Keys, purpose string) (*Reader, er
 	return r, r.readHead(keys, purpose)
 }
 
-// NewReader returns a reader of a file of a size. What is added to the file meanwhile is not read.
+// NewReader returns a reader of a file of a size. It does not read bytes that are added
+// later.
 func (f Format) NewReader(in io.Reader, size int64, keys *seal.Keys, purpose string) (*Reader, error) {
 	r := &Reader{layout: layouts[f], in: in, size: size}
 	return r, r.readHead(keys, purpose)
 }
 
-// readHead reads what stands before the records. It returns an error if the file cannot be read,
-// or not with these keys. A mark that is damaged is part of the damage.
+// readHead reads the bytes before the records. It returns an error if the file cannot be
+// read, or not with these keys. A damaged mark is part of the damage.
 func (r *Reader) readHead(keys *seal.Keys, purpose string) error {
 	l := &r.layout
 	r.peek(len(l.plain) + l.extra)
@@ -166,7 +167,7 @@ func (r *Reader) Open(to []byte) ([]byte, error) { return r.box.Open(to, r.Numbe
 // Box returns the box that sealed the file, nil where it is not sealed.
 func (r *Reader) Box() *seal.Box { return r.box }
 
-// Start returns the offset of what stands behind the head of the file, before Next is called.
+// Start returns the offset behind the head of the file, before Next is called.
 func (r *Reader) Start() int64 { return r.at }
 
 // Damage returns how the file differs from one that was written whole, as far as it was read.
@@ -175,7 +176,7 @@ func (r *Reader) Damage() Damage { return r.damage }
 // Err returns why the file could not be read further, nil where it ended.
 func (r *Reader) Err() error { return r.err }
 
-// end notes what is left as cut off.
+// end notes the remaining bytes as cut off.
 func (r *Reader) end() error {
 	r.isOver = true
 	if r.err == nil {

@@ -64,9 +64,9 @@ func (w *Writer) Err() error {
 	return nil
 }
 
-// Sync returns when the first bytes of the file, up to a size, are on the disk. Those who call it
-// at the same time share one sync. After one that failed the file takes no more records, because
-// the next would succeed although the kernel has dropped the data.
+// Sync returns when the first bytes of the file, up to a size, are on the disk.
+// Concurrent calls share one sync. After a failed sync the file takes no more records,
+// because the next sync would succeed although the kernel has dropped the data.
 func (w *Writer) Sync(size int64) error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()

@@ -102,7 +102,7 @@ func parse(address string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// isNoHost reports whether a host with its port cannot be connected to, whoever runs it.
+// isNoHost reports whether a host with its port can never be connected to.
 func isNoHost(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" {

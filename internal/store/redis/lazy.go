@@ -31,7 +31,7 @@ type Lazy struct {
 // NewLazy returns a connection to an address that is not made yet.
 func NewLazy(address string) *Lazy { return &Lazy{address: address} }
 
-// Connect returns the connection, for which it is tried at most once a second. Errors never
+// Connect returns the connection. It tries to connect at most once a second. Errors never
 // contain the address, which may hold a password.
 func (l *Lazy) Connect(ctx context.Context) (rueidis.Client, error) {
 	l.mu.Lock()

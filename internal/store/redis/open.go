@@ -43,8 +43,8 @@ func newClient(ctx context.Context, option rueidis.ClientOption) (rueidis.Client
 
 type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
-// opening makes the connections of a client. Those that it makes before the client
-// is there are closed when the context of who opens it ends.
+// opening makes the connections of a client. If the caller's context ends before the
+// client is ready, its connections are closed.
 type opening struct {
 	ctx  context.Context
 	dial dialFunc
@@ -93,7 +93,7 @@ func (o *opening) end() error {
 	return o.ctx.Err()
 }
 
-// dialTCP is what the client library does by itself.
+// dialTCP does the same as the client library's own dialer.
 func dialTCP(ctx context.Context, address string, dialer *net.Dialer, settings *tls.Config) (net.Conn, error) {
 	if settings == nil {
 		return dialer.DialContext(ctx, "tcp", address)

@@ -24,9 +24,9 @@ type Call struct {
 	Keys, Args []string
 }
 
-// Run makes calls, all of which are sent together, and returns the replies in the same
-// order. It sends the text of a script only to a Redis that does not know it, which takes a
-// second round trip.
+// Run sends all calls together and returns the replies in the same order. It sends the
+// text of a script only to a Redis that does not know it, which takes a second round
+// trip.
 func Run(ctx context.Context, client rueidis.Client, calls ...Call) []rueidis.RedisResult {
 	commands := make(rueidis.Commands, len(calls))
 	for i, c := range calls {

@@ -1,6 +1,6 @@
 // Package seal encrypts the secrets that are stored with the configuration, and signs
-// what is stored, with a master key that is not stored there. Other keys that gateways have
-// in common are derived from it.
+// stored records, with a master key that is not stored there. Other keys that gateways
+// have in common are derived from it.
 package seal
 
 import (
@@ -36,7 +36,7 @@ var ErrKey = errors.New("another master key is needed")
 // ErrDamaged means that a sealed secret was changed, or belongs somewhere else.
 var ErrDamaged = errors.New("the encrypted secret is damaged or was moved from another place")
 
-// ErrForged means that a signature is not that of what it stands beside.
+// ErrForged means that a signature does not belong to the record beside it.
 var ErrForged = errors.New("the signature is wrong")
 
 // Keys are the master keys: the one with which secrets are encrypted and records signed,
@@ -129,10 +129,10 @@ func (k *Keys) Open(place, sealed string) (string, error) {
 	return text, err
 }
 
-// IsMarked reports whether a text was sealed by a release that signs what it stores.
-// Earlier ones took a nonce that is random as a whole; these releases make a part of it
-// from the rest and the text, which is no less unique. Who does not have the key cannot
-// change a nonce, and so cannot pass a text off as one of an earlier release.
+// IsMarked reports whether a text was sealed by a release that signs its records. Earlier
+// ones took a nonce that is random as a whole; these releases make a part of it from the
+// rest and the text, which is no less unique. Without the key nobody can change a nonce,
+// and so nobody can pass a text off as one of an earlier release.
 func (k *Keys) IsMarked(place, sealed string) bool {
 	_, isMarked, err := k.open(place, sealed)
 	return err == nil && isMarked
@@ -176,7 +176,8 @@ func (k *Keys) Verify(signature string, parts ...string) error {
 	return nil
 }
 
-// sum returns the HMAC of parts, of which none can be taken for the end of another.
+// sum returns the HMAC of parts. Their lengths are included: no part can be taken for the
+// end of another.
 func sum(key []byte, parts []string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, part := range parts {
@@ -207,13 +208,13 @@ func (k *Keys) read(text string) (by *key, data []byte, err error) {
 	return k.byID[id], data, nil
 }
 
-// Knows tells whether a text was sealed, or a signature made, with one of the keys.
+// Knows reports whether a text was sealed, or a signature made, with one of the keys.
 func (k *Keys) Knows(text string) bool {
 	_, id, _ := split(text)
 	return k != nil && k.byID[id] != nil
 }
 
-// IsCurrent tells whether a text was sealed, or a signature made, with the current key.
+// IsCurrent reports whether a text was sealed, or a signature made, with the current key.
 func (k *Keys) IsCurrent(sealed string) bool {
 	_, id, _ := split(sealed)
 	return k != nil && id == k.current.id
@@ -225,7 +226,7 @@ func split(sealed string) (form, id, data string) {
 	return form, id, data
 }
 
-// Check says what is wrong with a text as a master key; empty means nothing.
+// Check describes the fault of a text as a master key; empty means none.
 func Check(text string) string {
 	if len(text) < MinKeyLength {
 		return fmt.Sprintf("must have at least %d characters; `openssl rand -base64 32` makes one", MinKeyLength)

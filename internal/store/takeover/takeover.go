@@ -1,27 +1,27 @@
 // Package takeover decides whether data without a signature is read.
 //
-// Releases up to 9b73041f signed neither the totals of budgets in Redis nor kept responses,
-// and they signed no descriptions of files and batches. With a master key the present
-// release signs all of these and refuses what is not signed. The rules for what was stored
-// before, of which each thing (Thing) follows them by itself:
+// Releases up to 9b73041f signed neither the totals of budgets in Redis nor kept
+// responses, and they signed no descriptions of files and batches. With a master key the
+// present release signs all of these and refuses unsigned data. Each kind of data (Thing)
+// follows these rules by itself:
 //
 //   - Without a master key nothing is signed, and everything is read.
-//   - The first start with a master key that finds no mark takes the thing over: what is
-//     not signed is read and signed. When all of it is signed, Finish sets the mark. A
-//     process that ends before that leaves no mark, and the next start takes over again.
-//   - With the mark, what is not signed is refused.
+//   - The first start with a master key that finds no mark takes the thing over: it reads
+//     and signs unsigned data. When all of it is signed, Finish sets the mark. A process
+//     that ends before that leaves no mark, and the next start takes over again.
+//   - With the mark, unsigned data is refused.
 //   - The mark is signed with the master key. It is in the data directory and, where
 //     gateways share their configuration, beside that in PostgreSQL. One of the two is
-//     enough, and each start writes the other one again. So whoever can write only to
-//     Redis or PostgreSQL cannot remove what a gateway with a data directory of its own
-//     remembers, and a gateway that begins with an empty directory finds the mark of the
-//     others. Until the shared mark could be read, nothing is taken over.
+//     enough, and each start writes the other one again. So an attacker who can write only
+//     to Redis or PostgreSQL cannot remove the mark in a gateway's own data directory, and
+//     a gateway that begins with an empty directory finds the mark of the others. Until the
+//     shared mark could be read, nothing is taken over.
 //   - A thing that is kept in Redis may leave a signed mark there as well, for gateways
-//     that share nothing else. Whoever finds it, or finds signed data where unsigned data
-//     would be taken over, calls Found, or passes the unsigned data over.
+//     that share nothing else. A reader that finds this mark, or finds signed data where
+//     unsigned data would be taken over, calls Found, or skips the unsigned data.
 //   - security.accept-unsigned reads signed and unsigned data alike, whatever the marks
-//     say: for the time in which gateways of both releases run. What is read then is
-//     signed like what is taken over, so that it is still there when the setting is off.
+//     say: for the time when gateways of both releases run. Data that is read then is
+//     signed as in a takeover: it is still there when the setting is off.
 package takeover
 
 import (
@@ -42,14 +42,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Thing is what is taken over as a whole.
+// Thing is a kind of data that is taken over as a whole.
 type Thing string
 
 // The things that releases up to 9b73041f did not sign.
 const (
 	Budgets   Thing = "budgets"   // their totals in Redis
 	Documents Thing = "documents" // descriptions of files and batches
-	Responses Thing = "responses" // those that are kept in Redis
+	Responses Thing = "responses" // responses in Redis
 )
 
 // file is the name of the file in the data directory that has the marks, and prefix begins
@@ -59,12 +59,12 @@ const (
 	prefix = "taken-over/"
 )
 
-// Values are what gateways with a shared configuration have in common.
+// Values are the records that gateways with a shared configuration have in common.
 type Values interface {
 	Change(ctx context.Context, edit func() (name string, value []byte, err error)) error
 }
 
-// Options are what Records are made of.
+// Options are the parts of Records.
 type Options struct {
 	// Keys are the master keys; without them nothing is signed.
 	Keys *seal.Keys
@@ -72,20 +72,20 @@ type Options struct {
 	AcceptUnsigned bool
 	// Data is the data directory.
 	Data *durable.Dir
-	// Values are those of the shared configuration, which are followed by Take; nil where
+	// Values belong to the shared configuration, and Take follows them; nil where
 	// gateways share none.
 	Values Values
 	Log    *slog.Logger
 }
 
-// Records know which things were taken over. Nil Records are those of a gateway without a
-// master key. All methods may be called at the same time.
+// Records know which things were taken over. A gateway without a master key has nil
+// Records. All methods may be called at the same time.
 type Records struct {
 	options Options
 
 	mu sync.Mutex
-	// own are the marks in the data directory and shared those beside the configuration,
-	// by what they are for. isKnown says that the latter were read.
+	// own are the marks in the data directory and shared the marks beside the
+	// configuration, by thing. isKnown says that the shared marks were read.
 	own, shared map[Thing]bool
 	isKnown     bool
 }
@@ -161,8 +161,8 @@ func (r *Records) ReadsUnsigned(thing Thing) bool {
 	return r == nil || r.options.AcceptUnsigned || r.IsOpen(thing)
 }
 
-// IsOpen reports whether this process takes the thing over: it must sign what is there, and
-// then call Finish.
+// IsOpen reports whether this process takes the thing over: it must sign all of its data,
+// and then call Finish.
 func (r *Records) IsOpen(thing Thing) bool {
 	if r == nil {
 		return false
@@ -198,9 +198,9 @@ func (r *Records) Finish(ctx context.Context, thing Thing) error {
 	return nil
 }
 
-// Renew writes the marks of the shared configuration to the data directory and the other
-// way round, those of a previous master key with the present one. It is called once, after
-// Take.
+// Renew copies the marks of the shared configuration to the data directory and the other
+// way round, and signs marks of a previous master key with the present one. It is called
+// once, after Take.
 func (r *Records) Renew(ctx context.Context) error {
 	if r == nil {
 		return nil
@@ -234,7 +234,7 @@ func (r *Records) setShared(ctx context.Context, thing Thing) error {
 	return nil
 }
 
-// setOwn writes the marks of the data directory with those of more things.
+// setOwn writes the marks of the data directory and adds more things to them.
 func (r *Records) setOwn(things ...Thing) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package registry has the stores in which gateways announce themselves: PostgreSQL and
+// Package registry has the stores where gateways announce themselves: PostgreSQL and
 // Redis.
 package registry
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Redis is the list of gateways that share no configuration, but Redis. It is kept with
-// what they share there: see tally.
+// their shared counts: see tally.
 type Redis struct{ pool *tally.Pool }
 
 // NewRedis returns the list of the gateways of a pool.

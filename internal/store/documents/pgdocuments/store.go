@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// timeout bounds every call of the database, with the time in which calls before it end:
-	// somebody waits for the answer.
+	// timeout bounds every call of the database, including the wait for earlier calls: a
+	// request waits for the answer.
 	timeout = 3 * time.Second
 	// tableLock is the advisory lock under which the table is made.
 	tableLock = 7_284_113_908
@@ -133,7 +133,8 @@ func makeTable(ctx context.Context, conn *pgx.Conn) error {
 	})
 }
 
-// columnsWith returns what is read of a document, with its data or something in its place.
+// columnsWith returns the columns of a document to read, with its data or something in
+// its place.
 func columnsWith(data string) string {
 	return "id, scope, created, is_open, bytes, version, " + data + ", extract(epoch FROM clock_timestamp() - changed)::float8"
 }
@@ -235,7 +236,7 @@ func (s *Store) Delete(ctx context.Context, kind, id string) error {
 	})
 }
 
-// Use returns what the documents of a kind in a scope take, and what all of the kind do.
+// Use returns the use of a kind in a scope, and the use of the whole kind.
 func (s *Store) Use(ctx context.Context, kind, scope string) (own, all documents.Use, err error) {
 	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT count(*) FILTER (WHERE scope = $2), coalesce(sum(bytes) FILTER (WHERE scope = $2), 0)::bigint,
@@ -245,7 +246,7 @@ func (s *Store) Use(ctx context.Context, kind, scope string) (own, all documents
 	return own, all, err
 }
 
-// Uses returns what the documents of a kind take in each scope.
+// Uses returns the use of a kind in each scope.
 func (s *Store) Uses(ctx context.Context, kind string) (map[string]documents.Use, error) {
 	uses := map[string]documents.Use{}
 	err := s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
