@@ -1,4 +1,5 @@
-// Package documentstest is for tests: what every store of documents does.
+// Package documentstest is for tests: it checks the contract that every store of
+// documents keeps.
 package documentstest
 
 import (

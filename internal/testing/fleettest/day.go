@@ -9,13 +9,13 @@ import (
 // habit is how a model is used over a day, in seconds and hours.
 type habit struct {
 	model      string
-	from, till float64 // the hours in which somebody uses it; from may be later than till
+	from, till float64 // the hours of use; from may be later than till
 	sessions   float64 // how many begin in such an hour
 	length     float64 // how many requests a session has on average
 	pause      float64 // between two of its requests, on average
 }
 
-// habits are those of ten models of a company: some are used all day, some at work, some by
+// habits describe ten models of a company: some are used all day, some at work, some by
 // colleagues elsewhere in the world, some by programs at night, some now and then.
 var habits = []habit{
 	{"assistant", 7, 23, 6, 10, 60},
@@ -76,11 +76,10 @@ func (h *habit) session(at float64, rng *rand.Rand) (all []*Request) {
 	return all
 }
 
-// LeastLoads returns how often a model has to be loaded at least, however well a plan knows
-// what will come, if so many models are in memory at a time and requests are answered in the
-// order in which they come: no plan is better than to throw out the model that is needed
-// last (Belady). On which host a model is does not matter for that, as each request can go
-// to every host.
+// LeastLoads returns the least number of loads of any plan, even one that knows the
+// future, if so many models are in memory at a time and requests are answered in order:
+// no plan is better than to unload the model that is needed last (Belady). The host of a
+// model does not matter for that, as each request can go to every host.
 func LeastLoads(requests []*Request, room int) (loads int) {
 	next := make([]int, len(requests)) // when the model of a request is asked for again
 	seen := map[string]int{}

@@ -2,15 +2,15 @@ package fleettest
 
 import "github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 
-// Engines are the instances of a simulated fleet, all alike but for what is said here.
+// Engines are the instances of a simulated fleet, all alike except for the fields here.
 // Times are seconds of virtual time.
 type Engines struct {
 	engine.Spec
 	Number int
 	// Slow makes engines slower by a factor.
 	Slow map[int]float64
-	// Models are those that gateways are configured with; others are added when they are
-	// asked for.
+	// Models are configured in the gateways; other models are added when they are asked
+	// for.
 	Models []string
 	// Secretive says that engines do not tell how large their caches are, and Boundless that
 	// gateways are not told for how many models they have room, only which ones they have.
@@ -19,13 +19,13 @@ type Engines struct {
 	Outages []Outage
 }
 
-// Outage is a time in which an engine is gone.
+// Outage is the time that an engine is away.
 type Outage struct {
 	Engine     int
 	From, Till float64
 }
 
-// Standard returns eight engines whose seconds are those of the yardstick.
+// Standard returns eight engines with the speeds of the yardstick.
 func Standard() Engines {
 	return Engines{Number: 8, Spec: engine.Spec{
 		Block: 512, Cache: 1_228_800, Token: 0.00016, Request: 0.04, Decode: 0.02, Width: 1, Load: 20,

@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
 
-// Figures are what a run is judged by. Times are seconds to the first token.
+// Figures are the measures of a run. Times are seconds to the first token.
 type Figures struct {
 	Requests, Failed, Cut int
 	Hit                   float64 // share of all tokens of prompts that came from caches
@@ -21,8 +21,8 @@ type Figures struct {
 // soon is the time within which a first token should come.
 const soon = 2.0
 
-// Summarize returns the figures of these times to the first token, of requests of which
-// others failed.
+// Summarize returns the figures of these times to the first token and of the number of
+// failed requests.
 func Summarize(times []float64, failed int) Figures {
 	f := Figures{Requests: len(times), Failed: failed, EstimateError: math.NaN()}
 	slices.Sort(times)

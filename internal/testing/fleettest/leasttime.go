@@ -22,7 +22,7 @@ const (
 // into text, which the fleet reads as it reads prompts.
 type LeastTime struct {
 	Fleet *fleet.Fleet
-	// Lie changes what engines tell, if it is set.
+	// Lie changes the reports of engines, if it is set.
 	Lie func(engine int, told fleet.Told) fleet.Told
 
 	engines   Engines
@@ -127,7 +127,7 @@ func (g *LeastTime) of(model string) []*fleet.Instance {
 // First tells the fleet of a first token.
 func (g *LeastTime) First(r *Request, _ int, now float64) { g.calls[r].First(clock(now)) }
 
-// End tells the fleet what the answer says.
+// End tells the fleet the usage that the answer reports.
 func (g *LeastTime) End(r *Request, _ int, now float64) {
 	g.calls[r].End(fleet.Answer{PromptTokens: r.text(), CachedTokens: r.Cached, OutputTokens: r.Outputs}, clock(now))
 	delete(g.calls, r)
@@ -140,17 +140,17 @@ func (g *LeastTime) Lost(engine int) {
 	}
 }
 
-// Export returns what other gateways should know.
+// Export returns this gateway's news for other gateways.
 func (g *LeastTime) Export(now float64) []byte { return g.Fleet.Export(clock(now)) }
 
-// Import takes what another gateway exported.
+// Import takes the news of another gateway.
 func (g *LeastTime) Import(from string, message []byte, now float64) {
 	if err := g.Fleet.Import(from, message, clock(now)); err != nil {
 		panic(err)
 	}
 }
 
-// Tell takes what an engine says about itself.
+// Tell takes the report of an engine about itself.
 func (g *LeastTime) Tell(engine, waiting, running int, models []string, now float64) {
 	told := fleet.Told{Waiting: float64(waiting), Running: float64(running), Used: -1, Capacity: -1}
 	if g.Lie != nil {

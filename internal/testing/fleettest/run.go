@@ -38,7 +38,7 @@ type Request struct {
 // text returns how many tokens the text of the request has.
 func (r *Request) text() int { return cmp.Or(r.Text, r.Tokens) }
 
-// Gateway is a policy as it stands in a run: it sees its own requests only.
+// Gateway is a policy at work in a run: it sees its own requests only.
 type Gateway interface {
 	Choose(r *Request, now float64, up []int) int
 	First(r *Request, engine int, now float64)
@@ -46,7 +46,8 @@ type Gateway interface {
 	Lost(engine int)
 }
 
-// Sharer is a gateway that tells others what it knows, or nil where that is nothing new.
+// Sharer is a gateway that exports its knowledge to others, or nil where it has nothing
+// new.
 type Sharer interface {
 	Export(now float64) []byte
 	Import(from string, message []byte, now float64)
@@ -216,7 +217,7 @@ func (s *simulation) die(n int, now float64) {
 	}
 }
 
-// exchange lets gateways and engines tell what they know when it is time.
+// exchange lets gateways and engines share their knowledge when it is time.
 func (s *simulation) exchange(now float64) {
 	for n, g := range s.gateways {
 		from, shares := g.(Sharer)

@@ -10,7 +10,7 @@ type Scenario struct {
 	Until    float64 // seconds of the workload; 0 is all of it
 }
 
-// Scenarios returns all scenarios. The conversations are those of a trace, or generated.
+// Scenarios returns all scenarios. The conversations come from a trace, or are generated.
 func Scenarios(conversations func() []*Request) []Scenario {
 	small := Standard()
 	small.Cache, small.Token = 307_200, 0.0001
@@ -45,8 +45,8 @@ func Scenarios(conversations func() []*Request) []Scenario {
 	}
 }
 
-// Comparison is what three policies made of one scenario: round robin, least connections
-// and the fleet's.
+// Comparison has the figures of three policies in one scenario: round robin, least
+// connections and the fleet's.
 type Comparison struct {
 	RoundRobin, LeastConnections, LeastTime Figures
 }

@@ -8,7 +8,7 @@ import (
 
 // ReadTrace reads a trace in the format of Mooncake: a JSON object in each line with the
 // members timestamp (milliseconds), input_length, output_length and hash_ids. Such traces
-// round times, so that many requests have the same one; they are spread evenly until the
+// round times: many requests have the same one. ReadTrace spreads them evenly until the
 // next time that occurs.
 func ReadTrace(from io.Reader, block int) ([]*Request, error) {
 	type row struct {

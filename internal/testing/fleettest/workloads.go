@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Numbers of blocks are made of what they are about, so that those of different kinds
-// never meet.
+// number encodes a block's kind and two numbers: blocks of different kinds never have the
+// same number.
 func number(kind, a, b int) uint64 { return uint64(kind)<<56 | uint64(a)<<24 | uint64(b) }
 
 // Fixed returns 750 prompts that come again and again, in a fixed order, faster and faster

@@ -23,7 +23,7 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// NewAuthority returns an authority that nobody trusts yet.
+// NewAuthority returns an authority that no client trusts yet.
 func NewAuthority(t *testing.T) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), key: newKey(t)}
@@ -66,7 +66,7 @@ func (a *Authority) Pair(t *testing.T, name string) (certificateFile, keyFile st
 }
 
 // Client returns the settings of a client that trusts the authority and shows the
-// certificates, of which there may be none.
+// certificates, if there are any.
 func (a *Authority) Client(certificates ...tls.Certificate) *tls.Config {
 	return &tls.Config{RootCAs: a.Pool(), Certificates: certificates, MinVersion: tls.VersionTLS12}
 }
@@ -78,7 +78,7 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// LoadPair reads what Issue wrote.
+// LoadPair reads the files that Issue wrote.
 func LoadPair(t *testing.T, certificateFile, keyFile string) tls.Certificate {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(certificateFile, keyFile)

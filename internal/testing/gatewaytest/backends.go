@@ -31,7 +31,7 @@ func StartOne(t *testing.T, steps ...simulator.Step) (*Gateway, *simulator.Backe
 	return Start(t, PoolYAML(b)), b
 }
 
-// StartService starts a gateway whose only backend serves the model m for every
+// StartService starts a gateway with one backend that serves the model m for every
 // service type.
 func StartService(t *testing.T, steps ...simulator.Step) (*Gateway, *simulator.Backend) {
 	t.Helper()
@@ -49,12 +49,12 @@ func OnlyRequest(t *testing.T, b *simulator.Backend) simulator.Request {
 	return requests[0]
 }
 
-// HeldBackend is a backend whose streams send one event, wait for the test, and then
-// complete.
+// HeldBackend is a backend that sends one event of a stream, waits for the test, and then
+// completes it.
 type HeldBackend struct {
 	URL     string
 	Server  *http.Server
-	Entered chan string   // the request id of each stream whose first event was sent
+	Entered chan string   // the request id of each stream after its first event was sent
 	Open    chan struct{} // a token lets one stream complete; closed lets all
 	Echo    bool          // the last event of a stream contains the id of its request
 }
@@ -65,7 +65,7 @@ const (
 	LastChunk  = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" last"},"finish_reason":"stop"}]}`
 )
 
-// StartHeldBackend starts a backend whose streams wait for the test.
+// StartHeldBackend starts a backend with streams that wait for the test.
 func StartHeldBackend(t *testing.T) *HeldBackend {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(Deadline(t), "tcp", "127.0.0.1:0")
@@ -117,8 +117,8 @@ const RawBody = `{ "zeta":1, "id":"x","object":"chat.completion","created":1,"mo
 	`"choices":[{"index":0,"message":{"role":"assistant","content":"h\u00e9 \/","reasoning_content":"r"},"finish_reason":"stop","vendor":1e2}],` +
 	`"big":123456789012345678901234567890,"trailing":1.10,"neg":-0,"system_fingerprint":null,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"extra":1.50}, "a" : [ ] }`
 
-// TakeAway closes a backend and keeps its address free, so that connections are refused
-// until it is started there again.
+// TakeAway closes a backend and keeps its address free: connections are refused until it
+// is started there again.
 func TakeAway(t *testing.T, b *simulator.Backend) {
 	t.Helper()
 	b.Close()

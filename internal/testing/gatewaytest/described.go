@@ -26,7 +26,7 @@ type Document struct {
 	templates sync.Map // of paths that were asked for
 }
 
-// Operation is what the document says about an operation.
+// Operation is an operation of the document.
 type Operation struct {
 	OperationID string `json:"operationId"`
 	Parameters  []struct {
@@ -61,9 +61,9 @@ func (r *Gateway) Described() *Document {
 	return document
 }
 
-// checkedTransport compares every JSON reply that a test reads to its end with
-// the document. It embeds the transport itself and not http.RoundTripper, so that
-// http.Client finds its CloseIdleConnections.
+// checkedTransport compares every JSON reply that a test reads to its end with the
+// document. It embeds the transport itself and not http.RoundTripper, because http.Client
+// must find its CloseIdleConnections.
 type checkedTransport struct {
 	*http.Transport
 	gateway *Gateway
@@ -81,7 +81,7 @@ func (c checkedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return response, err
 }
 
-// checkedBody keeps what is read of a body and checks it at its end.
+// checkedBody keeps the bytes of a body as they are read, and checks them at its end.
 type checkedBody struct {
 	io.ReadCloser
 	read  bytes.Buffer
@@ -167,7 +167,7 @@ func (d *Document) findTemplate(path string) string {
 }
 
 // matches reports whether a path is an instance of a template. The name of a model, which
-// ends it, may have slashes, and a verb may stand behind it.
+// ends it, may have slashes, and a verb may follow it.
 func matches(template, path string) bool {
 	if before, verb, has := strings.Cut(template, "}:"); has {
 		name, found := strings.CutSuffix(path, ":"+verb)

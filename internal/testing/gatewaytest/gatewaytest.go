@@ -1,6 +1,6 @@
-// Package gatewaytest starts whole gateways for tests: a gateway on a port of its
-// own with simulated backends behind it, a client in front of it, and checks of
-// what the client gets. Only tests import it.
+// Package gatewaytest starts whole gateways for tests: a gateway on a port of its own
+// with simulated backends behind it, a client in front of it, and checks of the replies.
+// Only tests import it.
 package gatewaytest
 
 import (
@@ -40,7 +40,7 @@ type Gateway struct {
 	Logs   *Buffer
 	Client *http.Client
 	// BackendsLie means that backends give answers that the OpenAPI document does not
-	// allow, so that the replies are not compared with it.
+	// allow. The replies are then not compared with it.
 	BackendsLie bool
 
 	env []string
@@ -49,20 +49,20 @@ type Gateway struct {
 // Version is the version that a gateway under test reports.
 const Version = "test"
 
-// Setup is what a gateway is started with; the zero value is a gateway without a
+// Setup describes the gateway to start; the zero value is a gateway without a
 // configuration.
 type Setup struct {
 	YAML      string
 	DataDir   string
 	Env       []string // NAME=value
 	KeepAlive time.Duration
-	HeadTime  time.Duration  // replaces the time in which a request's head must arrive
+	HeadTime  time.Duration  // replaces the time limit for a request's head
 	FromFile  bool           // the configuration is treated as read from a file
 	TLS       *tls.Config    // of the client, where the gateway has server.tls
 	HTTP2     bool           // the client asks for it
 	Demo      bool           // the gateway says that it is a demo
-	Routes    []web.Route    // what is served beside the usual routes
-	Steps     []account.Step // what stands before the usual steps
+	Routes    []web.Route    // served in addition to the usual routes
+	Steps     []account.Step // run before the usual steps
 }
 
 // Start starts a gateway with this configuration on a port of its own.

@@ -13,14 +13,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// ManagementReply is a reply of the management API, whose envelope was checked.
+// ManagementReply is a reply of the management API with a checked envelope.
 type ManagementReply struct {
 	Reply
 	Message string
 	Data    jsontext.Value
 }
 
-// API sends a request to the management API, and asks for the codes of what it says.
+// API sends a request to the management API, and asks for codes beside the sentences.
 func (r *Gateway) API(method, path, body string, headers ...string) ManagementReply {
 	r.T.Helper()
 	return EnvelopeOf(r.T, r.Do(method, path, body, append([]string{"X-Patchbay-Said", "true"}, headers...)...))
@@ -59,7 +59,7 @@ func EnvelopeOf(t *testing.T, from Reply) ManagementReply {
 func checkSaid(t *testing.T, a ManagementReply, said jsontext.Value) {
 	t.Helper()
 	if said == nil {
-		return // nobody asked for them
+		return // the request did not ask for them
 	}
 	if a.Status < 300 {
 		t.Errorf("a reply that is no error says %s", said)

@@ -109,7 +109,7 @@ func OpenUploads(t *testing.T, pid int) []string {
 	return found
 }
 
-// HasProc tells whether this system shows the open files of a process.
+// HasProc reports whether this system shows the open files of a process.
 func HasProc() bool {
 	_, err := os.Stat("/proc/self/fd")
 	return err == nil

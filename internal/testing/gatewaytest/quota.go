@@ -36,12 +36,12 @@ func DecodeQuota[T any](t *testing.T, answer Reply) QuotaAnswer[T] {
 	return decoded
 }
 
-// LongAgo is a query that selects everything that was ever counted, so that no test
-// depends on the minute in which it runs.
+// LongAgo is a query that selects every count ever made: no test depends on the minute of
+// its run.
 const LongAgo = "/api/monitoring/quota/usage?from=2000-01-01T00:00:00Z&window=MINUTE"
 
 // Counted asks for entries and returns the requests and tokens in them. On a busy machine
-// a store may not answer in time, and the entries are then those of the gateway's memory;
+// a store may not answer in time, and the entries then come from the gateway's memory;
 // Counted asks again until none is missing.
 func Counted(t *testing.T, ask func() Reply) (requests, tokens int64) {
 	t.Helper()
@@ -56,7 +56,7 @@ func Counted(t *testing.T, ask func() Reply) (requests, tokens int64) {
 	return requests, tokens
 }
 
-// HasCounted checks what the ledger counted for the entries that a query selects.
+// HasCounted checks the ledger's counts in the entries that a query selects.
 func (r *Gateway) HasCounted(requests, tokens int64, query string) {
 	r.T.Helper()
 	gotRequests, gotTokens := Counted(r.T, func() Reply { return r.Do(http.MethodGet, LongAgo+query, "") })

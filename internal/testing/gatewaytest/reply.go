@@ -71,7 +71,7 @@ func ErrorOf(t *testing.T, body string) APIError {
 	return fault
 }
 
-// FailsWith checks status, type, code and param of an answer, and what every
+// FailsWith checks status, type, code and param of an answer, and the members that every
 // error has. It returns the error.
 func (a Reply) FailsWith(t *testing.T, status int, kind, code, param string) APIError {
 	t.Helper()
@@ -182,7 +182,7 @@ func At(t *testing.T, value any, path string) any {
 	return value
 }
 
-// InvalidRequest is the error type of requests that are refused for what they say;
+// InvalidRequest is the error type of requests that are refused for their content;
 // SomeMessages is the member that a chat request must have.
 const (
 	InvalidRequest = "invalid_request_error"

@@ -112,7 +112,7 @@ type ServiceRequest struct {
 	Asked       func(t *testing.T) (body, contentType string)
 	Plain       func(t *testing.T) (body, contentType string)
 	First, Last string  // the events of a good answer, in their frames
-	Tokens      float64 // what the last one reports
+	Tokens      float64 // reported by the last one
 }
 
 // JSONBody returns a JSON text as the body of a ServiceRequest.

@@ -39,7 +39,7 @@ func (e *EventReader) Next() (string, error) {
 	return "", fmt.Errorf("neither event nor comment: %q", line)
 }
 
-// Rest returns what is left of the stream, and how it ended if not cleanly.
+// Rest returns the remaining events of the stream, and how it ended if not cleanly.
 func (e *EventReader) Rest() (events []string, err error) {
 	for {
 		event, err := e.Next()

@@ -44,8 +44,8 @@ func parse(yaml, dataDir string, env ...string) (*config.Document, error) {
 	return loaded.Document, nil
 }
 
-// beGenerous lengthens the times that were left at their defaults and that a busy machine
-// may exceed, so that only tests which set them depend on them.
+// beGenerous lengthens default times that a busy machine may exceed. Only tests that set
+// them depend on them.
 func beGenerous(doc *config.Document) {
 	usual := config.Default().Limits
 	if doc.Limits.ConnectTimeout == usual.ConnectTimeout {
@@ -62,8 +62,8 @@ func beGenerous(doc *config.Document) {
 // Quote returns a text as YAML that is read as that text.
 func Quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// ChatYAML is a configuration whose chat service has these instances. Breakers
-// and health checks are off, for tests that are not about them.
+// ChatYAML is a configuration of a chat service with these instances. Breakers and health
+// checks are off, for tests that are not about them.
 func ChatYAML(instances ...string) string {
 	return "services: {chat: {circuit-breaker: {enabled: false}, health-check: {enabled: false}, instances: [\n  " +
 		strings.Join(instances, ",\n  ") + "]}}\n"
@@ -74,7 +74,7 @@ func Instance(model, url string, more ...string) string {
 	return "{" + strings.Join(append([]string{"name: " + Quote(model), "base-url: " + Quote(url)}, more...), ", ") + "}"
 }
 
-// PoolYAML is a configuration in which backends serve the model m.
+// PoolYAML is a configuration of backends that serve the model m.
 func PoolYAML(backends ...*simulator.Backend) string {
 	var list []string
 	for _, b := range backends {
@@ -90,7 +90,7 @@ const (
 	NoBreakerNoChecks = NoBreaker + ", " + NoChecks
 )
 
-// PolicyYAML is a configuration whose chat service has this policy.
+// PolicyYAML is a configuration of a chat service with this policy.
 func PolicyYAML(policy string, instances ...string) string {
 	return "services: {chat: {" + policy + ", instances: [\n  " + strings.Join(instances, ",\n  ") + "]}}\n"
 }
@@ -113,8 +113,8 @@ func SlotsYAML(b *simulator.Backend, slots int, queue string) string {
 // instances of the same test have the default ones, which even a busy machine meets.
 const Impatient = "timeouts: {first-byte: 300ms, idle: 300ms}"
 
-// ServiceYAML is a configuration in which one service type has these instances.
-// Breakers and health checks are off, for tests that are not about them.
+// ServiceYAML is a configuration of one service type with these instances. Breakers and
+// health checks are off, for tests that are not about them.
 func ServiceYAML(service string, instances ...string) string {
 	return "services: {" + ServiceEntry(service, instances...) + "}\n"
 }
@@ -125,8 +125,8 @@ func ServiceEntry(service string, instances ...string) string {
 		strings.Join(instances, ",\n  ") + "]}"
 }
 
-// EveryService is a configuration in which a backend serves the model m for
-// every service type.
+// EveryService is a configuration of a backend that serves the model m for every service
+// type.
 func EveryService(b *simulator.Backend) string {
 	var entries []string
 	for _, service := range schema.ServiceTypes() {

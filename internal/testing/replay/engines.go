@@ -48,7 +48,7 @@ func (e Engines) URLs() (all []string) {
 	return all
 }
 
-// Totals returns what all engines have done, by their own count.
+// Totals returns the work of all engines, by their own count.
 func (e Engines) Totals() (sum engine.Totals) {
 	for _, b := range e {
 		t := b.Engine().State().Totals
@@ -62,8 +62,8 @@ func (e Engines) Totals() (sum engine.Totals) {
 	return sum
 }
 
-// Service returns the configuration of a gateway's chat service whose model m is served by
-// engines, chosen by a strategy.
+// Service returns the configuration of a chat service: engines serve its model m, and a
+// strategy chooses among them.
 func Service(strategy, adapter string, urls []string) string {
 	out := fmt.Sprintf("services:\n  chat:\n    load-balancer: %s\n    adapter: %s\n    instances:\n", strategy, adapter)
 	for _, url := range urls {

@@ -1,6 +1,6 @@
-// Package replay sends the workloads of fleettest to a gateway over HTTP, at a time scale,
-// and measures when the first content of each answer comes. It starts simulated engines for
-// the gateway, and asks them what they had to do.
+// Package replay sends the workloads of fleettest to a gateway over HTTP, at a time
+// scale, and measures when the first content of each answer comes. It starts simulated
+// engines for the gateway, and asks them for their totals.
 package replay
 
 import (
@@ -40,8 +40,8 @@ type running struct {
 	err    error // of the first that failed
 }
 
-// Do sends all requests and returns the times to their first content, in seconds of the
-// workload, and why the first failed of those that did.
+// Do sends all requests. It returns the times to their first content, in seconds of the
+// workload, and the error of the first request that failed.
 func (run *Run) Do(ctx context.Context) (fleettest.Figures, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true}
 	defer transport.CloseIdleConnections()
@@ -77,7 +77,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// talk sends a request and those that follow it.
+// talk sends a request and its successors.
 func (r *running) talk(ctx context.Context, request *fleettest.Request) {
 	for ; request != nil; request = request.Next {
 		first, err := r.ask(ctx, request)

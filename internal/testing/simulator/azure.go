@@ -2,8 +2,8 @@ package simulator
 
 import "net/http"
 
-// azure is the dialect of Azure OpenAI, which is OpenAI's except for the address, the
-// key and what errors say.
+// azure is the dialect of Azure OpenAI, which is OpenAI's except for the address, the key
+// and the texts of errors.
 type azure struct{ openAI }
 
 // errorBody returns an error, which has its code first and no type.
@@ -35,7 +35,7 @@ var azureServices = map[string]service{
 	"images/edits":         answerImageEdit,
 }
 
-// answerAzure answers a request whose model its body names.
+// answerAzure answers a request that names its model in the body.
 func answerAzure(x *exchange) {
 	if answer, found := azureServices[x.request.PathValue("service")]; found {
 		answer(x)

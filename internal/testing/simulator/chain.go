@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// chainWords are the tokens of a chained answer. Each is one token whatever stands before it,
-// with its white space; some have several bytes for a character, or need escapes.
+// chainWords are the tokens of a chained answer. Each is one token with its white space,
+// whatever precedes it; some have several bytes for a character, or need escapes.
 var chainWords = [...]string{
 	" the", " model", " goes", " on", " where", " 你", "好", " naïve", " 🙂", "!", " Ärger", "\n\nNext", ",", " quoted", "\\", " Žluťoučký", " 日", "\"",
 }
@@ -14,9 +14,10 @@ var chainWords = [...]string{
 // longestChain bounds a chained answer, with its prompt, in bytes.
 const longestChain = 4000
 
-// chain returns the rest of an answer each of whose tokens is a hash of everything before it:
-// the conversation and the answer so far. So an answer that another backend goes on with
-// shows every byte that was lost or doubled before. The answer ends where the hash says so.
+// chain returns the rest of an answer. Each of its tokens is a hash of everything before
+// it: the conversation and the answer so far. So an answer that another backend continues
+// shows every byte that was lost or doubled before. The answer ends where the hash says
+// so.
 func (p *prompt) chain() string {
 	var before strings.Builder
 	texts := slices.DeleteFunc(slices.Clone(p.texts), func(text string) bool { return text == "" })

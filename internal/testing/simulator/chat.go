@@ -103,8 +103,8 @@ func (p *prompt) conclude(name string, seed uint64, limit int) answer {
 	return answer{text: text, tokens: count, finish: finishOf(finishStop, cut), stopped: stopped}
 }
 
-// saysThink reports whether the prompt itself asks for a thought. The word must be
-// in capitals, so that ordinary texts do not match.
+// saysThink reports whether the prompt itself asks for a thought. The word must be in
+// capitals: ordinary texts do not match.
 func (p *prompt) saysThink() bool { return strings.Contains(p.said, "THINK") }
 
 func finishOf(normal string, cut bool) string {
@@ -134,8 +134,8 @@ func (p *prompt) text(name string, seed uint64) string {
 	return p.greeting(name, seed) + p.story()
 }
 
-// story makes an answer long if the prompt says LONG, in capitals, so that a person has time to
-// break the backend meanwhile.
+// story makes an answer long if the prompt says LONG, in capitals. A person then has time
+// to break the backend meanwhile.
 func (p *prompt) story() string {
 	if !strings.Contains(p.said, "LONG") {
 		return ""
@@ -159,7 +159,7 @@ func (p *prompt) rest(name string, seed uint64) string {
 }
 
 // greeting returns a text which says that a simulator answers. Every variant has
-// characters outside ASCII, so that each answer tests how its readers handle UTF-8.
+// characters outside ASCII, because each answer tests how its readers handle UTF-8.
 func (p *prompt) greeting(name string, seed uint64) string {
 	said := quote(p.said)
 	text := ""
@@ -187,8 +187,7 @@ func (p *prompt) jsonText(name string) string {
 	return string(append(text, '}'))
 }
 
-// longestQuote bounds the echo, in bytes, so that a long prompt does not make
-// a long answer.
+// longestQuote bounds the echo, in bytes: a long prompt makes no long answer.
 const longestQuote = 240
 
 func excerpt(text string) string {

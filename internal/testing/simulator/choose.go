@@ -160,7 +160,7 @@ func (x *exchange) askedModel() string {
 	var request struct {
 		Model string `json:"model"`
 	}
-	_ = json.Unmarshal(x.body, &request, lenient()) // the service reports what is wrong
+	_ = json.Unmarshal(x.body, &request, lenient()) // the service reports faults
 	return request.Model
 }
 

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// dialect is what the code around a service must know about the API that the
-// service belongs to.
+// dialect gives the code around a service the ways of the service's API.
 type dialect interface {
 	// errorBody returns the body of an error.
 	errorBody(status int, problem apiError) []byte

@@ -12,8 +12,8 @@ const (
 	usualDimensions = 64
 	mostDimensions  = 4096
 	mostInputs      = 2048
-	// bucketsPerWord spreads a word, so that two words which share a bucket by
-	// chance still differ in the others.
+	// bucketsPerWord spreads a word: two words that share a bucket by chance still differ
+	// in the others.
 	bucketsPerWord = 4
 )
 

@@ -14,7 +14,7 @@ const (
 	maxUpload   = 1 << 30  // of a form, all of it
 	maxParts    = 256      // of a form
 	maxValue    = 1 << 20  // of a field that is no file
-	sniffLength = 64 << 10 // of a file of which only the beginning is needed
+	sniffLength = 64 << 10 // of a file, where only the beginning is needed
 	maxKept     = 64 << 20 // of all files that are needed whole
 )
 
@@ -52,9 +52,9 @@ func formBoundary(r *http.Request) string {
 	return parameters["boundary"]
 }
 
-// readForm reads a form as it comes, so that a file costs no memory beyond what
-// is kept of it. first is how many bytes of the raw body to report. An error
-// means that the client left; a body that is no form is the form's problem.
+// readForm reads a form as it comes: a file costs no memory beyond its kept part. first
+// is how many bytes of the raw body to report. An error means that the client left; a
+// body that is no form is the form's problem.
 func readForm(r *http.Request, boundary string, first int) (*form, received, error) {
 	body := &meter{from: io.LimitReader(r.Body, maxUpload), first: first}
 	f := &form{values: map[string][]string{}, files: map[string][]*upload{}}
@@ -77,7 +77,7 @@ func readForm(r *http.Request, boundary string, first int) (*form, received, err
 			budget -= f.add(part, min(keep, budget))
 		}
 	}
-	// What follows the form, or the rest of one that is broken.
+	// The bytes behind the form, or the rest of a broken one.
 	_, _ = io.Copy(io.Discard, body)
 	return f, received{body.kept, body.length}, body.err
 }
@@ -109,7 +109,8 @@ func (f *form) add(part *multipart.Part, keep int64) int64 {
 	return kept
 }
 
-// meter counts what is read, keeps its first bytes and remembers how it failed.
+// meter counts the bytes that are read, keeps the first ones and remembers how reading
+// failed.
 type meter struct {
 	from   io.Reader
 	first  int

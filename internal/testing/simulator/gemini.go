@@ -99,8 +99,8 @@ func answerGeminiModels(x *exchange) {
 	x.send(http.StatusOK, "application/json; charset=UTF-8", append(out, "]}"...))
 }
 
-// decodeGemini reads a body whose names may be written in both of the ways that
-// the API takes.
+// decodeGemini reads a body. Its names may be written in both of the ways that the API
+// takes.
 func (x *exchange) decodeGemini(request any) bool {
 	if err := json.Unmarshal(x.body, request, lenient(), json.MatchCaseInsensitiveNames(true)); err != nil {
 		x.fail(http.StatusBadRequest, apiError{message: "Invalid JSON payload received. " + err.Error()})

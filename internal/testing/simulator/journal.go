@@ -81,7 +81,7 @@ type journal struct {
 	entries []*Request // a ring buffer once it is full
 	oldest  int
 	stats   Stats
-	changed chan struct{} // closed at the next change; nil while nobody waits
+	changed chan struct{} // closed at the next change; nil while no test waits
 }
 
 func newJournal(options Options) *journal {

@@ -13,8 +13,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
 
-// addMemory adds what engines of each kind serve to load models and to put them to sleep.
-// Ollama does that with what it serves anyway.
+// addMemory adds the endpoints of each kind of engine that load models and put them to
+// sleep. Ollama needs no more endpoints for that.
 func (b *Backend) addMemory(add func(pattern string, answer service)) {
 	switch b.options.Kind {
 	case VLLM:
@@ -73,8 +73,8 @@ func (x *exchange) load(model string) bool {
 	return !x.refused
 }
 
-// keepFor takes what Ollama's clients say about how long a model stays. It reports whether
-// the model is to go at once.
+// keepFor takes the keep_alive of Ollama's clients. It reports whether the model is to go
+// at once.
 func (x *exchange) keepFor(keepAlive jsontext.Value) (goes bool) {
 	value := given(keepAlive)
 	if value == nil {
@@ -110,7 +110,7 @@ func (x *exchange) loadOrGo(model string, goes bool) (reason string) {
 	return "load"
 }
 
-// lies reports whether the engine says that it has loaded what it has not.
+// lies reports whether the engine claims loads that it has not done.
 func (x *exchange) lies() bool { return x.backend.engine.State().Fault == engine.Lies }
 
 func (x *exchange) sendText(status int, text string) {
@@ -233,8 +233,8 @@ func answerSwapUnload(x *exchange) {
 	x.send(http.StatusOK, "text/plain; charset=utf-8", []byte("OK"))
 }
 
-// answerUpstream serves what llama-swap passes on to the server of a model, which it starts
-// for that.
+// answerUpstream serves the requests that llama-swap passes on to the server of a model,
+// which it starts for that.
 func answerUpstream(x *exchange) {
 	model := x.request.PathValue("model")
 	if x.serves(model) && (x.lies() || x.load(model)) {

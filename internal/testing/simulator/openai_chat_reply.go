@@ -17,7 +17,7 @@ type chatReply struct {
 	promptTokens int
 	answers      []answer
 
-	head []byte // what every chunk begins with
+	head []byte // the beginning of every chunk
 	out  []byte // reused for every chunk
 	said int    // completion tokens sent so far
 }

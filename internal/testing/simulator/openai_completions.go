@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// completionRequest is a request for the completion of texts. Its options are those of
-// a chat.
+// completionRequest is a request for the completion of texts. It has the options of a
+// chat.
 type completionRequest struct {
 	chatRequest
 	Prompt   jsontext.Value `json:"prompt"`

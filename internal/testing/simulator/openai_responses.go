@@ -133,7 +133,7 @@ func (r *responseRequest) toolChoice() toolChoice {
 	return toolChoice{required: true, name: named.Name}
 }
 
-// addTo adds what an item says to the prompt.
+// addTo adds the texts of an item to the prompt.
 func (i *responseInput) addTo(p *prompt, last bool) {
 	switch i.Type {
 	case "function_call":
@@ -162,7 +162,7 @@ func responseText(content jsontext.Value, p *prompt) string {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	_ = json.Unmarshal(content, &parts, lenient()) // what is no list of parts has no text
+	_ = json.Unmarshal(content, &parts, lenient()) // other content has no text
 	var texts strings.Builder
 	for i := range parts {
 		if parts[i].Type == "input_image" {

@@ -25,7 +25,8 @@ func colourOf(seed uint64) color.RGBA {
 	return color.RGBA{channels[order[0]], channels[order[1]], channels[order[2]], 255}
 }
 
-// paint returns a PNG with a white frame on a ground whose colour depends on the seed.
+// paint returns a PNG with a white frame on a ground with a colour that depends on the
+// seed.
 func paint(width, height int, seed uint64) []byte {
 	bounds := image.Rect(0, 0, width, height)
 	picture := image.NewPaletted(bounds, color.Palette{colourOf(seed), color.White})

@@ -12,8 +12,8 @@ type service func(*exchange)
 // because the mux passes on only its two arguments.
 func (s service) ServeHTTP(w http.ResponseWriter, _ *http.Request) { s(w.(*exchange)) }
 
-// api is one of the APIs that a backend has: how its paths begin, what the code around its
-// services must know, and the services by their patterns.
+// api is one of the APIs that a backend has: the prefix of its paths, its dialect, and
+// the services by their patterns.
 type api struct {
 	prefix   string
 	dialect  dialect
@@ -78,8 +78,8 @@ var apis = []api{
 	}},
 }
 
-// dialectOf derives the dialect from the path, so that a request to an unknown path
-// also gets an error in its dialect.
+// dialectOf derives the dialect from the path: a request to an unknown path also gets an
+// error in its dialect.
 func dialectOf(path string) dialect {
 	for _, a := range apis {
 		if strings.HasPrefix(path, a.prefix) {
@@ -89,7 +89,7 @@ func dialectOf(path string) dialect {
 	return openAI{}
 }
 
-// routes returns what leads requests to the services.
+// routes returns the mux that leads requests to the services.
 func (b *Backend) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	add := func(pattern string, answer service) {

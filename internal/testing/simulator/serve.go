@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxBody bounds what a client can make the simulator hold in memory.
+// maxBody bounds the memory that a client can make the simulator use.
 const maxBody = 256 << 20
 
-// received is what the journal is told about a body: its first bytes, as many
-// as the journal wants, and its length.
+// received is the journal's part of a body: its first bytes, as many as the journal
+// wants, and its length.
 type received struct {
 	first  []byte
 	length int
@@ -39,8 +39,8 @@ func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.Ser
 	if err == nil && admitted {
 		x.step = b.choose(x)
 	}
-	// The journal is told after the step was chosen, so that a test that waited for
-	// this request can script the next one.
+	// The journal is told after the step was chosen: a test that waited for this request
+	// can then script the next one.
 	notes.receive(entry, body)
 	switch {
 	case err != nil:

@@ -33,7 +33,7 @@ type Options struct {
 	// listener that lives in memory lets a backend run on the fake clock of
 	// testing/synctest.
 	Listener net.Listener
-	// Models are the names that the backend knows in addition to those of Behaviours;
+	// Models are the names that the backend knows in addition to the names in Behaviours;
 	// others are answered with 404. Empty means that every name is known.
 	Models []string
 	// Key, when set, must come with every request, as a bearer token or in
@@ -43,18 +43,18 @@ type Options struct {
 	// TokenDelay passes between two events of a stream, which for speech is a
 	// chunk of audio. Plain answers come at once.
 	TokenDelay time.Duration
-	// Engine, when set, makes chats, completions, embeddings and rankings take the time that
-	// an inference engine would take, and the backend tell about it; TokenDelay does not count then.
-	// Kind is whose ways the engine has.
+	// Engine, when set, makes chats, completions, embeddings and rankings take the time
+	// that an inference engine would take, and the backend report on it; TokenDelay does
+	// not count then. Kind is the product that the engine imitates.
 	Engine *engine.Spec
 	Kind   Kind
 	// Sleepless makes a vLLM one without a sleep mode, as it is unless VLLM_SERVER_DEV_MODE is
 	// set: it neither sleeps nor knows the commands.
 	Sleepless bool
-	// Chain makes each token of a chat or a completion a hash of everything before it, so that
-	// an answer that another backend goes on with is the same only if nothing is lost or
-	// doubled. A backend of OpenAI's dialect goes on with a last message of the model only if it
-	// is asked to, as vLLM, unless Kind is LlamaCpp.
+	// Chain makes each token of a chat or a completion a hash of everything before it,
+	// which makes an answer that another backend continues the same only if nothing is
+	// lost or doubled. A backend of OpenAI's dialect continues a last message of the
+	// model only if it is asked to, as vLLM does, unless Kind is LlamaCpp.
 	Chain bool
 	// Default is how requests are answered that neither the script nor
 	// Behaviours decide.
@@ -94,12 +94,12 @@ type Backend struct {
 	requests *journal
 	probes   *journal
 	served   atomic.Uint64
-	// hasUnloaded says that a model was given up of which the server has not ended yet.
+	// hasUnloaded says that a model was unloaded and its server has not ended yet.
 	hasUnloaded atomic.Bool
 	images      imageStore
 	engine      *engine.Live // nil without one
 	lie         atomic.Pointer[Lie]
-	// responses are those that can be continued and fetched.
+	// responses can be continued and fetched.
 	responses responseStore
 
 	ctx       context.Context // ends when Close is called, and every request with it
@@ -161,8 +161,8 @@ func (b *Backend) SetDown(down bool) { b.listener.down.Store(down) }
 // returns when everything the backend started has ended.
 func (b *Backend) Close() {
 	b.closeOnce.Do(func() {
-		// The context is cancelled first, so that a handler can distinguish the end of
-		// the backend from a client that left.
+		// The context is cancelled first: a handler can then distinguish the end of the
+		// backend from a client that left.
 		b.cancel()
 		_ = b.server.Close()
 		if b.engine != nil {

@@ -8,11 +8,11 @@ import (
 // Step describes how one request is answered. The zero value is the normal
 // answer; every field departs from it in one way, and fields combine.
 //
-// Events of a stream are counted from the first one, which for chat in OpenAI's
-// dialect is the event that names the role; [DONE] is not counted. Other
-// dialects count what they send: Ollama its lines, Anthropic and Gemini their
-// events, speech its chunks of audio. A field that a dialect has no equivalent for,
-// such as NoDone in Gemini's, has no effect there.
+// Events of a stream are counted from the first one, which for chat in OpenAI's dialect
+// is the event that names the role; [DONE] is not counted. Other dialects count their own
+// units: Ollama its lines, Anthropic and Gemini their events, speech its chunks of audio.
+// A field without an equivalent in a dialect, such as NoDone in Gemini's, has no effect
+// there.
 type Step struct {
 	// Reset resets the connection before anything of an answer is sent.
 	Reset bool
@@ -89,12 +89,12 @@ type Step struct {
 	Tail string
 }
 
-// Stop is a way in which an answer ends early.
+// Stop is a way to end an answer early.
 type Stop int
 
-// Ways to end early. In a plain answer, whose Content-Length is that of the
-// whole body, StopReset, StopClose and StopStall come after half of it, or
-// after Step.AfterBytes.
+// Ways to end early. In a plain answer, which declares the Content-Length of the whole
+// body, StopReset, StopClose and StopStall come after half of it, or after
+// Step.AfterBytes.
 const (
 	StopNever Stop = iota
 	StopReset      // the connection is reset (RST)
@@ -135,7 +135,7 @@ const doneMark = "[DONE]"
 
 // Events for Step.Inject and Step.Tail.
 const (
-	// BrokenEvent is an event whose JSON is cut in the middle.
+	// BrokenEvent is an event with JSON that is cut in the middle.
 	BrokenEvent = "data: {\"id\":\"chatcmpl-broken\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"he\n\n"
 	// DoneEvent is the end of a stream in OpenAI's dialect.
 	DoneEvent = "data: " + doneMark + "\n\n"

@@ -14,7 +14,7 @@ const (
 // framed is how the events of a stream become bytes.
 type framed struct {
 	append func(f *Framing, dst []byte, name string, payload []byte, multiLine bool) []byte
-	// isOpaque says that an error cannot be told from what is sent.
+	// isOpaque says that an error cannot be recognised in the stream's bytes.
 	isOpaque bool
 }
 
@@ -189,7 +189,7 @@ func (f *Framing) append(dst []byte, name string, payload []byte, multiLine bool
 	}
 	dst = append(dst, field...)
 	if multiLine {
-		// The first comma of an event of ours stands between two members.
+		// The first comma of our events separates two members.
 		if comma := bytes.IndexByte(payload, ','); comma >= 0 {
 			dst = append(dst, payload[:comma+1]...)
 			dst = append(dst, lineEnd...)

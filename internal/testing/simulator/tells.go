@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
 
-// Kind is whose ways an engine has to tell about itself.
+// Kind is the product that an engine imitates when it reports about itself.
 type Kind int
 
 // Kinds of engines. vLLM has GET /metrics and its sleep mode; llama.cpp has GET /metrics,
@@ -24,7 +24,7 @@ const (
 	LlamaSwap
 )
 
-// Lie is what an engine tells instead of the truth. Its answers are as they were.
+// Lie is a false report of an engine. Its answers are as they were.
 type Lie struct {
 	// Number replaces the numbers of its queue and its cache, such as NaN; as it is where
 	// it is empty.
@@ -42,7 +42,7 @@ func (b *Backend) Engine() *engine.Live { return b.engine }
 // defaultSlots is how many slots llama.cpp tells of where the engine has any number.
 const defaultSlots = 4
 
-// addEngine adds what the engine serves.
+// addEngine adds the endpoints of the engine.
 func (b *Backend) addEngine(add func(pattern string, answer service)) {
 	switch b.options.Kind {
 	case VLLM:
@@ -60,7 +60,7 @@ func (b *Backend) addEngine(add func(pattern string, answer service)) {
 	b.addMemory(add)
 }
 
-// told is what the engine of a backend tells: its state, and a way to lie about it.
+// told is the report of a backend's engine: its state, and a way to lie about it.
 type told struct {
 	engine.State
 	lie   Lie

@@ -8,7 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
 
-// work is what the engine of a backend does for one request; it is empty without one.
+// work is the engine's work for one request; it is empty without an engine.
 type work struct {
 	engine  *engine.Live
 	kind    Kind
@@ -20,8 +20,8 @@ type work struct {
 	tokens  int             // of all answers
 }
 
-// leastGap passes between two events of an answer from an engine, so that fast engines
-// need no event for each token.
+// leastGap is the least time between two events of an answer from an engine: fast engines
+// then need no event for each token.
 const leastGap = 20 * time.Millisecond
 
 // reply makes an answer to a prompt, and gives the engine the work for the first of them.
@@ -36,9 +36,9 @@ func (x *exchange) reply(p *prompt, model string, choice int) answer {
 	return a
 }
 
-// isRead gives the engine texts of so many tokens to read, for which it writes no answer,
-// such as those of vectors, and waits until it has read them. It returns false if the client
-// left meanwhile or the engine has lost the request.
+// isRead lets the engine read texts of so many tokens without writing an answer, as for
+// vectors, and waits until it has read them. It returns false if the client left
+// meanwhile or the engine has lost the request.
 func (x *exchange) isRead(model string, tokens int) bool {
 	live := x.backend.engine
 	if live == nil {
@@ -50,7 +50,7 @@ func (x *exchange) isRead(model string, tokens int) bool {
 }
 
 // blocks returns the full blocks of the prompt, of so many tokens each. Equal numbers
-// stand for equal text with equal text before it.
+// mean equal text with equal text before it.
 func (p *prompt) blocks(size int) (all []uint64) {
 	hash, filled := seedOf(""), 0
 	for _, text := range p.texts {
@@ -77,7 +77,7 @@ func (x *exchange) leaveEngine() {
 }
 
 // next returns how many bytes of a text go into the next event: one token, or as many as
-// the engine has written since the last event, for which it waits.
+// the engine has written since the last event. It waits for the engine.
 func (s *eventStream) next(text string) (length int) {
 	w := &s.x.work
 	if w.job == nil || s.over {
@@ -130,8 +130,8 @@ func (x *exchange) written(tokens int) bool {
 	return true
 }
 
-// cached returns how many tokens of the prompt came from the cache. What work says is
-// right only when something was written.
+// cached returns how many tokens of the prompt came from the cache. The figure is right
+// only after something was written.
 func (w *work) cached() int {
 	if w.job == nil || w.wrote == 0 {
 		return 0
@@ -149,7 +149,7 @@ func (w *work) durations(prompt, said int64) (load, read, wrote int64) {
 
 func nanoseconds(seconds float64) int64 { return int64(seconds * float64(time.Second)) }
 
-// appendTimings adds what llama.cpp tells with an answer.
+// appendTimings adds the timings that llama.cpp sends with an answer.
 func (w *work) appendTimings(out []byte) []byte {
 	if w.job == nil || w.kind != LlamaCpp {
 		return out

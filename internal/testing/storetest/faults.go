@@ -26,8 +26,7 @@ type Faults struct {
 	links map[*link]struct{}
 }
 
-// fault is what happens to the bytes that the server sends. The zero value lets
-// them pass.
+// fault changes the bytes that the server sends. The zero value lets them pass.
 type fault struct {
 	late    time.Duration // they arrive so much later
 	swallow bool          // they do not arrive
@@ -37,17 +36,17 @@ type fault struct {
 	over    chan struct{} // closed when another fault takes its place
 }
 
-// link is one connection through the proxy. Its fields below the connections
-// belong to the goroutine that passes on what the server sends, but for lost, which
-// the mutex of Faults guards.
+// link is one connection through the proxy. Its fields below the connections belong to
+// the goroutine that passes on the server's bytes, except lost, which the mutex of Faults
+// guards.
 type link struct {
 	client, server net.Conn
 	lost           bool   // some bytes were swallowed
-	under          *fault // what passed counts for
+	under          *fault // the fault that passed bytes count for
 	passed         int    // bytes
 }
 
-// piece is what one read returned.
+// piece is the result of one read.
 type piece struct {
 	bytes []byte
 	at    time.Time
@@ -82,8 +81,8 @@ func (f *Faults) Slow(by time.Duration) { f.put(fault{late: by}) }
 // Swallow drops everything that the server says, with the connection open.
 func (f *Faults) Swallow() { f.put(fault{swallow: true}) }
 
-// Tear ends a connection where the server would say the given number of bytes
-// more: it has done what it was told, and nobody hears of it.
+// Tear ends a connection after the given number of further bytes from the server: the
+// server has done its work, and the client never hears of it.
 func (f *Faults) Tear(after int) { f.put(fault{tear: true, after: after}) }
 
 // Cut closes every connection and lets none through.
@@ -174,8 +173,8 @@ func (f *Faults) remove(l *link) {
 	delete(f.links, l)
 }
 
-// read takes what the server says as it comes, so that a delay is one of each
-// piece and not the sum of those before it.
+// read takes the server's bytes as they come: a delay then applies to each piece and is
+// not the sum of the delays before it.
 func (l *link) read(pieces chan<- piece) {
 	defer close(pieces)
 	for {

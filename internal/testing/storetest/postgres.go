@@ -125,14 +125,14 @@ func (o owner) makeCluster(t testing.TB, bin, dir string, command func(name stri
 		return
 	}
 	run(command("initdb", "-U", "patchbay", "-A", "trust", "--no-sync", "--wal-segsize=1"))
-	// A copy is made aside and then given its name: nobody sees half of it, and if
+	// A copy is made aside and then given its name: no test sees half of it, and if
 	// another test was faster its copy stays.
 	aside := o.home(t, "patchbay-postgres-copy-")
 	run(exec.CommandContext(t.Context(), "cp", "-a", data, filepath.Join(aside, "data")))
 	_ = os.Rename(filepath.Join(aside, "data"), template)
 }
 
-// owns tells whether a directory is there and is not somebody else's.
+// owns reports whether a directory is there and belongs to the owner.
 func (o owner) owns(dir string) bool {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() {

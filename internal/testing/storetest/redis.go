@@ -47,8 +47,8 @@ func FlushAll(t testing.TB, s *Server) {
 	}
 }
 
-// RedisCommand sends a command to a Redis, whose arguments have no spaces, and returns the
-// beginning of the answer.
+// RedisCommand sends a command, with arguments that have no spaces, to a Redis, and
+// returns the beginning of the answer.
 func RedisCommand(t testing.TB, s *Server, command string) string {
 	t.Helper()
 	answer, err := redisCommand(t.Context(), s.Address, command)
@@ -58,8 +58,8 @@ func RedisCommand(t testing.TB, s *Server, command string) string {
 	return answer
 }
 
-// RefuseWrites are the ways in which a Redis answers and takes no writes, by name: each
-// begins it, and returns what ends it.
+// RefuseWrites are the ways to make a Redis answer and take no writes, by name. Each
+// function begins it, and returns another that ends it.
 func RefuseWrites() map[string]func(t testing.TB, s *Server) (end func()) {
 	commands := func(begin, end []string) func(t testing.TB, s *Server) func() {
 		return func(t testing.TB, s *Server) func() {
@@ -109,8 +109,8 @@ func redisCommand(ctx context.Context, address, command string) (string, error) 
 	return text, nil
 }
 
-// RedisCommands returns which commands clients send to a Redis within a time, and how many
-// of each. Those that scripts call are not among them.
+// RedisCommands counts the commands that clients send to a Redis within a time, by name.
+// It leaves out the commands of scripts.
 func RedisCommands(t testing.TB, s *Server, long time.Duration) map[string]int {
 	t.Helper()
 	count := map[string]int{}
@@ -134,7 +134,7 @@ func RedisCommands(t testing.TB, s *Server, long time.Duration) map[string]int {
 	return count
 }
 
-// awaitState waits until what a Redis says about itself has the given text.
+// awaitState waits until the answer of a Redis about itself has the given text.
 func awaitState(t testing.TB, address, question, want string) {
 	t.Helper()
 	await(t, address+" says "+want, nil, func(ctx context.Context) error {
@@ -176,13 +176,13 @@ type Sentinels struct {
 	Master, Replica *Server
 }
 
-// Promoted tells whether the replica has become the master.
+// Promoted reports whether the replica has become the master.
 func (s *Sentinels) Promoted() bool {
 	state, err := redisCommand(context.Background(), s.Replica.Address, "INFO REPLICATION")
 	return err == nil && strings.Contains(state, "role:master")
 }
 
-// masterName is what the sentinels call the master.
+// masterName is the sentinels' name of the master.
 const masterName = "counters"
 
 // RedisSentinels starts a master, a replica and their sentinels.
@@ -207,7 +207,7 @@ func RedisSentinels(t testing.TB) *Sentinels {
 func sentinel(t testing.TB, host, port string) string {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "sentinel.conf") // it writes down what it finds out
+	file := filepath.Join(dir, "sentinel.conf") // the sentinel writes its findings to it
 	rules := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 300\nsentinel failover-timeout %[1]s 3000\n",
 		masterName, host, port)
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {

@@ -1,7 +1,7 @@
-// Package storetest starts the real servers that the stores are tested with, on
-// free ports of the loopback: Redis alone, as a cluster and behind sentinels,
-// PostgreSQL, and a proxy that makes the way to them slow, lossy or broken. A
-// test that needs what is not installed is skipped.
+// Package storetest starts the real servers that the stores are tested with, on free
+// ports of the loopback: Redis alone, as a cluster and behind sentinels, PostgreSQL, and
+// a proxy that makes the way to them slow, lossy or broken. A test is skipped if its
+// server is not installed.
 package storetest
 
 import (
@@ -54,7 +54,7 @@ func (s *Server) Start() {
 	await(s.t, s.URL+" is ready", exited, s.ready)
 }
 
-// await waits until something is so, or what it depends on has ended.
+// await waits until a check succeeds, or the process that it depends on has ended.
 func await(t testing.TB, what string, ended <-chan struct{}, so func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
@@ -116,16 +116,15 @@ func isRunning(pid int) bool {
 	return err == nil && found && !strings.HasPrefix(state, "Z")
 }
 
-// Freeze stops the server in the middle of what it does, with all connections
-// open; Thaw lets it go on.
+// Freeze stops the server at once, with all connections open; Thaw lets it go on.
 func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
 
 // Thaw lets a frozen server go on.
 func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
 
-// signal tells the server and the processes that it has started, as PostgreSQL
-// does for every connection, and returns the latter. The server is stopped
-// meanwhile, so that it starts no further ones.
+// signal sends a signal to the server and its child processes, which PostgreSQL has for
+// every connection, and returns the children. The server is stopped meanwhile, because it
+// must not start further ones.
 func (s *Server) signal(sig syscall.Signal) []int {
 	_ = s.process.Signal(syscall.SIGSTOP) // it may have ended by itself
 	children := s.children()
@@ -150,17 +149,17 @@ func (s *Server) children() []int {
 	return children
 }
 
-// FreeAddress returns an address for a server that the test starts. Where nobody is to
-// listen, waittest.Nobody is right.
+// FreeAddress returns an address for a server that the test starts. For an address
+// without a listener use waittest.Nobody.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	return net.JoinHostPort(freePort(t))
 }
 
-// freePort returns a port that nobody listens on, below those that systems give to
-// whoever asks for any port: one of these would be given away again before a server has
-// started on it. Until the test ends, the port for datagrams of the same number is taken,
-// by which all tests see, those of other processes too, that they have to choose another.
+// freePort returns an unused port below the range that systems give to programs that ask
+// for any port: a port of that range would be given away again before a server has
+// started on it. Until the test ends, it holds the port for datagrams of the same number.
+// Other tests, also in other processes, see that and choose another.
 //
 //nolint:gosec // which port it is need not be a secret
 func freePort(t testing.TB) (host, port string) {
@@ -177,8 +176,8 @@ func freePort(t testing.TB) (host, port string) {
 		}
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(loopback, port))
 		if err == nil {
-			t.Cleanup(func() { _ = claim.Close() }) // nobody has written to it
-			_ = listener.Close()                    // nobody has connected
+			t.Cleanup(func() { _ = claim.Close() }) // it has no writers
+			_ = listener.Close()                    // it has no connections
 			return loopback, port
 		}
 		_ = claim.Close() // somebody else has the port

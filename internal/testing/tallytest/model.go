@@ -1,5 +1,5 @@
-// Package tallytest has, for tests, a store of what gateways share that is a
-// plain value: what redistally does in Redis, written down once more in Go.
+// Package tallytest has, for tests, a store of shared counts that is a plain value: the
+// scripts of redistally, written down once more in Go.
 package tallytest
 
 import (
@@ -63,7 +63,7 @@ func (m *Model) Flush() {
 	m.sheets = map[string]map[string]string{}
 }
 
-// SetDown makes the store answer nobody, or everybody again.
+// SetDown makes the store answer no call, or every call again.
 func (m *Model) SetDown(isDown bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,7 +107,7 @@ func (c *Member) SetCutOff(isCutOff bool) {
 }
 
 // SetDeaf makes answers of the store to this gateway get lost, or arrive again. The store
-// does what it is asked all the same.
+// carries out the calls all the same.
 func (c *Member) SetDeaf(isDeaf bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +149,7 @@ func (c *Member) reach(ctx context.Context) error {
 	return nil
 }
 
-// Ping tells whether the store answers.
+// Ping reports whether the store answers.
 func (c *Member) Ping(ctx context.Context) error { return errors.Join(c.reach(ctx), c.hear(ctx)) }
 
 // Close does nothing.
@@ -166,7 +166,7 @@ func (c *Member) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Exchange does what the script of redistally does.
+// Exchange is the script of redistally for permits.
 func (c *Member) Exchange(ctx context.Context, hello tally.Hello, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
 	if err := c.reach(ctx); err != nil {
 		return tally.Presence{}, nil, err
@@ -261,7 +261,7 @@ func (k *mark) isProbation(now int64) bool {
 	return k.isNew && now-k.since < micro(tally.ProbationTime)
 }
 
-// grant returns how many permits are given out of those that are left.
+// grant returns how many of the remaining permits are given out.
 func (k *mark) grant(a *tally.Ask, left, full float64, now int64) int64 {
 	most := float64(a.Want)
 	if k.isProbation(now) {
@@ -372,8 +372,8 @@ func (m *Model) ask(member string, now int64, before, part float64, a *tally.Ask
 	}, true
 }
 
-// openOfOthers returns the permits that other gateways hold. Those that they have held
-// for too long count as spent.
+// openOfOthers returns the permits that other gateways hold. Permits that were held for
+// too long count as spent.
 func (m *Model) openOfOthers(l *limit, member string, now int64, spend func(at, permits int64)) int64 {
 	var open int64
 	for id, theirs := range l.leases {

@@ -50,7 +50,7 @@ func (m *Model) Tell(sheets []tally.Sheet, isNews bool) []map[string]string {
 	return all
 }
 
-// replace returns what a writer has said when it says something after something else.
+// replace returns the text to keep of a writer that first sent known and then given.
 func replace(known, given string, isOrdered bool) string {
 	before, numbers := strings.Fields(known), strings.Fields(given)
 	if isOrdered {
@@ -69,7 +69,7 @@ func replace(known, given string, isOrdered bool) string {
 
 func isLess(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
 
-// Tell does what the script of redistally does.
+// Tell is the script of redistally for sheets.
 func (c *Member) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error) {
 	if err := c.reach(ctx); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (c *Member) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([
 // IsSpread reports that all is lost at once.
 func (c *Member) IsSpread() bool { return false }
 
-// Put replaces what the store has of a writer, as somebody does who writes to it by hand.
+// Put replaces the text of a writer in the store, like somebody who writes to it by hand.
 func (m *Model) Put(sheet, writer, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// hold binds a socket to an address of IPv4 without listening, and returns the address.
-// A client that connects there is refused, and the system gives the port to nobody else.
+// hold binds a socket to an address of IPv4 without listening, and returns the address. A
+// client that connects there is refused, and the system gives the port to no other
+// program.
 func hold(t testing.TB, address string) string {
 	t.Helper()
 	at, err := netip.ParseAddrPort(address)

@@ -1,5 +1,5 @@
-// Package waittest is for tests that wait: how long they wait for what must happen, and
-// where nobody answers.
+// Package waittest is for tests that wait: it has their time limit, and addresses without
+// a listener.
 package waittest
 
 import (
@@ -9,18 +9,18 @@ import (
 )
 
 // Limit is how long tests wait for anything that must happen. It is far longer than
-// needed, so that only a defect reaches it, even on a busy machine.
+// needed: only a defect reaches it, even on a busy machine.
 const Limit = 2 * time.Minute
 
-// Never is longer than any test waits: what ends within Limit was ended by something
-// else.
+// Never is longer than any test waits: a wait that ends within Limit was ended by
+// something else.
 const Never = 10 * Limit
 
 // look is the time between two looks at a condition.
 const look = 2 * time.Millisecond
 
-// Eventually waits until a condition holds, by polling. It is for state whose changes
-// cannot be waited for, and that lasts.
+// Eventually waits until a condition holds, by polling. It is for lasting state without a
+// signal of its changes.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	late := time.NewTimer(Limit)
@@ -58,15 +58,15 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// Nobody returns an address at which nobody listens until the test ends.
+// Nobody returns an address without a listener until the test ends.
 func Nobody(t testing.TB) string {
 	t.Helper()
 	return hold(t, "127.0.0.1:0")
 }
 
-// Vacate keeps the address of a listener that was closed from those who ask for any port,
-// so that connections are refused until the test ends. A listener that asks for this very
-// address gets it.
+// Vacate keeps the address of a closed listener from programs that ask for any port:
+// connections are refused until the test ends. A listener that asks for this very address
+// gets it.
 func Vacate(t testing.TB, address string) {
 	t.Helper()
 	hold(t, address)

@@ -11,9 +11,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
 
-// line is what another simulation tells: that it starts, that a request is to be routed
-// (which is answered with an instance), that its first token has come, that it has ended,
-// or that an instance is gone.
+// line is a message of another simulation: it starts, a request is to be routed (the
+// answer is an instance), its first token has come, it has ended, or an instance is gone.
 type line struct {
 	Op        string   `json:"op"`
 	T         float64  `json:"t"`
@@ -31,8 +30,8 @@ type line struct {
 	Cached    int      `json:"cached"`
 }
 
-// asked are the requests that another simulation gave the same number and that went to the
-// same instance, in the order in which they came: numbers need not be unique.
+// asked is the key of the requests that another simulation gave one number and that went
+// to one instance. They are kept in order, because numbers need not be unique.
 type asked struct{ number, instance int }
 
 // serve chooses for another simulation until its input ends.
@@ -59,7 +58,7 @@ func serve(in io.Reader, out io.Writer) error {
 			block = l.Block
 		case "route":
 			r := &fleettest.Request{At: l.T, Tokens: l.Tokens, Blocks: l.Blocks, Model: l.Model, Session: l.Session}
-			r.Text = len(l.Blocks)*block + block/2 // what follows the last full block is not told
+			r.Text = len(l.Blocks)*block + block/2 // the text behind the last full block is not told
 			key.instance = gateway.Choose(r, l.T, l.Up)
 			waiting[key] = append(waiting[key], r)
 			if _, err := fmt.Fprintf(out, "{\"instance\":%d}\n", key.instance); err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// process is a server that was started, with what it has written to its log.
+// process is a started server, with the text of its log.
 type process struct {
 	url string
 	cmd *exec.Cmd

@@ -17,7 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 
-// overHTTP measures what strategies of a real gateway make of a workload.
+// overHTTP measures the strategies of a real gateway with a workload.
 type overHTTP struct {
 	out        io.Writer
 	binary     string
@@ -29,7 +29,7 @@ type overHTTP struct {
 	model      string
 }
 
-// measured is what one strategy made of the workload.
+// measured is the result of one strategy.
 type measured struct {
 	strategy string
 	fleettest.Figures
@@ -62,7 +62,7 @@ type plan struct {
 	run     replay.Run
 	title   string
 	adapter string
-	work    string // what busy seconds are
+	work    string // the meaning of busy seconds
 	isReal  bool   // its seconds depend on the machine, its work does not
 	start   func() (fleet, error)
 }
@@ -155,7 +155,7 @@ func (o *overHTTP) measure(ctx context.Context, p *plan, strategy string) measur
 	return m
 }
 
-// table prints what was measured, and in a sentence what least_time is worth.
+// table prints the results, and the worth of least_time in a sentence.
 func (o *overHTTP) table(results []measured, p *plan) {
 	with := func(strategy string) (found measured) {
 		if n := slices.IndexFunc(results, func(m measured) bool { return m.strategy == strategy }); n >= 0 {

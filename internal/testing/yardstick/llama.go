@@ -16,9 +16,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/testing/replay"
 )
 
-// Real engines that nobody here wrote: llama.cpp's server with a model that a processor
-// runs. How much of its prompts it had cached, and how much time of a processor it took, do
-// not depend on what else the machine does.
+// A real engine from elsewhere: llama.cpp's server with a model that a processor runs.
+// How much of its prompts it had cached, and how much time of a processor it took, do not
+// depend on other work of the machine.
 const (
 	llamas       = 3
 	llamaSlots   = 2

@@ -1,12 +1,12 @@
-// Package engine models an inference engine: a queue, prefills that take their time by the
-// tokens that are not cached, a cache of blocks of prompts, answers that are written at a
-// steady pace, slots, and models that must be loaded. An Engine lives in time that its
-// user counts, so that a simulation can run ahead; Live is one in real time.
+// Package engine models an inference engine: a queue, prefills that take their time by
+// the tokens that are not cached, a cache of blocks of prompts, answers that are written
+// at a steady pace, slots, and models that must be loaded. The user of an Engine counts
+// its time, and a simulation can run ahead; Live is an engine in real time.
 package engine
 
 import "slices"
 
-// Spec is what an engine is like. Times are seconds.
+// Spec describes an engine. Times are seconds.
 type Spec struct {
 	Block   int     // tokens of a block of the cache
 	Cache   int     // tokens that the cache of a model holds
@@ -22,11 +22,11 @@ type Spec struct {
 	Room int
 	Load float64 // to load a model
 	Wake float64 // to wake up from sleep
-	// Keep is how long a model stays that nobody asks for; 0 is for ever.
+	// Keep is how long an unused model stays; 0 is for ever.
 	Keep float64
 	// Size is how many bytes a model takes, as the engine tells it.
 	Size int
-	// Insists says that a load goes on when nobody waits for it any more.
+	// Insists says that a load goes on after its last request has left.
 	Insists bool
 }
 
@@ -67,9 +67,9 @@ const (
 	gone
 )
 
-// Totals are what an engine has done since it was made.
+// Totals count the work of an engine since it was made.
 type Totals struct {
-	Requests  int     // whose prefill began
+	Requests  int     // with a prefill that began
 	Tokens    int     // of their prompts
 	Cached    int     // of these, from the cache
 	Outputs   int     // tokens that were written
@@ -79,15 +79,15 @@ type Totals struct {
 	Wakes     int     // how often it was woken up
 }
 
-// Engine takes requests in the order in which they come. It does nothing by itself: its
-// user asks Next when the next first token comes, and calls First then.
+// Engine takes requests in their order of arrival. It does nothing by itself: its user
+// asks Next when the next first token comes, and calls First then.
 type Engine struct {
 	Totals
 
 	spec      Spec
 	slow      float64
 	queue     []*Job
-	loading   []*Job // whose models are being loaded, while others are read
+	loading   []*Job // waiting for their models, which are being loaded while others are read
 	running   []*Job
 	decoding  []*Job
 	caches    map[string]*cache
@@ -95,7 +95,7 @@ type Engine struct {
 	asleep    int         // how deeply: see Sleep
 	fault     Fault
 	clock     float64
-	next      *Job // the one whose prefill or load ends first
+	next      *Job // with the prefill or load that ends first
 	due       float64
 }
 
@@ -110,7 +110,7 @@ func New(spec Spec) *Engine {
 func (e *Engine) Slow(factor float64) { e.slow = factor }
 
 // Empty takes everything out of the engine: caches, models and requests. It returns the
-// requests without a first token and those whose answers are cut off.
+// requests without a first token and the requests with an answer that is cut off.
 func (e *Engine) Empty() (waiting, cut []*Job) {
 	waiting, cut = slices.Concat(e.loading, e.running, e.queue), e.decoding
 	for _, j := range slices.Concat(waiting, cut) {
@@ -146,14 +146,14 @@ func (e *Engine) Add(j *Job, now float64) {
 	e.fill(false)
 }
 
-// Next returns what happens next, and when: the first token of a request, or the end of a
-// load that it waits for; nil if nothing does.
+// Next returns the next event and its time: the first token of a request, or the end of a
+// load that it waits for; nil if there is none.
 func (e *Engine) Next() (j *Job, at float64) { return e.next, e.due }
 
-// First lets happen what Next returned, at the time that it returned. It returns a request
-// whose first token has come and which is being answered from then on, or one that has come
-// to its end because it only loads or because its model could not be loaded. It returns nil
-// if a load has ended and the prefill is still to come.
+// First lets the event of Next happen, at its time. It returns a request after its first
+// token, which is being answered from then on, or one that has ended because it only
+// loads or because its model could not be loaded. It returns nil if a load has ended and
+// the prefill is still to come.
 func (e *Engine) First() *Job {
 	j := e.next
 	e.advance(e.due)
@@ -168,8 +168,8 @@ func (e *Engine) First() *Job {
 	return j
 }
 
-// End says that an answer with so many tokens is complete, or that nobody waits for the
-// request any more. It does nothing for a request that the engine has lost.
+// End says that an answer with so many tokens is complete, or that the client of the
+// request has left. It does nothing for a request that the engine has lost.
 func (e *Engine) End(j *Job, outputs int, now float64) {
 	e.advance(now)
 	changed := true
@@ -201,7 +201,7 @@ func (e *Engine) advance(now float64) {
 	e.clock = now
 }
 
-// fill starts loads and prefills while there is room, and then finds what ends first.
+// fill starts loads and prefills while there is room, and then finds the next event.
 func (e *Engine) fill(changed bool) {
 	for n := 0; n < len(e.queue); {
 		j := e.queue[n]
@@ -238,7 +238,7 @@ func (e *Engine) fill(changed bool) {
 	}
 }
 
-// place is what is to be done with a request of the queue.
+// place is the next step for a request of the queue.
 type place int
 
 const (
@@ -248,7 +248,7 @@ const (
 	read
 )
 
-// place returns what is to be done with a request of the queue.
+// place returns the next step for a request of the queue.
 func (e *Engine) place(j *Job) place {
 	isLoading, isThere := e.has(j.Model)
 	switch {

@@ -32,7 +32,7 @@ func (l *Live) time(at float64) time.Time {
 	return l.epoch.Add(time.Duration(at * float64(time.Second)))
 }
 
-// wake lets what is due happen, each at its time.
+// wake lets all due events happen, each at its time.
 func (l *Live) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,8 +55,9 @@ func (l *Live) catchUp() {
 	l.engine.expire(now)
 }
 
-// rest sleeps until the next first token. It sleeps in any case: what is due in less than the
-// clock can show would be looked at for ever on a clock that stands still meanwhile.
+// rest sleeps until the next first token. It always sleeps a little: an event that is due
+// in less than the clock can show would keep a loop busy for ever on a clock that does
+// not move.
 func (l *Live) rest() {
 	if j, at := l.engine.Next(); j != nil {
 		l.alarm.Reset(max(time.Until(l.time(at)), 1))
@@ -80,8 +81,8 @@ func (l *Live) Add(j *Job) <-chan struct{} {
 	return j.ready
 }
 
-// End says that an answer with so many tokens is complete, or that nobody waits for the
-// request any more.
+// End says that an answer with so many tokens is complete, or that the client of the
+// request has left.
 func (l *Live) End(j *Job, outputs int) {
 	l.do(func(e *Engine, now float64) { e.End(j, outputs, now) })
 }
@@ -108,7 +109,7 @@ func (l *Live) restart() {
 	l.began = time.Now()
 }
 
-// SetFault says what goes wrong when a model is loaded from now on.
+// SetFault chooses the fault of model loads from now on.
 func (l *Live) SetFault(f Fault) { l.do(func(e *Engine, _ float64) { e.SetFault(f) }) }
 
 // Retire takes a model out of memory when no request uses it any more.
@@ -134,22 +135,22 @@ func (l *Live) Unload(model string) (was bool) {
 // Sleep puts the engine to sleep: see Engine.Sleep.
 func (l *Live) Sleep(level int) { l.do(func(e *Engine, _ float64) { e.Sleep(level) }) }
 
-// State is what an engine can tell about itself.
+// State is an engine's report about itself.
 type State struct {
 	Totals
 	Spec     Spec
 	Waiting  int // in the queue
-	Reading  int // whose prefill runs
+	Reading  int // with a running prefill
 	Decoding int
 	Used     float64 // share of the cache
 	Models   []string
-	Loading  []string // those of Models that are not there yet
+	Loading  []string // models of Models that are not there yet
 	IsAsleep bool
 	Fault    Fault
 	Began    time.Time
 }
 
-// State returns what the engine can tell about itself.
+// State returns the engine's report about itself.
 func (l *Live) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

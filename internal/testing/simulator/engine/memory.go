@@ -2,7 +2,7 @@ package engine
 
 import "slices"
 
-// Fault is what goes wrong when a model is loaded or woken up.
+// Fault is a way to fail when a model is loaded or woken up.
 type Fault int
 
 // Faults of loading.
@@ -28,8 +28,8 @@ type resident struct {
 	used float64 // when it was last in use
 }
 
-// Models returns the models in memory, those that are being loaded included, the one used
-// last at the end.
+// Models returns the models in memory, including models that are being loaded, the one
+// used last at the end.
 func (e *Engine) Models() (names []string) {
 	for _, r := range e.residents {
 		names = append(names, r.name)
@@ -37,7 +37,7 @@ func (e *Engine) Models() (names []string) {
 	return names
 }
 
-// Loading returns those of Models that are being loaded.
+// Loading returns the models that are being loaded; Models has them, too.
 func (e *Engine) Loading() (names []string) {
 	for _, j := range e.loading {
 		names = append(names, j.Model)
@@ -50,7 +50,7 @@ func (e *Engine) isAsleep() bool {
 	return e.asleep != 0 || slices.ContainsFunc(e.loading, func(j *Job) bool { return j.wakes != 0 })
 }
 
-// SetFault says what goes wrong when a model is loaded from now on.
+// SetFault chooses the fault of model loads from now on.
 func (e *Engine) SetFault(f Fault) { e.fault = f }
 
 func (e *Engine) find(model string) int {
@@ -173,7 +173,7 @@ func (e *Engine) giveUpLoad(j *Job) {
 	}
 }
 
-// expire takes models out of memory whose time is over.
+// expire unloads models that have been idle for too long.
 func (e *Engine) expire(now float64) {
 	for at := len(e.residents) - 1; at >= 0; at-- {
 		if r := e.residents[at]; r.keep > 0 && r.used+r.keep <= now && !e.isInUse(r.name) {
@@ -213,8 +213,8 @@ func (e *Engine) Unload(model string, now float64) (lost []*Job, was bool) {
 	return lost, true
 }
 
-// Sleep puts the engine to sleep, with what is cached forgotten. Requests wait until it is
-// woken up by one that only loads. At level 2 the weights have to be loaded again.
+// Sleep puts the engine to sleep and empties its caches. Requests wait until one that
+// only loads wakes it up. At level 2 the weights have to be loaded again.
 func (e *Engine) Sleep(level int) {
 	e.asleep = level
 	clear(e.caches)
