@@ -59,7 +59,7 @@ func doorWorkloads() []doorWorkload {
 	return all
 }
 
-// workloadsOf returns the workloads without what they are compared with.
+// workloadsOf returns the workloads without the chat workloads they are compared with.
 func workloadsOf(doors []doorWorkload) []workload {
 	var all []workload
 	for _, d := range doors {
@@ -220,8 +220,8 @@ func ollamaLines(shape string) []string {
 	return append(all, `{"model":"door","created_at":"2025-03-10T01:25:52Z",`+fmt.Sprintf(shape, "")+",\"done\":true,\"done_reason\":\"stop\",\"prompt_eval_count\":190,\"eval_count\":80}\n")
 }
 
-// printDoors prints a row for each endpoint: what it costs beside what chat costs for
-// the same work.
+// printDoors prints a row for each endpoint: its cost beside the cost of chat for the
+// same work.
 func printDoors(chosen []workload, gateways []*gateway, results []result) {
 	fmt.Printf("\n%s\n\nCPU of the gateway for each request in microseconds, and the ratio to what chat costs for the same work in the same round (medians)\n\n", machine())
 	fmt.Println("| workload | gateway | chat | this endpoint | ratio |\n|---|---|---|---|---|")

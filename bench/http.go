@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// message is the head of a request or response. Only what this program's own peers
-// send is understood; nothing here is meant for other traffic.
+// message is the head of a request or response. It understands only messages of this
+// program's own peers; nothing here is meant for other traffic.
 type message struct {
 	head    []byte // with the empty line
 	length  int    // of the body; -1 if it comes in chunks
@@ -49,7 +49,7 @@ func readHead(r *bufio.Reader) (m message, err error) {
 	}
 	switch {
 	case m.length >= 0 || m.chunked:
-	case bytes.HasPrefix(m.head, []byte("GET ")): // by which gateways check backends
+	case bytes.HasPrefix(m.head, []byte("GET ")): // gateways check backends with these
 		m.length = 0
 	default:
 		return m, errNoLength
@@ -57,8 +57,8 @@ func readHead(r *bufio.Reader) (m message, err error) {
 	return m, nil
 }
 
-// relay reads the rest of a message whose head was peeked and writes all of it to w,
-// what arrives together in one write.
+// relay reads the rest of a message after its head was peeked, and writes all of it to w.
+// Bytes that arrive together go into one write.
 func relay(w io.Writer, r *bufio.Reader, m message) error {
 	if !m.chunked {
 		for left := len(m.head) + m.length; left > 0; {

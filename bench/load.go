@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// workload is what is asked of every gateway.
+// workload is the work that every gateway gets.
 type workload struct {
 	name, title string
 	path        string
@@ -21,7 +21,7 @@ type workload struct {
 	// rate is how many requests are sent in a second; 0 means that each connection
 	// sends the next one when it has the answer to the last.
 	rate int
-	// memory is a workload that is run once, for what it takes rather than for its
+	// memory marks a workload that is run once, for its memory rather than for its
 	// processor time.
 	memory bool
 	// refused says that the answer may be 429.
@@ -64,8 +64,8 @@ func chatBody(model string, stream bool, size int) string {
 }
 
 // load sends a workload to an address until the time is over, and returns how many
-// requests were answered and what went wrong first. The connections share the keys, if
-// there are any.
+// requests were answered and the first error. The connections share the keys, if there
+// are any.
 func load(address string, w workload, duration time.Duration, keys int) (answered int64, err error) {
 	var done atomic.Int64
 	var first atomic.Pointer[error]
@@ -86,8 +86,8 @@ func load(address string, w workload, duration time.Duration, keys int) (answere
 	return done.Load(), nil
 }
 
-// request is what one connection sends. Where there are more keys than connections, those
-// are used that lie evenly among all.
+// request is the request of one connection. Where there are more keys than connections,
+// it uses keys that lie evenly among all.
 func (w workload) request(address string, connection, keys int) []byte {
 	key := ""
 	if keys > 0 {

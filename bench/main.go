@@ -1,9 +1,9 @@
-// Command bench measures what a gateway costs for each request: Patchbay beside
-// nginx and beside a bare proxy in Go, in front of the same cheap backend, in
-// interleaved rounds. It needs no network but the loopback interface.
+// Command bench measures the cost of a gateway for each request: Patchbay beside nginx
+// and beside a bare proxy in Go, in front of the same cheap backend, in interleaved
+// rounds. It needs no network but the loopback interface.
 //
-// The same binary is the runner, the backend and the bare proxy, each in a process
-// of its own, so that the processor time of each can be told apart.
+// The same binary is the runner, the backend and the bare proxy, each in a process of its
+// own, because the processor time of each is measured alone.
 package main
 
 import (
@@ -63,8 +63,8 @@ func run(args []string) error {
 	return measure(o)
 }
 
-// usualWorkloads returns the workloads in which the variants that were asked for can
-// differ; none means all.
+// usualWorkloads returns the workloads that can show a difference between the chosen
+// variants; none means all.
 func (o *options) usualWorkloads() (names []string) {
 	if o.scale {
 		names = append(names, "w1", "w1c")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// options are what the command line says.
+// options are the flags of the command line.
 type options struct {
 	patchbay, compare string
 	rounds            int
@@ -25,7 +25,7 @@ type options struct {
 	workloads         []string
 }
 
-// result is what one gateway cost with one workload.
+// result is the cost of one gateway with one workload.
 type result struct {
 	Workload string  `json:"workload"`
 	Gateway  string  `json:"gateway"`
@@ -34,7 +34,7 @@ type result struct {
 	PerSec   float64 `json:"requestsPerSecond,omitempty"`
 	// CPU is the gateway's processor time for each request, in microseconds.
 	CPU float64 `json:"cpuMicroseconds,omitempty"`
-	// KiB is the anonymous memory for each stream, beyond what the gateway takes idle.
+	// KiB is the anonymous memory for each stream, beyond the memory of the idle gateway.
 	KiB float64 `json:"kibPerStream,omitempty"`
 }
 
@@ -125,7 +125,7 @@ func (g *gateway) run(w workload, slice time.Duration) (result, error) {
 		return r, err
 	}
 	took := time.Since(began)
-	time.Sleep(150 * time.Millisecond) // what is still to be done, such as a log
+	time.Sleep(150 * time.Millisecond) // remaining work, such as a log
 	after, err := g.cpu()
 	if err != nil {
 		return r, err
@@ -135,8 +135,8 @@ func (g *gateway) run(w workload, slice time.Duration) (result, error) {
 	return r, nil
 }
 
-// printTable prints a row for each workload: the median of the rounds, and the median
-// of what each round says about the ratio to the first gateway.
+// printTable prints a row for each workload: the median of the rounds, and the median of
+// each round's ratio to the first gateway.
 func printTable(rig *rig, chosen []workload, results []result) {
 	fmt.Printf("\n%s\n\nCPU of the gateway for each request in microseconds, and its ratio to %s in the same round (medians)\n\n", machine(), rig.gateways[0].name)
 	header, line := "| workload |", "|---|"
@@ -170,7 +170,7 @@ func printTable(rig *rig, chosen []workload, results []result) {
 	fmt.Println()
 }
 
-// figures returns what the rounds say about a workload of a gateway.
+// figures returns the figure of each round for a workload of a gateway.
 func figures(results []result, workload, gateway string) (all []float64) {
 	for _, r := range results {
 		if r.Workload == workload && r.Gateway == gateway {

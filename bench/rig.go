@@ -28,8 +28,8 @@ type gateway struct {
 	keys          int // how many API keys its callers have
 }
 
-// start starts the backend and every gateway, and waits until all answer. What was
-// started before an error is in the rig.
+// start starts the backend and every gateway, and waits until all answer. After an error
+// the rig has the processes that were started.
 func start(dir string, o options) (*rig, error) {
 	r := &rig{dir: dir, idle: map[string]float64{}}
 	backend, err := freeAddress()
@@ -58,7 +58,7 @@ func start(dir string, o options) (*rig, error) {
 	return r, r.addVariants(o, backend)
 }
 
-// addVariants starts Patchbay in all ways in which it is measured.
+// addVariants starts every measured variant of Patchbay.
 func (r *rig) addVariants(o options, backend string) error {
 	for _, v := range variants(o) {
 		if err := r.addPatchbay(v, backend); err != nil {
@@ -109,14 +109,14 @@ func (r *rig) add(name string, command func(address string) ([]string, error)) e
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	time.Sleep(200 * time.Millisecond) // what it does after it has begun to listen
+	time.Sleep(200 * time.Millisecond) // its work after it has begun to listen
 	idle, err := g.memory()
 	r.idle[name] = float64(idle) / (1 << 20)
 	r.gateways = append(r.gateways, g)
 	return err
 }
 
-// run starts a process whose output goes to a file.
+// run starts a process and sends its output to a file.
 func (r *rig) run(name string, args ...string) (*exec.Cmd, error) {
 	out, err := os.Create(r.logName(name))
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *rig) log(name string) string {
 	return string(text[:min(len(text), 2000)])
 }
 
-// stop ends what was started.
+// stop ends the started processes.
 func (r *rig) stop() {
 	for _, cmd := range r.started {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -175,8 +175,8 @@ func (g *gateway) cpu() (time.Duration, error) {
 	return total, nil
 }
 
-// cpuOf returns the processor time of a process by its clock, which is exact: what
-// /proc/PID/stat says is counted in hundredths of a second.
+// cpuOf returns the processor time of a process by its clock, which is exact:
+// /proc/PID/stat counts in hundredths of a second.
 func cpuOf(pid int) (time.Duration, error) {
 	const schedulerClock = 2
 	var used syscall.Timespec

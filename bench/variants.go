@@ -10,8 +10,8 @@ import (
 type variant struct {
 	name, binary string
 	instances    int // of the model chat
-	models       int // beside those that are asked for
-	keys         int // API keys, one of which every request must have
+	models       int // in addition to the requested ones
+	keys         int // API keys; every request must have one of them
 	strategy     string
 	limit        string // the rate limit
 	more         string

@@ -26,7 +26,7 @@ func sortFiles(files []file) {
 }
 
 // tarOf writes files with the time of the release and the owner root. Directories come
-// before what is in them.
+// before their files.
 func (r *release) tarOf(to io.Writer, prefix string, files []file) error {
 	archive := tar.NewWriter(to)
 	made := map[string]bool{}

@@ -26,8 +26,8 @@ Description: OpenAI-compatible gateway in front of AI model servers
  over, limits, counts, and is changed while it runs.
 `
 
-// The scripts leave it to Debian's helpers whether the service is enabled and started, so
-// that what an administrator decided stays (systemctl disable, policy-rc.d), and so that the
+// The scripts leave it to Debian's helpers whether the service is enabled and started.
+// The decisions of an administrator stay (systemctl disable, policy-rc.d), and the
 // package can be installed where no systemd runs, such as in an image.
 
 // postinst does not fail where the service does not start: another program may have its

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// patterns name the files of the repository that a release holds: what people read, and
-// what the documents tell them to use.
+// patterns name the files of the repository that a release holds: the documents, and the
+// files that the documents tell people to use.
 var patterns = []string{
 	"LICENSE", "*.md", "docs/*.md", "docs/images/*",
 	"deploy/cluster/*", "deploy/compose/*", "deploy/compose/grafana/*", "deploy/grafana/*",
@@ -19,8 +19,8 @@ var patterns = []string{
 }
 
 // documents returns the files of the repository that a release holds, as they are within
-// it: the configurations run the image of the release, and links to what it does not hold
-// lead to the repository.
+// it: the configurations run the image of the release, and links to other files lead to
+// the repository.
 func (r *release) documents() ([]file, error) {
 	var files []file
 	held := map[string]bool{".": true}
@@ -78,8 +78,8 @@ func (r *release) stamped(name string, content []byte) []byte {
 // link matches the destination of a link or picture in Markdown that is not an address.
 var link = regexp.MustCompile(`\]\(([^)\s:#]+)(#[^)\s]*)?\)`)
 
-// relinked returns a document whose links all lead somewhere: within the release to what it
-// holds, else to the repository.
+// relinked returns a document with working links: to files within the release, else to
+// the repository.
 func (r *release) relinked(f file, held map[string]bool) ([]byte, error) {
 	var broken error
 	text := link.ReplaceAllStringFunc(string(f.content), func(found string) string {
@@ -121,12 +121,12 @@ func (r *release) reference() string {
 	return r.commit
 }
 
-// isTag matches versions that are tags of releases and of those that come before them, but
-// not commits behind a tag.
+// isTag matches versions that are tags of releases and prereleases, but not commits
+// behind a tag.
 var isTag = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[A-Za-z][0-9A-Za-z.]*)?$`)
 
-// isRelease tells whether the version is one that everybody should use, and not one that
-// comes before it, such as v1.2.3-rc.1.
+// isRelease reports whether the version is a release that everybody should use, and not a
+// prerelease such as v1.2.3-rc.1.
 func (r *release) isRelease() bool {
 	return isTag.MatchString(r.version) && !strings.Contains(r.version, "-")
 }

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// The image is written as the specification of the Open Container Initiative has it, so
-// that no container engine is needed and the same commit gives the same digest. It holds
-// the binary that is released, the certificates of the public authorities, the licences,
-// and nothing else.
+// The image is written as the specification of the Open Container Initiative has it: no
+// container engine is needed, and the same commit gives the same digest. It holds the
+// binary that is released, the certificates of the public authorities, the licences, and
+// nothing else.
 
 const (
 	mediaIndex    = "application/vnd.oci.image.index.v1+json"
@@ -28,13 +28,13 @@ const (
 	mediaLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// user is who the gateway is within its container: nobody who is known elsewhere.
+// user is the user id of the gateway within its container: an id without a name.
 const user = 65532
 
 // largest bounds an image, in bytes.
 const largest = 40_000_000
 
-// descriptor says what a blob is, and which.
+// descriptor identifies a blob and its type.
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -113,7 +113,7 @@ func (b blobs) addJSON(mediaType string, value any) (descriptor, error) {
 
 func digestOf(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
 
-// annotations say of an image what it is and where it is from.
+// annotations describe an image and its origin.
 func (r *release) annotations() map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.title":       "Patchbay",
@@ -127,7 +127,7 @@ func (r *release) annotations() map[string]string {
 	}
 }
 
-// tags returns the tags of the image. Only a release is what people get who name no
+// tags returns the tags of the image. Only a release gets the tag for people who name no
 // version.
 func (r *release) tags() []string {
 	if r.isRelease() {

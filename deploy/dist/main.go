@@ -1,6 +1,7 @@
-// Command dist builds what is released: static binaries for every platform, archives,
-// Debian packages, container images, the Helm chart, a software bill of materials, the
-// licences of all parts, and checksums. The same commit always gives the same bytes.
+// Command dist builds the files of a release: static binaries for every platform,
+// archives, Debian packages, container images, the Helm chart, a software bill of
+// materials, the licences of all parts, and checksums. The same commit always gives the
+// same bytes.
 package main
 
 import (
@@ -26,7 +27,7 @@ var platforms = []platform{
 	{"windows", "amd64"}, {"windows", "arm64"},
 }
 
-// release is what is built, and from what.
+// release describes a build: its directories, its version and its commit.
 type release struct {
 	root, out string // directories
 	layout    string // the directory of the image for a registry
@@ -124,7 +125,7 @@ func (r *release) build(ctx context.Context, only string) error {
 	return r.checksums()
 }
 
-// product is a binary and what stands beside it.
+// product is a binary and the files beside it.
 type product struct {
 	binary []byte
 	extras []file
@@ -144,7 +145,7 @@ func (r *release) buildFor(ctx context.Context, work string, p platform, extras 
 	if err != nil {
 		return product{}, err
 	}
-	parts, err := r.partsOf(binary) // of which some are for one platform only
+	parts, err := r.partsOf(binary) // some parts are for one platform only
 	if err != nil {
 		return product{}, err
 	}
@@ -198,9 +199,9 @@ func run(command *exec.Cmd) error {
 // plainVersion is the version without the v of its tag.
 func (r *release) plainVersion() string { return strings.TrimPrefix(r.version, "v") }
 
-// extras returns what stands beside the binaries of all platforms: documents,
+// extras returns the files beside the binaries of all platforms: documents,
 // configurations, manual pages and completions. The binary of this machine writes some of
-// it.
+// them.
 func (r *release) extras(ctx context.Context, work string) ([]file, error) {
 	host := filepath.Join(work, "host", "patchbay")
 	if err := r.compile(ctx, host, "", ""); err != nil {

@@ -30,7 +30,7 @@ type part struct {
 	hashes        []hash
 }
 
-// partsOf returns what a binary was built of: Go itself, the modules that the binary names,
+// partsOf returns the parts of a binary: Go itself, the modules that the binary names,
 // and the packages of the console.
 func (r *release) partsOf(binary string) ([]part, error) {
 	info, err := buildinfo.ReadFile(binary)

@@ -36,7 +36,7 @@ func licence(id string) []licensed {
 	return []licensed{l}
 }
 
-// writeSBOM writes what a binary was built of.
+// writeSBOM writes the parts of a binary.
 func (r *release) writeSBOM(path, name string, binary []byte, parts []part) error {
 	sum := sha256.Sum256(binary)
 	var components []component
@@ -64,7 +64,7 @@ func (r *release) writeSBOM(path, name string, binary []byte, parts []part) erro
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// uuidOf makes a UUID of a hash, so that the same binary has the same.
+// uuidOf makes a UUID of a hash: the same binary has the same UUID.
 func uuidOf(sum []byte) string {
 	u := slices.Clone(sum[:16])
 	u[6], u[8] = u[6]&0x0f|0x50, u[8]&0x3f|0x80

@@ -1,7 +1,7 @@
-// Command site makes the documentation as a static site (make docs): pages that are
-// read from a disk or a server, with a search that needs no network. With -served it makes
-// the pages that the gateway itself serves (make docs-served). It is a module of its own, so
-// that the gateway does not depend on what it uses.
+// Command site makes the documentation as a static site (make docs): pages that are read
+// from a disk or a server, with a search that needs no network. With -served it makes the
+// pages that the gateway itself serves (make docs-served). It is a module of its own: the
+// gateway does not depend on its libraries.
 package main
 
 import (

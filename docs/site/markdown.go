@@ -24,7 +24,7 @@ type document struct {
 	headings []heading
 	links    []link
 	lines    []int // where each line begins
-	// renamed has the names of headings by those that they have in the file, where a
+	// renamed maps the names of headings in the file to the names on the page, where a
 	// translation has taken over others.
 	renamed map[string]string
 }
@@ -43,7 +43,7 @@ type link struct {
 	node   ast.Node
 }
 
-// markdown reads what GitHub reads, with its names of anchors.
+// markdown reads GitHub's Markdown, with GitHub's names of anchors.
 func markdown() goldmark.Markdown {
 	return goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 }
@@ -128,7 +128,7 @@ func (d *document) plain(from ast.Node) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// hasAnchor tells whether a heading has this name.
+// hasAnchor reports whether a heading has this name.
 func (d *document) hasAnchor(id string) bool {
 	for _, h := range d.headings {
 		if h.id == id {

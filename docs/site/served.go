@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// serve makes the pages that the program holds (package docs) and serves below /docs: those
-// that are there in both languages, a page of contents and one for addresses that do not
-// exist. They are compressed, because that is how they are stored and sent.
+// serve makes the pages that the program holds (package docs) and serves below /docs: the
+// pages that exist in both languages, a page of contents and one for addresses that do
+// not exist. They are compressed, because that is how they are stored and sent.
 func serve(root, out string) (int, []string, error) {
 	s, err := read(root)
 	if err != nil {
@@ -76,8 +76,8 @@ func (s *site) serveIn(l language, files map[string][]byte) error {
 	return nil
 }
 
-// served returns the pages that the program holds, in a language and in the order in which
-// the index lists their translations.
+// served returns the pages that the program holds, in a language and in the order of the
+// translations in the index.
 func (s *site) served(l language) []string {
 	var names []string
 	for _, name := range s.order {
@@ -111,8 +111,8 @@ func servedAt(l language, name string) string {
 	return "/docs" + strings.TrimSuffix("/"+strings.TrimSuffix(path.Base(name), ".md"), "/README") + "?lang=" + string(l)
 }
 
-// relinkServed turns the links of a page into those of the program. What it does not serve
-// is shown by the repository.
+// relinkServed turns the links of a page into links of the program. The repository shows
+// files that the program does not serve.
 func (s *site) relinkServed(d *document) {
 	for _, l := range d.links {
 		if strings.HasPrefix(l.target, "/") {

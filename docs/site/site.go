@@ -15,8 +15,8 @@ import (
 	"github.com/yuin/goldmark/ast"
 )
 
-// index is the page that lists the others, in the order in which they are read. The
-// navigation of the site is made from it.
+// index is the page that lists the others, in reading order. The navigation of the site
+// is made from it.
 const index = "docs/README.md"
 
 // repository is where files are that are not part of the site.
@@ -40,7 +40,7 @@ var search []byte
 //go:embed assets/icon.svg
 var icon []byte
 
-// A site is the documents of the repository and the order of those that are pages.
+// A site is the documents of the repository and the order of its pages.
 type site struct {
 	root      string
 	documents map[string]*document
@@ -122,7 +122,7 @@ func firstLink(d *document, item ast.Node) string {
 	return target
 }
 
-// check returns what is wrong, each as "file:line: what".
+// check returns the faults, each as "file:line: fault".
 func (s *site) check() []string {
 	var problems []string
 	for _, name := range sortedNames(s.documents) {
@@ -235,7 +235,7 @@ func (s *site) write(out string) error {
 	return nil
 }
 
-// relink turns the links of a page into those of the site. Files that are no pages are
+// relink turns the links of a page into links of the site. Files that are no pages are
 // copied, directories are shown by the repository.
 func (s *site) relink(d *document, out string) error {
 	for _, l := range d.links {
@@ -262,7 +262,7 @@ func (s *site) relink(d *document, out string) error {
 		default:
 			to := path.Join("files", file)
 			if !slices.Contains([]string{".webp", ".png", ".svg", ".json"}, path.Ext(file)) {
-				to += ".txt" // so that a browser shows it
+				to += ".txt" // browsers show text files
 			}
 			content, err := os.ReadFile(filepath.Join(s.root, file))
 			if err != nil {
@@ -280,7 +280,7 @@ func (s *site) relink(d *document, out string) error {
 	return nil
 }
 
-// view is what the layout shows.
+// view is the data of the layout.
 type view struct {
 	Title, Language string
 	Body            template.HTML
@@ -306,7 +306,7 @@ type viewLink struct {
 	Title, Address string
 	Level          int
 	Here           bool
-	// Language and Name are those of a page in another language.
+	// Language and Name describe a page in another language.
 	Language, Name string
 }
 

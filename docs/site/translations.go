@@ -12,7 +12,7 @@ import (
 // name of the page that it translates.
 const translations = "docs/zh/"
 
-// A language is one in which there are pages.
+// A language is one that has pages.
 type language string
 
 const (
@@ -44,8 +44,8 @@ func (l language) in(name string) string {
 	return name
 }
 
-// align names the headings of translations as those of the pages that they translate, so
-// that an address leads to the same section in both languages.
+// align gives the headings of translations the names of the headings that they translate:
+// an address then leads to the same section in both languages.
 func (s *site) align() {
 	for name, d := range s.documents {
 		if original := s.documents[english.in(name)]; strings.HasPrefix(name, translations) && original != nil && len(original.headings) == len(d.headings) {
@@ -68,7 +68,7 @@ func (d *document) rename(others []heading) {
 	})
 }
 
-// anchor returns the name of a heading as it is in what is written, by its name in the file.
+// anchor returns the name of a heading on the written page, by its name in the file.
 func (d *document) anchor(name string) string {
 	if renamed, ok := d.renamed[name]; ok {
 		return renamed
@@ -76,7 +76,7 @@ func (d *document) anchor(name string) string {
 	return name
 }
 
-// checkTranslation returns what is wrong with a page in Chinese beside its links.
+// checkTranslation returns the faults of a page in Chinese, except for its links.
 func (s *site) checkTranslation(d *document) []string {
 	if !strings.HasPrefix(d.path, translations) {
 		return nil
@@ -91,7 +91,7 @@ func (s *site) checkTranslation(d *document) []string {
 	return nil
 }
 
-// checkLanguage tells whether a page in Chinese leads to a page in English that is there in
+// checkLanguage reports a link from a page in Chinese to a page in English that exists in
 // Chinese as well.
 func (s *site) checkLanguage(d *document, file string) string {
 	translated := chinese.in(file)

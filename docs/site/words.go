@@ -4,8 +4,8 @@ package main
 type words struct {
 	Skip, Menu, Pages, Search, SearchAll, Results, Theme                string
 	Before, After, Source, OnThisPage, Console, Copy, Copied, ToSection string
-	// Contents and the others are pages of the program that stand in no file; the lists of
-	// pages are added to the first two.
+	// Contents and the others are pages of the program without a file; the lists of pages
+	// are added to the first two.
 	Contents, Missing, API string
 	// Other is the other language, in its own words.
 	Other string
