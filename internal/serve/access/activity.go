@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// activity is how a key was used on this gateway since it started. It is shared by the
-// grants of the key, which change with its terms.
+// activity counts the use of a key on this gateway since it started. The grants of the key
+// share it; they change with the terms of the key.
 type activity struct {
 	last atomic.Int64 // in nanoseconds since 1970; 0 means never
 	// today holds the day, counted from 1970, in its upper bits and the number of calls on that
@@ -14,7 +14,7 @@ type activity struct {
 	today atomic.Uint64
 }
 
-// callBits is how many bits of activity.today are calls.
+// callBits is the number of bits of activity.today for the calls.
 const callBits = 40
 
 func dayOf(now time.Time) uint64 { return uint64(max(now.Unix(), 0)) / (24 * 60 * 60) }

@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Caller is who sent a request.
+// Caller is the sender of a request.
 type Caller struct {
 	// Addr is the client's address, behind the proxies that are trusted.
 	Addr netip.Addr

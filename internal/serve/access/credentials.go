@@ -70,7 +70,7 @@ type Credentials struct {
 	unsigned map[string]bool
 	// needsSigning says that a signature was made with the previous master key.
 	needsSigning bool
-	// activities are how the keys were used, by their ids.
+	// activities count the use of the keys, by their ids.
 	activities map[string]*activity
 	// session signs the sessions of browsers.
 	session session

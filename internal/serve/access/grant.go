@@ -16,8 +16,8 @@ import (
 // no key, and allows everything.
 type Grant struct {
 	Key
-	// Issue tells apart the keys that had the id one after the other, and Since is when
-	// this one was issued; zero for a key of the configuration file. A rotation changes
+	// Issue tells apart the keys that had the id one after the other, and Since is the time
+	// of issuing this one; zero for a key of the configuration file. A rotation changes
 	// neither.
 	Issue string
 	Since time.Time
@@ -32,7 +32,7 @@ type Grant struct {
 	rules []rule
 	// userHeader is the user header of the key, in the canonical form of http.Header.
 	userHeader string
-	// activity is where calls with the key are counted.
+	// activity counts the calls with the key.
 	activity *activity
 }
 

@@ -17,9 +17,10 @@ const (
 type Life struct {
 	CreatedAt time.Time `json:"createdAt"`
 	CreatedBy string    `json:"createdBy"`
-	// RotatedAt is when the present text took the place of an earlier one.
+	// RotatedAt is the time when the present text replaced an earlier one.
 	RotatedAt time.Time `json:"rotatedAt,omitzero"`
-	// RevokedAt is when the credential was revoked; zero means that it was not.
+	// RevokedAt is the time of the revocation; zero means that the credential is not
+	// revoked.
 	RevokedAt time.Time `json:"revokedAt,omitzero"`
 	// Static says that a configuration file has the credential, and that this
 	// record is there because it was revoked.

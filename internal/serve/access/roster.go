@@ -10,7 +10,7 @@ import (
 // OpenName is the name of callers of the management API where no tokens are asked for.
 const OpenName = "open"
 
-// Identity is who asks for something at the management API.
+// Identity is the caller of the management API.
 type Identity struct {
 	// Name is the name of the token, or OpenName where no token is needed.
 	Name string

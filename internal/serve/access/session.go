@@ -22,7 +22,7 @@ import (
 // of a shared configuration have in common. No gateway keeps a list of sessions: a session is
 // good while its token is.
 
-// SessionLife is how long a session lasts at most.
+// SessionLife is the longest life of a session.
 const SessionLife = 12 * time.Hour
 
 const (
@@ -50,7 +50,7 @@ type session struct {
 	isPlain, isStale bool
 }
 
-// plainSessionKey and sealedSessionKey are how the key is stored.
+// plainSessionKey and sealedSessionKey are the stored forms of the key.
 type (
 	plainSessionKey struct {
 		Key []byte `json:"key"`

@@ -167,5 +167,5 @@ func (b *body) await(read func() (int, error)) error {
 	}
 }
 
-// due is when the body must have come.
+// due returns the time by which the body must have come.
 func (b *body) due() time.Time { return b.since.Add(Allowance(b.came)) }

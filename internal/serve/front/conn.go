@@ -21,8 +21,7 @@ import (
 // an ordinary request fits into one, as does its reply.
 const bufferSize = 4 << 10
 
-// headSlop is how much longer than the limit of net/http a head may be, as it may
-// there.
+// headSlop is the number of bytes by which a head may exceed the limit, as in net/http.
 const headSlop = 4 << 10
 
 // step is the current activity of a connection.
@@ -68,8 +67,8 @@ type conn struct {
 	borrowed *[bufferSize]byte
 	r, w     int
 	reads    alarm
-	// wait is tryRead, which reads without a buffer while nothing comes, and waitErr is
-	// how it ended; see fill.
+	// wait is tryRead, which reads without a buffer while nothing comes, and waitErr is its
+	// error; see fill.
 	wait    func(fd uintptr) bool
 	waitErr error
 

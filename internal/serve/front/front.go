@@ -19,8 +19,8 @@ import (
 // Options are the settings of a Server.
 type Options struct {
 	Handler http.Handler
-	// HeadTime is how long the head of a request may take, and IdleTime how long a
-	// connection may wait for the next request; 0 means for ever.
+	// HeadTime bounds the time for the head of a request, and IdleTime the wait of a
+	// connection for the next request; 0 means no bound.
 	HeadTime, IdleTime time.Duration
 	// MaxHead is the largest head of a request in bytes.
 	MaxHead int
@@ -306,14 +306,14 @@ func (s *Server) dateAt(now time.Time) string {
 }
 
 const (
-	// BaseAllowance is how long a body may take to arrive, and a reply to be read, beside
-	// a second for every BytesPerSecond bytes. That is enough for slow links, and closes
-	// connections that are kept open by a few bytes now and then.
+	// BaseAllowance bounds the time for a body to arrive, and for a reply to be read,
+	// beside a second for every BytesPerSecond bytes. That is enough for slow links, and
+	// closes connections that are kept open by a few bytes now and then.
 	BaseAllowance = 30 * time.Second
 	// BytesPerSecond is the least speed of a transfer that lasts.
 	BytesPerSecond = 64 << 10
-	// probeAgain is when a client that may have left is probed a second time, because a
-	// proxy between the gateway and the client may consume the first probe.
+	// probeAgain is the delay of the second probe of a client that may have left. A proxy
+	// between the gateway and the client may consume the first one.
 	probeAgain = 50 * time.Millisecond
 	// interim is the reply that probes a client before the head of its reply.
 	interim = "HTTP/1.1 100 Continue\r\n\r\n"

@@ -17,8 +17,8 @@ import (
 	"unicode"
 )
 
-// Addresses are where the gateway listens: host:port, or unix:/path for a socket in
-// the file system. One may be written without a list.
+// Addresses are the addresses of the gateway: host:port, or unix:/path for a socket in the
+// file system. One may be written without a list.
 type Addresses []string
 
 // OneOrMore says that a single value may take the place of a list of one.
@@ -27,8 +27,8 @@ func (Addresses) OneOrMore() {}
 // unixPrefix begins the address of a socket in the file system.
 const unixPrefix = "unix:"
 
-// maxPath is how long the path of a socket may be on every system, with room for the
-// name that it has until it is complete.
+// maxPath is the greatest length of a socket's path on every system, with room for the name
+// that it has until it is complete.
 const maxPath = 95
 
 // socketMode lets the owner and the group of the socket's file connect.

@@ -12,7 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
-// handshakeTime is how long a client may take for its handshake.
+// handshakeTime bounds the time for the handshake of a client.
 const handshakeTime = 10 * time.Second
 
 // Secure is a listener of encrypted connections. Its Accept returns connections after their

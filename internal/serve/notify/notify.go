@@ -16,7 +16,7 @@ import (
 // message.
 type Manager struct {
 	socket string
-	// interval is how long the manager waits for a sign of life; 0 means that it does
+	// interval is the time that the manager waits for a sign of life; 0 means that it does
 	// not wait for any.
 	interval time.Duration
 }

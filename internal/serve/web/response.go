@@ -188,7 +188,7 @@ const askAgain = time.Second
 // errWithdrawn is the error of a reply that its caller may no longer have.
 var errWithdrawn = errors.New("the caller may no longer have this reply")
 
-// admission is who sent a request of the management API, and whether the gate would
+// admission knows the sender of a request of the management API, and whether the gate would
 // still admit it: a token may be revoked, and a session may end, while the reply is
 // written.
 type admission struct {

@@ -21,7 +21,7 @@ type ConfigSources struct{ File, Database *ConfigSource }
 type ConfigSource struct {
 	Failure  *condition.Failure // nil while the source works
 	Failures int64
-	// LastRead is when the file was read last; it is zero for a database.
+	// LastRead is the time of the last reading of the file; it is zero for a database.
 	LastRead time.Time
 }
 

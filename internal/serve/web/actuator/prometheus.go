@@ -17,7 +17,7 @@ import (
 const (
 	textType        = "text/plain; version=0.0.4; charset=utf-8"
 	openMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-	// scrapeBuffer is how much of a scrape is written at a time.
+	// scrapeBuffer is the number of bytes of a scrape that are written at a time.
 	scrapeBuffer = 64 << 10
 )
 

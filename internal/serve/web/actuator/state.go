@@ -19,7 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 )
 
-// shownClients is how many clients of a rate limit become series at most.
+// shownClients is the greatest number of clients of a rate limit that become series.
 const shownClients = 50
 
 // state adds the state of the gateway to a scrape.

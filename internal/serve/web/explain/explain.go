@@ -47,7 +47,7 @@ type Explanation struct {
 	Refusal *refusalView   `json:"refusal"`
 	// Split holds the part of each instance in a request that several would share.
 	Split []splitView `json:"split,omitzero" doc:"What each instance would get of the request in the body, if shared."`
-	// Hedge is when a second instance would be asked.
+	// Hedge says when the gateway would ask a second instance.
 	Hedge *hedgeView `json:"hedge,omitzero" doc:"When a second instance would be asked, if the request may be hedged."`
 	// AnswerCache says that answers of the service type are kept for all callers.
 	AnswerCache bool `json:"answerCache" doc:"Whether answers to deterministic requests are kept for the next one."`
@@ -133,7 +133,7 @@ type queueView struct {
 	ExpectedWaitMs float64      `json:"expectedWaitMs" minimum:"0" doc:"At the recent pace; 0 if none or unknown."`
 }
 
-// ClassLengths is how many requests wait, by their priority, as JSON.
+// ClassLengths holds the number of waiting requests by their priority, as JSON.
 type ClassLengths struct {
 	Interactive int `json:"interactive"`
 	Normal      int `json:"normal"`

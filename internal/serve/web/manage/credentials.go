@@ -12,7 +12,7 @@ import (
 // lifeView holds the fields that a key and a token show alike.
 type lifeView struct {
 	Status string `json:"status" enum:"ACTIVE,EXPIRED,REVOKED,UNREADABLE"`
-	// Source is where the credential is kept.
+	// Source is the place of the credential: the configuration file or the store.
 	Source    string    `json:"source" enum:"config,issued"`
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	CreatedBy string    `json:"createdBy,omitzero"`

@@ -16,7 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// maxDiscoverTime is how long a backend is asked which models it has.
+// maxDiscoverTime bounds the time for asking a backend which models it has.
 const maxDiscoverTime = 20 * time.Second
 
 // discoverRequest says which backend is asked for its models.

@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// maxAdded is how many instances one request may add.
+// maxAdded is the greatest number of instances that one request may add.
 const maxAdded = 1000
 
 // additions is the body for adding several instances.
@@ -64,7 +64,7 @@ func (a *API) addInstances(c *web.Call) (changeView, error) {
 	})
 }
 
-// add adds an instance to a document. The path is where the body has it.
+// add adds an instance to a document. The path is its place in the body.
 func add(doc *config.Document, next *addition, path string) error {
 	serviceType, err := schema.ParseServiceType(next.ServiceType)
 	if err != nil {

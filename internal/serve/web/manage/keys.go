@@ -26,7 +26,7 @@ type keyView struct {
 	Limits     keyLimits            `json:"limits"`
 	Budgets    budget.Budgets       `json:"budgets"`
 	lifeView
-	// PreviousUntil is how long the text before the last rotation is good.
+	// PreviousUntil is the time until which the text before the last rotation is good.
 	PreviousUntil time.Time `json:"previousUntil,omitzero"`
 	RevokedAt     time.Time `json:"revokedAt,omitzero"`
 	LastUsedAt    time.Time `json:"lastUsedAt,omitzero" doc:"On this gateway, since it started."`

@@ -10,7 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// selfView is who sends a request.
+// selfView describes the sender of a request.
 type selfView struct {
 	Name string      `json:"name" doc:"The name of the token; open where security is off."`
 	Role access.Role `json:"role"`

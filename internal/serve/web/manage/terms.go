@@ -24,7 +24,7 @@ type tenantView struct {
 
 // termsView are the terms in force.
 type termsView struct {
-	// Source is where they come from: the configuration file, or a version.
+	// Source is the origin of the terms: the configuration file, or a version.
 	Source string `json:"source" enum:"config,version" doc:"config: the gateway's file; version: set here."`
 	termsBody
 }

@@ -239,7 +239,7 @@ func (a *API) backUp(c *web.Call) (backup, error) {
 	return backup{path, files, c.DryRun}, err
 }
 
-// backup is where the versions were copied to.
+// backup names the directory and the files of a copy of the versions.
 type backup struct {
 	Path   string   `json:"path"`
 	Files  []string `json:"files"`

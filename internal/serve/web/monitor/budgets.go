@@ -22,7 +22,7 @@ type budgetUse struct {
 	Used   int64  `json:"used" doc:"What was spent."`
 	// Reserved is beside Used, and the sum of both may be more than the limit.
 	Reserved int64 `json:"reserved" doc:"What running and waiting requests may yet spend; some are refused."`
-	// Reset is when the budget begins anew.
+	// Reset is the time when the budget begins anew.
 	Reset *time.Time `json:"reset" doc:"When the budget begins anew; null for one of all time."`
 }
 

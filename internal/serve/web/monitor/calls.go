@@ -194,7 +194,7 @@ func (hedgeWord) Names() []string {
 	return []string{metrics.HedgeWon.String(), metrics.HedgeLost.String(), metrics.HedgeRefused.String()}
 }
 
-// callStatus is how a call ended.
+// callStatus is the outcome of a call.
 type callStatus string
 
 // rejected is the status of a request that reached no backend.

@@ -10,11 +10,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// maxLooked is how many calls of the file one page looks at. A search that finds less than a
-// page among them says where it goes on.
+// maxLooked is the number of calls of the file that one page looks at. A search that finds
+// less than a page among them says where it goes on.
 const maxLooked = 50_000
 
-// maxBrief is how much of a message a brief call has.
+// maxBrief is the greatest length of a message in a brief call.
 const maxBrief = 160
 
 // callList is a page of calls.

@@ -22,8 +22,8 @@ const (
 	eventDropped  = "dropped"
 )
 
-// maxCallRate is how many calls a reader of the live feed is sent in a second. A
-// page cannot show more, and a browser must not choke on them.
+// maxCallRate is the greatest number of calls that a reader of the live feed gets in a
+// second. A page cannot show more, and a browser must not choke on them.
 const maxCallRate = 250
 
 // liveQuery chooses the topics of the live feed.
@@ -137,7 +137,7 @@ func (a *API) latestCall() uint64 {
 	return 0
 }
 
-// eventID is how far a reader of the live feed is.
+// eventID is the position of a reader in the live feed.
 type eventID struct{ change, call uint64 }
 
 // parseEventID returns the last event that the reader had. False means that it had none of

@@ -131,7 +131,7 @@ func (a *API) resetErrors(c *web.Call, body *resetRequest) (errorStats, error) {
 	return a.errors(c)
 }
 
-// degradation is how much is recorded.
+// degradation is the present level of recording.
 type degradation struct {
 	Level               string  `json:"level" enum:"NORMAL,PARTIAL,MINIMAL,DISABLED"`
 	LevelDescription    string  `json:"levelDescription"`

@@ -10,7 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// maxRunning is how many requests that run are listed.
+// maxRunning is the greatest number of running requests in the list.
 const maxRunning = 500
 
 // runningQuery chooses requests that run; the filters are compared whole, except q.

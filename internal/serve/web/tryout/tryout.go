@@ -24,7 +24,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// maxTime is how long a call may take.
+// maxTime bounds the time of a call.
 const maxTime = time.Minute
 
 // ErrModel means that no request can name the model.
@@ -118,7 +118,7 @@ func call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 const (
-	// maxBody is how much of an answer is kept.
+	// maxBody is the number of bytes that are kept of an answer.
 	maxBody = 1 << 20
 	// maxEvents is after how many events a stream is left: the model works.
 	maxEvents = 32

@@ -19,7 +19,7 @@ type ownAccount struct {
 	given map[string]bool // by looked-up id: whether it was given to this key
 }
 
-// mostNamed is how many ids of an account a request may name.
+// mostNamed is the greatest number of ids of an account that a request may name.
 const mostNamed = 1000
 
 // RefuseForeign returns an error if one of the ids was never given to the caller.

@@ -13,8 +13,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// maxHeaders is how many headers of a request are kept, and maxHeaderValue how much of
-// the value of one.
+// maxHeaders is the number of headers of a request that are kept, and maxHeaderValue the
+// length that is kept of a value.
 const (
 	maxHeaders     = 64
 	maxHeaderValue = 512

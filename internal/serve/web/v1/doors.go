@@ -22,7 +22,7 @@ import (
 // door only knows the language of its clients.
 type door struct {
 	id schema.Door
-	// path is where it is, and aliases are other paths of the same.
+	// path is the path of the door, and aliases are other paths to it.
 	path    string
 	aliases []string
 	// json reads and checks a JSON body, or form a form with files; a door has one

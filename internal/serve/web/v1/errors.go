@@ -107,7 +107,7 @@ func geminiHint(path string) string {
 // shorten cuts a text of a client to a length that fits a message.
 func shorten(text string) string { return web.CutText(text, 120) }
 
-// errorPagePath is where the codes of errors are explained.
+// errorPagePath is the path of the page that explains the codes of errors.
 const errorPagePath = "/docs/errors"
 
 // helpLink is the header that leads from an error to the documentation of its code.

@@ -358,12 +358,12 @@ const (
 	smallBuffer  = 16 << 10
 	mediumBuffer = 128 << 10
 	largeBuffer  = 1 << 20
-	// mediumFrom is how many bytes have to arrive before there is more than a small
-	// buffer. They come with the head of most requests, and of most bodies nothing else is
-	// copied.
+	// mediumFrom is the number of bytes that have to arrive before there is more than a
+	// small buffer. They come with the head of most requests; of most bodies, nothing else
+	// is copied.
 	mediumFrom = 2 << 10
-	// growth is how many times the bytes that have arrived the next buffer may have where
-	// the client has announced so many.
+	// growth is the greatest size of the next buffer, in multiples of the bytes that have
+	// arrived, if the client has announced so many.
 	growth = 8
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"
 )
 
-// geminiRoot is where the models of Google's Gemini API are, and geminiAlias where its
-// clients find them that speak the stable version.
+// geminiRoot is the path of the models in Google's Gemini API, and geminiAlias the path for
+// clients that speak the stable version.
 const (
 	geminiRoot  = "/v1beta/models/{model...}"
 	geminiAlias = "/v1/models/{model...}"

@@ -11,7 +11,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"
 )
 
-// ollamaRoot is where Ollama's API is. On a listener of its own it is where Ollama has it.
+// ollamaRoot is the path of Ollama's API. On a listener of its own the API has the paths of
+// Ollama.
 const ollamaRoot = "/ollama"
 
 // AtOllamaRoot passes requests to a handler as if the paths of Ollama's API were below

@@ -146,7 +146,7 @@ type pastAnswers struct {
 	used  int
 }
 
-// mostTurns is how many responses a conversation may have.
+// mostTurns is the greatest number of responses in a conversation.
 const mostTurns = 1000
 
 // find finds the conversation that ends with a response.
@@ -260,7 +260,8 @@ func outputOf(a *recall.Answer) []byte {
 	return raw[1 : len(raw)-1]
 }
 
-// mostReferred is how many responses the items of one request may refer to.
+// mostReferred is the greatest number of responses that the items of one request may refer
+// to.
 const mostReferred = 256
 
 // Item returns an item of a response, of its output or its input. All items that a request
