@@ -17,7 +17,7 @@ const (
 	// maxCaptured bounds all headers and texts that are kept, those of requests that
 	// still run included.
 	maxCaptured = 16 << 20
-	// growth is the least by which the room for a text grows.
+	// growth is the smallest step that the room for a text grows by.
 	growth = 2 << 10
 	// longestRun is how many characters of base64 may follow each other; of a longer
 	// run only its beginning is kept, because it is a picture, a sound or a vector.
@@ -140,7 +140,7 @@ func isText(contentType string) bool {
 	}
 	// Clients such as curl send JSON as a form unless they are told otherwise.
 	return kind == "" || kind == "application/json" || kind == "application/x-ndjson" || kind == "application/x-www-form-urlencoded" ||
-		kind == "multipart/form-data" // whose fields are listed, without the files
+		kind == "multipart/form-data" // its fields are listed, without the files
 }
 
 func isBase64(b byte) bool {

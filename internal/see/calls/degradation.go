@@ -59,7 +59,7 @@ func ParseLevel(name string) (Level, error) {
 type degradation struct {
 	mu sync.Mutex
 	DegradationStatus
-	wanted Level // what the components asked for last, or undecided
+	wanted Level // the last wish of the components, or undecided
 }
 
 // DegradationStatus is the level in force at one moment.

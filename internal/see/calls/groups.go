@@ -17,7 +17,7 @@ const (
 	// GroupQuiet is how long a group is quiet before it is over. A later problem begins a
 	// new group.
 	GroupQuiet = 15 * time.Minute
-	// shareSpan is over which time the share of refused requests is told.
+	// shareSpan is the time span of the share of refused requests.
 	shareSpan = 5 * time.Minute
 )
 
@@ -46,8 +46,8 @@ type GroupKey struct {
 // Group is problems with one cause, since the first of them.
 type Group struct {
 	GroupKey
-	// Text is the text of the latest problem. Status is the backend's answer to it, or else
-	// the status that the client received.
+	// Text is the text of the latest problem. Status is the backend's answer to it, or the
+	// status that the client received if no backend answered.
 	Text              string
 	Status            int
 	Models, Instances []string

@@ -176,7 +176,7 @@ func (r *Recorder) keep(batch []Record, now time.Time) {
 		batch[n].Sequence = r.sequence
 	}
 	if archive := r.archive.Load(); archive != nil {
-		(*archive).Offer(batch) // before the ring, so that no record is in neither of them
+		(*archive).Offer(batch) // before the ring: every record is in one of them
 	}
 	for n := range batch {
 		if captured := batch[n].Captured; captured != nil {
@@ -332,7 +332,7 @@ func (r *Recorder) ClearCache() {
 type buffer struct {
 	mu      sync.Mutex
 	records []Record
-	spare   []Record // the memory of those that take returned last
+	spare   []Record // the memory of the last records that take returned
 }
 
 // push copies a record into the buffer and returns how many it holds, 0 where there is no

@@ -56,7 +56,7 @@ type Record struct {
 	// members below are empty for all others, and those are not counted.
 	Unified bool               `json:"-"`
 	Service schema.ServiceType `json:"service"`
-	// Door is the endpoint to which it came.
+	// Door is the endpoint that it came to.
 	Door schema.Door `json:"door"`
 	// Route is the path of that endpoint.
 	Route string `json:"-"`
@@ -119,7 +119,7 @@ type Record struct {
 
 	// Fallbacks counts how often another model took over.
 	Fallbacks int `json:"fallbacks,omitzero"`
-	// Left is the configured name of the first model from which another one took over because
+	// Left is the configured name of the first model that was replaced by another because
 	// its circuit breakers were open, empty where that did not happen.
 	Left string `json:"-"`
 	// Pieces is the number of calls over which the request was split, 0 if it was not.
@@ -165,7 +165,7 @@ type Told struct {
 // maxMessage bounds the kept message to the caller.
 const maxMessage = 600
 
-// Tell notes the error that the caller is told.
+// Tell notes the error sent to the caller.
 func (c *Record) Tell(e *schema.Error) {
 	c.Code = e.Code
 	message := cut(e.Message, maxMessage)
@@ -452,7 +452,7 @@ func NewSpanID() (id SpanID) {
 	return id
 }
 
-// traceparentLength is that of "00-<32 digits>-<16 digits>-<2 digits>".
+// traceparentLength is the length of "00-<32 digits>-<16 digits>-<2 digits>".
 const traceparentLength = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
 // ParseTraceparent reads the header that tells the caller's place in a trace. It

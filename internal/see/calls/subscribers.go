@@ -12,7 +12,7 @@ const (
 	subscriberRoom = 512
 )
 
-// The reasons for which a subscription is refused.
+// The reasons to refuse a subscription.
 var (
 	ErrSubscribers = errors.New("too many subscribers")
 	ErrClosed      = errors.New("the gateway is shutting down")

@@ -48,8 +48,8 @@ func (Kind) Keywords() map[string]any {
 // maxChanges is how many changes are remembered for readers who come back.
 const maxChanges = 256
 
-// Observe notes the changes of everything that can change from now on. The version
-// is that of the configuration in force.
+// Observe notes the changes of everything that can change from now on. The function version
+// returns the version of the configuration in force.
 func (f *Feed) Observe(current *routing.Current, recorder *calls.Recorder, version func() int) {
 	f.version, f.level = version(), recorder.Degradation().Level
 	f.observeInstances(current.Load())

@@ -12,7 +12,7 @@ import (
 // maxReaders is how many readers a feed has at a time.
 const maxReaders = 32
 
-// The reasons for which a reader is refused.
+// The reasons to refuse a reader.
 var (
 	ErrReaders = errors.New("too many readers of the live feed")
 	ErrClosed  = errors.New("the gateway is shutting down")

@@ -127,7 +127,7 @@ type point struct {
 // the first request.
 type track struct {
 	points [rangeCount][]point
-	last   int64 // the second in which something was counted last
+	last   int64 // the second of the last count
 }
 
 // ringSize returns the number of steps that a track keeps of a range: the shown ones, and

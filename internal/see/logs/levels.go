@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Root is the name of the logger from which all others inherit.
+// Root is the name of the logger that all others inherit from.
 const Root = "ROOT"
 
 // Audit is the name of the logger that writes down every change and its author. It has no
@@ -79,7 +79,7 @@ type Levels struct {
 	initial    slog.Level // of Root, at the start
 	root       slog.Level
 	configured map[string]slog.Level
-	used       map[string]*slog.LevelVar // what the loggers in use look at
+	used       map[string]*slog.LevelVar // the levels of the loggers in use
 }
 
 func newLevels(root slog.Level) *Levels {

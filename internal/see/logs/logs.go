@@ -38,8 +38,8 @@ func New(w io.Writer, format Format, level slog.Leveler) *slog.Logger {
 // NameKey is the attribute that names a logger.
 const NameKey = "logger"
 
-// Named returns a logger of the given dotted name. Its level is that of the
-// longest configured beginning of its name.
+// Named returns a logger of the given dotted name. The longest configured beginning of its
+// name gives it its level.
 func Named(log *slog.Logger, name string) *slog.Logger { return log.With(NameKey, name) }
 
 // LevelsOf returns the levels of a logger that New made; of any other, levels
@@ -167,7 +167,7 @@ type Batch struct {
 	said    int64 // of the dropped lines, how many the log says
 
 	begun  chan struct{} // the first line of a batch waits
-	prompt chan struct{} // what waits is to be written now
+	prompt chan struct{} // asks to write the waiting lines now
 	stop   chan struct{}
 	done   chan struct{}
 	once   sync.Once
@@ -259,7 +259,7 @@ func (b *Batch) run() {
 			spare = nil
 		}
 	}
-	b.mu.Lock() // those who add a line now wait for their turn to write it
+	b.mu.Lock() // callers that add a line now wait for their turn to write it
 	defer b.mu.Unlock()
 	b.closed = true
 	b.write(b.waiting)

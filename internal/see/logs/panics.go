@@ -21,7 +21,7 @@ type Panic struct {
 // Error returns the value of the panic as a text.
 func (p *Panic) Error() string { return fmt.Sprint(p.value) }
 
-// Unwrap returns the error with which it panicked, nil where it was none.
+// Unwrap returns the value of the panic if it was an error, otherwise nil.
 func (p *Panic) Unwrap() error {
 	if p == nil {
 		return nil
@@ -42,7 +42,7 @@ func Caught(recovered any) *Panic {
 	return &Panic{recovered, debug.Stack()}
 }
 
-// Try runs work and returns the panic with which it ended, nil if it did not.
+// Try runs work and returns the panic that ended it, nil if there was none.
 func Try(work func()) (caught *Panic) {
 	defer func() { caught = Caught(recover()) }()
 	work()

@@ -17,8 +17,8 @@ type Settings struct {
 	AccessFields []string `json:"accessFields"`
 }
 
-// The fields of the access log that have to be asked for: the user for whom a request is made,
-// and the address that it came from.
+// The optional fields of the access log: the user of a request, and the address that it
+// came from.
 const (
 	FieldUser    = "user"
 	FieldAddress = "address"
@@ -37,7 +37,7 @@ func (s Settings) Check(report func(path, message string)) {
 	if _, err := oneOf("log format", string(s.Format), s.Format.Names()); err != nil {
 		report("format", err.Error())
 	}
-	if !(s.AccessSample >= 0 && s.AccessSample <= 1) { // written so that it catches NaN too
+	if !(s.AccessSample >= 0 && s.AccessSample <= 1) { // this way round it catches NaN too
 		report("accessSample", "must be between 0 and 1")
 	}
 	for i, field := range s.AccessFields {

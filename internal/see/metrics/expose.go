@@ -27,7 +27,7 @@ type Options struct {
 	// State tells the living state at every scrape.
 	State func(to *State)
 	Build Build
-	// Failed is told when some series could not be gathered.
+	// Failed is called when some series could not be gathered.
 	Failed func()
 }
 

@@ -32,7 +32,7 @@ func (f *Family) Kind() string { return kindNames[f.kind] }
 // buildInfo is the name of the family that says which program runs.
 const buildInfo = "model_router_build_info"
 
-// defaultPrefix is the prefix by which the families are known inside.
+// defaultPrefix is the prefix of the families' names inside the program.
 const defaultPrefix = "model_router"
 
 // Families returns every family that the gateway defines itself.

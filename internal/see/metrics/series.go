@@ -165,7 +165,7 @@ func (s *HistogramSnapshot) merge(other *HistogramSnapshot) {
 // and the ways to fail.
 const statusCount = int(schema.ResultInvalid)
 
-// Shed is why the gateway refused a request for which it had no room.
+// Shed is the reason for refusing a request without room for it.
 type Shed uint8
 
 // The reasons for shedding.
@@ -222,7 +222,7 @@ var shedNames = [shedCount]string{"overload", "no_slot", "queue_full", "queue_ti
 // state and must not be copied.
 type Instance struct {
 	requests            [statusCount]Counter
-	cancelled           [statusCount]Counter // those of them whose client left
+	cancelled           [statusCount]Counter // the ones that ended because the client left
 	tokensIn, tokensOut Counter
 	tokensCached        Counter // those of tokensIn that came from a cache of prompts
 	cost                Counter // in 10^-12 of the currency's unit

@@ -46,7 +46,7 @@ type InstanceView struct {
 	Weight  float64
 	Tier    int
 	Healthy bool
-	// Slots is how many requests it gets at a time where that is learned, else 0.
+	// Slots is how many requests it gets at a time where that is learned, otherwise 0.
 	Slots int
 	// Engine is the fleet's knowledge of it; nil where its strategy needs none.
 	Engine *EngineView

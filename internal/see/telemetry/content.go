@@ -127,7 +127,7 @@ func objectOf(value any) object { o, _ := value.(map[string]any); return o }
 func readObject(text string) object {
 	var o object
 	if json.Unmarshal([]byte(text), &o) != nil {
-		_ = json.Unmarshal(completed([]byte(text)), &o) // of what is no object nothing is known
+		_ = json.Unmarshal(completed([]byte(text)), &o) // a text that is no object has no members
 	}
 	return o
 }

@@ -141,7 +141,7 @@ func (p *Pusher) Run(ctx context.Context) {
 }
 
 func (p *Pusher) push(ctx context.Context) {
-	families, _ := p.options.Gather() // what could be gathered is sent; Gather reports the rest itself
+	families, _ := p.options.Gather() // the gathered part is sent; Gather reports the rest itself
 	if len(families) == 0 {
 		return
 	}

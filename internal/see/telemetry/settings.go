@@ -75,7 +75,7 @@ func (s Settings) Check(report func(path, message string)) {
 			report("endpoint", "must be a URL such as http://127.0.0.1:4318, without user name and password")
 		}
 	}
-	if !(s.Sample >= 0 && s.Sample <= 1) { // written so that it catches NaN too
+	if !(s.Sample >= 0 && s.Sample <= 1) { // this way round it catches NaN too
 		report("sample", "must be between 0 and 1, not "+strconv.FormatFloat(s.Sample, 'g', -1, 64))
 	}
 	if s.ServiceName == "" {

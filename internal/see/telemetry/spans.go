@@ -21,13 +21,13 @@ import (
 const (
 	// scope names the instrumentation scope of spans and metrics.
 	scope = "github.com/patchbay-ai/patchbay"
-	// schemaURL is the version of OpenTelemetry's semantic conventions from which the names
-	// of attributes and metrics are.
+	// schemaURL is the version of OpenTelemetry's semantic conventions that defines the
+	// names of attributes and metrics.
 	schemaURL = "https://opentelemetry.io/schemas/1.41.0"
 )
 
-// maxExport is how many bytes the spans of one export may have: collectors refuse more than 4 MiB
-// unless they are told otherwise.
+// maxExport is how many bytes the spans of one export may have: collectors refuse more than
+// 4 MiB unless they are configured otherwise.
 const maxExport = 2 << 20
 
 // portions passes on the spans of a batch, in portions that collectors take.

@@ -15,8 +15,8 @@ type Key [32]byte
 // Answer is an answer that is kept. Nobody may change it.
 type Answer struct {
 	ContentType string
-	// Events says that the parts are those of a stream of events, and Framed that they
-	// have the form of server-sent events.
+	// Events says that the parts come from a stream of events, and Framed that they have
+	// the form of server-sent events.
 	Events, Framed bool
 	// Data has the parts one behind the other, and Ends where each of them ends.
 	Data  []byte
@@ -47,8 +47,8 @@ type Memory struct {
 	mu       sync.Mutex
 	settings Settings
 	answers  map[Key]*kept
-	used     list.List // those that were used last at its front
-	made     list.List // those that were made last at its front
+	used     list.List // the last used ones at its front
+	made     list.List // the newest ones at its front
 	bytes    int64
 	evicted  int64
 }

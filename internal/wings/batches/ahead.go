@@ -22,7 +22,7 @@ type ahead struct {
 	heavy   chan struct{}
 
 	mu   sync.Mutex
-	held map[string]int64 // by scope, of those who have lines
+	held map[string]int64 // by scope, of owners who have lines
 }
 
 func newAhead(most func() int64) *ahead {

@@ -24,7 +24,8 @@ func (e *Engine) Create(ctx context.Context, b Batch, window time.Duration) (Bat
 	if err := e.add(ctx, &b); err != nil {
 		return Batch{}, err
 	}
-	// It is there, and the next round finds it as well: whoever is told of an error makes it again.
+	// The batch is stored, and the next round finds it as well: a caller who got an error
+	// would make it again.
 	e.tell(e.poll(ctx), "looking for batches")
 	e.nudge()
 	return b, nil
@@ -78,11 +79,12 @@ func (e *Engine) Get(ctx context.Context, scope, id string) (Progress, error) {
 
 // Listing says which batches are listed.
 type Listing struct {
-	// Scope is that of their owners, or AnyScope, Key the one that made them, and Form their
-	// form; empty for all.
+	// Scope is the scope of their owners, or AnyScope, Key the key that made them, and Form
+	// their form; empty for all.
 	Scope, Key string
 	Form       Form
-	// After is the id of the batch after which the list begins; empty for the first.
+	// After is the id of the batch before the first of the list; empty to begin at the
+	// first.
 	After string
 	// IsAscending lists the oldest first, not the newest.
 	IsAscending bool

@@ -72,7 +72,7 @@ type Batch struct {
 	ID    string      `json:"id"`
 	Owner files.Owner `json:"owner"`
 	Form  Form        `json:"form"`
-	// Endpoint is the path to which all lines go.
+	// Endpoint is the path that all lines go to.
 	Endpoint string `json:"endpoint"`
 	// Input is the file of the lines. IsOwnInput says that it belongs to the batch alone.
 	Input      string `json:"input"`
@@ -98,10 +98,10 @@ type Batch struct {
 	Lines      int     `json:"lines,omitzero"`
 	ChunkLines int     `json:"chunkLines,omitzero"`
 	Chunks     []int64 `json:"chunks,omitzero"`
-	// User is for whom it was made, as far as a header says it that the key trusts.
+	// User is the user that it was made for, from a header that the key trusts.
 	User string `json:"user,omitzero"`
-	// Models are those of its lines that were served at some time since it was made; nil
-	// where a gateway checked the lines that did not note them.
+	// Models are the models of its lines that were served at some time since it was made;
+	// nil if the gateway that checked the lines did not note them.
 	Models []string `json:"models,omitzero"`
 	// Counts are final once the batch has ended.
 	Counts Counts `json:"counts,omitzero"`

@@ -18,7 +18,7 @@ import (
 // Call is one line of a batch on its way to a model.
 type Call struct {
 	Owner files.Owner
-	// User is for whom the batch was made, as far as a header says it that the key trusts.
+	// User is the user that the batch was made for, from a header that the key trusts.
 	User     string
 	Endpoint string
 	Body     []byte
@@ -104,10 +104,11 @@ const (
 	defaultLease = 30 * time.Second
 	// pollEvery is how often the batches are looked at.
 	pollEvery = time.Second
-	// expireEvery is how often it is looked which batches and files are too old, or too many.
+	// expireEvery is the time between two searches for batches and files that are too old,
+	// or too many.
 	expireEvery = 10 * time.Minute
 
-	// Kind is that of the documents that describe batches.
+	// Kind is the kind of the documents that describe batches.
 	Kind      = keeping.Kind
 	leaseKind = "lease"
 )
@@ -137,7 +138,7 @@ type Engine struct {
 	// the same bound as the running lines, because a crash would lose them.
 	unsynced map[target]int
 	total    int // of both
-	// awaited lists the targets for which a goroutine waits until they have room.
+	// awaited holds the targets with a goroutine waiting for a free slot.
 	awaited map[target]bool
 	halted  bool
 	// ended counts the lines that this process has run, by their outcome.

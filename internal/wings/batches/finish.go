@@ -97,7 +97,7 @@ func (j *job) end(r results) error {
 	})
 }
 
-// endOf returns the state with which a batch ends now.
+// endOf returns the final state of a batch that ends now.
 func endOf(b Batch) State {
 	switch b.State {
 	case Cancelling:
@@ -188,7 +188,7 @@ func (w *resultWriter) writeAll(ctx context.Context, end State, has []bool, read
 			continue
 		}
 		if end == Cancelled && w.batch.Form == OpenAI && len(w.batch.Faults) == 0 {
-			continue // its owner wants only what was done
+			continue // its owner wants only finished lines
 		}
 		id, err := unread.customID(ctx, line)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, documents.ErrUnavailable) {
@@ -259,7 +259,7 @@ func (u *unanswered) customID(ctx context.Context, number int) (string, error) {
 	}
 }
 
-// write writes the result of a line. The end is that of the batch where the line has none.
+// write writes the result of a line. The end of the batch counts for a line without one.
 func (w *resultWriter) write(r *record, end State) error {
 	w.text.Begin(w.text.Out[:0], nil)
 	to := &w.output

@@ -40,11 +40,11 @@ type job struct {
 	windowed int
 	// isCrowded says that no line is read because the owner's others take the memory.
 	isCrowded bool
-	chunks    map[int]*chunk // those that are leased
+	chunks    map[int]*chunk // the leased ones
 	inFlight  int
 	stopping  bool // no line runs any more
-	// isRevoked says that the key of the owner was found not to be good any more. The batch
-	// is stopped for that before anything else happens to it.
+	// isRevoked says that the key of the owner is not good any more. The batch stops for
+	// that before anything else happens to it.
 	isRevoked bool
 	// paused is until when lines of a model are refused.
 	paused map[string]time.Time
@@ -76,8 +76,8 @@ type job struct {
 type pending struct {
 	line
 	chunk *chunk
-	// attempts counts the failures for which it is to blame, and tries those after which it
-	// waited for itself.
+	// attempts counts the failures that the line is to blame for, and tries the waits of
+	// its own.
 	attempts, tries int
 	after           time.Time // before which it does not run
 	began, failedAt time.Time // of the latest try, and of the latest that broke
@@ -251,7 +251,7 @@ func (j *job) store(change func(*Batch) bool) error {
 	return err
 }
 
-// check reads all lines once, after which the batch runs or has failed.
+// check reads all lines once. Then the batch runs or has failed.
 func (j *job) check(b Batch) error {
 	return j.engine.withLease(j.ctx, j.id, checkName, func(ctx context.Context, _ *lease) error {
 		settings := j.engine.o.Settings()
@@ -481,7 +481,7 @@ func (j *job) hold(bytes int64) {
 	if err == nil {
 		lacks += roomStep
 	} else {
-		err = j.engine.o.Files.Hold(j.ctx, j.scope, lacks) // there may be room for what was written
+		err = j.engine.o.Files.Hold(j.ctx, j.scope, lacks) // there may be room for the written answers
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

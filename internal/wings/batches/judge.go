@@ -111,8 +111,8 @@ type outcome struct {
 	isLast bool
 	// pauses says that other lines of the model would be refused as well meanwhile.
 	pauses bool
-	// resumes is how long it may take until lines run, which is longer than the wait where
-	// it is tried more often.
+	// resumes is how long it may take until lines run, which is longer than the wait if the
+	// line tries more often.
 	resumes time.Duration
 }
 

@@ -133,7 +133,7 @@ func parseLine(text []byte, endpoint string) (line, *Fault) {
 	return line{customID: *w.CustomID, body: bytes.Clone(w.Body), model: model}, nil
 }
 
-// mostFaults is how many faults of a file are told.
+// mostFaults bounds the reported faults of a file.
 const mostFaults = 100
 
 // checked is the summary of a file of lines that was read once.

@@ -26,8 +26,8 @@ type pace struct {
 }
 
 const (
-	// Pauses double while no line is answered. Those after which a backend may have worked in
-	// vain become longer than others, see longestWait.
+	// Pauses double while no line is answered. Pauses after possibly wasted work of a
+	// backend become longer than others, see longestWait.
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
 	// A backend that refuses lines because there are too many gets half as many in a second
@@ -131,8 +131,8 @@ func (e *Engine) paceOf(t target) *pace {
 	return p
 }
 
-// forgetPaces forgets the paces of targets to which no line goes any more. The caller has the
-// lock of the engine.
+// forgetPaces forgets the paces of targets that no line goes to any more. The caller has
+// the lock of the engine.
 func (e *Engine) forgetPaces(now time.Time) {
 	for t, p := range e.paces {
 		if e.running[t] == 0 && now.Sub(p.used) > idleAfter && !now.Before(p.until) {

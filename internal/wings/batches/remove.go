@@ -74,7 +74,7 @@ func (e *Engine) removeFile(ctx context.Context, b Batch, id string) error {
 // isOpen reports that it was not.
 func (e *Engine) discard(ctx context.Context, id string, isForced bool) (isOpen bool, err error) {
 	b, err := e.get(ctx, id)
-	if errors.Is(err, ErrNotFound) { // or somebody else wrote it, so that it is refused
+	if errors.Is(err, ErrNotFound) { // or somebody else wrote it, and it is refused
 		return false, e.o.Documents.Delete(ctx, Kind, id)
 	}
 	if err != nil || !isForced && !b.State.IsEnd() {

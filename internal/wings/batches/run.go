@@ -13,7 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
-// dispatch runs lines for which there is room, one of each owner in turn, and returns how long
+// dispatch runs lines while there is room, one of each owner in turn, and returns how long
 // to wait before looking again.
 func (e *Engine) dispatch(ctx context.Context) time.Duration {
 	e.mu.Lock()

@@ -10,8 +10,8 @@ type Stats struct {
 	Open, Running int
 	// Ended counts the lines that this gateway has run, by their outcome.
 	Ended Counts
-	// Stalled is the longest time for which a batch that has lines to run has ended none, or
-	// for which one cannot go on.
+	// Stalled is the longest time that a batch with lines to run has ended none, or that a
+	// batch cannot go on.
 	Stalled time.Duration
 }
 

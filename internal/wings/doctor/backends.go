@@ -169,7 +169,7 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 			return 0, nil, errors.New(reached.cause.Text())
 		}
 		defer func() { _ = response.Close() }()
-		if post == "" { // what is posted is meant to be refused
+		if post == "" { // a posted body is meant to be refused
 			reached.status, reached.took = response.Status, time.Since(start).Round(100*time.Microsecond)
 		}
 		e.heard(response.Header("Date"))

@@ -42,7 +42,7 @@ type Options struct {
 	// Running asks the gateway that may run with this configuration; it returns its
 	// version, or an error.
 	Running func(context.Context) (version string, err error)
-	// Version is that of this program.
+	// Version is the version of this program.
 	Version string
 	// Report gets every finding, in the order of the checks.
 	Report func(Finding)

@@ -20,7 +20,7 @@ func (e *examination) storedReferences(ctx context.Context) []Finding {
 	const area = "references"
 	stored, current, err := e.storedVersions(ctx)
 	if err != nil || len(stored) == 0 {
-		return []Finding{skip(area, "there are no stored versions to look at")} // what is wrong with the store is said there
+		return []Finding{skip(area, "there are no stored versions to look at")} // the finding about the store names the fault
 	}
 	inForce, older, masterKey := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, v := range stored {
@@ -65,7 +65,7 @@ func (e *examination) storedReferences(ctx context.Context) []Finding {
 	return findings
 }
 
-// waiting returns the instances that will not get the secrets to which they refer once the
+// waiting returns the instances that will not get the secrets of their references once the
 // stored versions are signed. There are none where they are signed, or never will be.
 func (e *examination) waiting(ctx context.Context, stored []*versions.Version) []string {
 	if e.Document.Security.MasterKey == "" || e.isSigned(ctx) {

@@ -56,7 +56,7 @@ func (e *examination) database(ctx context.Context) []Finding {
 	return []Finding{writable(area, filepath.Dir(path))}
 }
 
-// sharedConfiguration looks at the database through which gateways form a cluster.
+// sharedConfiguration looks at the database that joins gateways to a cluster.
 func (e *examination) sharedConfiguration(ctx context.Context) []Finding {
 	const area = "cluster"
 	if e.Document.Store.Config == "" {

@@ -46,7 +46,7 @@ func (d *draft) bifrost(file File) error {
 		d.Unsupported(nil, "providers", "there are none: those that Bifrost keeps in its database are not in this file; add them with patchbay add")
 	}
 	d.Use(reading.At(root, "$schema"))
-	allowsByDefault := d.Text(root, "version") == "1" // what an empty list means
+	allowsByDefault := d.Text(root, "version") == "1" // the meaning of an empty list
 	known := map[string]*bifrostProvider{}
 	for _, e := range reading.Entries(list) {
 		if p := d.bifrostProvider(e.Key, e.Value, allowsByDefault); p != nil {
@@ -146,7 +146,7 @@ func (d *draft) bifrostNetwork(p *bifrostProvider, n, network *yaml.Node, settin
 	for _, e := range reading.Entries(reading.At(n, "custom_provider_config", "request_path_overrides")) {
 		serviceType, ok := types[e.Key]
 		if !ok {
-			continue // which is told with what is left over
+			continue // the leftovers report it
 		}
 		if p.paths == nil {
 			p.paths = map[schema.ServiceType]string{}

@@ -234,7 +234,7 @@ func (d *draft) bifrostTerms(g *governance, n *yaml.Node, setting, owner, id str
 }
 
 // windowOf returns our window for a length of time of Bifrost: minute, day, month, or
-// nothing. Others are told as they are.
+// nothing. The caller reports other lengths as they are.
 func windowOf(duration string) string {
 	switch duration {
 	case "1m", "60s":

@@ -23,8 +23,8 @@ type draft struct {
 	source    Source
 	in        Input
 	variables []Variable
-	// reserved are the names of variables that the source refers to, and environment
-	// those to which it gives a value itself.
+	// reserved holds the names of variables that the source refers to, and environment the
+	// variables that it sets itself.
 	reserved    map[string]bool
 	environment map[string]string
 	// springRoot is the configuration that settings of Spring refer to.

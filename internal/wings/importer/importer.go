@@ -41,7 +41,7 @@ const (
 	Unsupported = reading.Unsupported
 )
 
-// Variable is a text of the source, mostly a secret, to which the configuration refers.
+// Variable is a text of the source, mostly a secret, that the configuration refers to.
 type Variable struct {
 	Name  string
 	Value string // empty where the source itself had only a name

@@ -97,8 +97,8 @@ func (d *draft) litellmJoin(root, included *yaml.Node) *yaml.Node {
 	return joined
 }
 
-// litellmMasterKey makes the key with which LiteLLM is managed, and which may call every
-// model, a token and a key.
+// litellmMasterKey makes a token and a key from the master key, which manages LiteLLM and
+// may call every model.
 func (d *draft) litellmMasterKey(n *yaml.Node) {
 	const setting = "general_settings.master_key"
 	value := d.Text(n)

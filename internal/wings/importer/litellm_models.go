@@ -18,7 +18,7 @@ import (
 // litellmEntry is an entry of the list of models.
 type litellmEntry struct {
 	node, params *yaml.Node
-	credential   *yaml.Node // what litellm_credential_name leads to
+	credential   *yaml.Node // the credential that litellm_credential_name names
 	setting      string
 	name         string // that callers use
 	provider     providers.Provider

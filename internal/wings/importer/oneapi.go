@@ -105,8 +105,8 @@ func (d *draft) oneAPI(files []File) error {
 	return nil
 }
 
-// nameKeys says for channels that came without a key which variable has it. Where no
-// channel came with its key the export has none; else the others need none.
+// nameKeys names the variable with the key for channels that came without one. If no
+// channel came with its key the export has none; otherwise the others need none.
 func (d *draft) nameKeys(channels []channel) {
 	hasKeys := slices.ContainsFunc(channels, func(c channel) bool { return len(c.keys) > 0 })
 	users := map[string]int{}
@@ -256,7 +256,7 @@ func (d *draft) channelDetails(n *yaml.Node, c *channel) {
 		other := d.Text(n, "other")
 		c.version = cmp.Or(d.object(n, c.setting, "config")["api_version"], other)
 		if d.source == NewAPI {
-			c.version = cmp.Or(other, "2025-04-01-preview") // what new-api takes without one
+			c.version = cmp.Or(other, "2025-04-01-preview") // the default of new-api
 		}
 	}
 	c.headers = map[string]string{}

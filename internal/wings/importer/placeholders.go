@@ -52,8 +52,8 @@ func (d *draft) translated(text, from string, missing fallback, depth int) strin
 	return b.String()
 }
 
-// nowhere is the fallback for parts of an address: a host that leads nowhere, or a port at
-// which nobody listens.
+// nowhere is the fallback for parts of an address: a host that leads nowhere, or a port
+// without a listener.
 func nowhere(before, name string) string {
 	label := strings.ToLower(strings.Trim(notInName.ReplaceAllString(strings.ToUpper(name), "-"), "-"))
 	switch {

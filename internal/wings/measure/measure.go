@@ -39,7 +39,7 @@ type Options struct {
 	// CPU returns how much time of processors the gateway has used so far; nil where
 	// that cannot be known.
 	CPU func(context.Context) (time.Duration, error)
-	// Progress is told how many of all requests are done.
+	// Progress is called with the number of finished requests, and of all.
 	Progress func(done, total int)
 }
 

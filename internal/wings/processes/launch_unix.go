@@ -37,7 +37,7 @@ func launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
 		program = "/proc/self/exe" // is there even if another version was installed since
 	}
 	var opened []*os.File
-	defer func() { // what the supervisor has, the gateway need not have
+	defer func() { // the gateway does not need the supervisor's ends
 		for _, file := range opened {
 			_ = file.Close()
 		}

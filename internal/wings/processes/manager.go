@@ -143,7 +143,7 @@ func (m *Manager) Set(settings Settings, memory schema.Bytes) {
 		p.isRemoved, p.next = false, nil
 		switch {
 		case !p.isActive() || p.settings.sameProgram(described) && !wasRemoved:
-			if !p.settings.sameProgram(described) { // what was wrong may be right now
+			if !p.settings.sameProgram(described) { // the fault may be mended now
 				p.failures, p.retryAt = 0, time.Time{}
 			}
 			p.settings = described
@@ -193,9 +193,9 @@ func (p *process) isActive() bool {
 	return p.state == Starting || p.state == Ready || p.state == Stopping
 }
 
-// wake starts a process unless it runs, and returns when it takes requests. An error means that
-// it does not start, or that the context has ended, which gives up a start for which nobody else
-// waits.
+// wake starts a process unless it runs, and returns when it takes requests. An error means
+// that it does not start, or that the context has ended. The end of the context gives up a
+// start if nobody else waits for it.
 func (m *Manager) wake(ctx context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,8 +227,8 @@ func (m *Manager) wake(ctx context.Context, name string) error {
 	}
 }
 
-// await waits for a change of a process, or for the time at which it may be started again. The
-// error is the cause with which the context has ended.
+// await waits for a change of a process, or for the time of its next start. The error is
+// the cause that ended the context.
 func (m *Manager) await(ctx context.Context, p *process) error {
 	changed, again := p.changed.Changed(), make(<-chan time.Time)
 	if p.state == Failed {
@@ -309,7 +309,7 @@ func (m *Manager) Stop(name string) error {
 	return nil
 }
 
-// forsake tells all who wait for a process that they wait in vain.
+// forsake sends an error to all who wait for a process.
 func (m *Manager) forsake(p *process, why error) {
 	p.stops++
 	if p.demand != nil {

@@ -310,9 +310,9 @@ func (m *Manager) place(name string, described Process) (Process, error) {
 	return described.withPort(port), err
 }
 
-// takenAddress returns the address of a process that is about to be started if another program
-// listens there, else nothing. Such a program, of another gateway with the same file perhaps,
-// would be taken for the process.
+// takenAddress returns the address of a process that is about to be started if another
+// program listens there, otherwise nothing. Such a program, of another gateway with the
+// same file perhaps, would be taken for the process.
 func (m *Manager) takenAddress(described Process) string {
 	ready, err := url.Parse(described.Ready)
 	if err != nil {

@@ -211,7 +211,7 @@ func (p Process) checkReady(report func(path, message string)) {
 	}
 }
 
-// usesPort reports whether the process is told which port to listen on.
+// usesPort reports whether the process gets its port from the gateway.
 func (p Process) usesPort() bool {
 	has := func(text string) bool { return strings.Contains(text, portWord) }
 	return slices.ContainsFunc(p.Command, has) || has(p.Ready) ||

@@ -22,7 +22,7 @@ const (
 	newsFile    = 4
 )
 
-// againAfter is the time after which a supervisor looks for processes that are left. It
+// againAfter is the first pause before a supervisor looks for remaining processes again. It
 // doubles up to maxPause.
 const (
 	againAfter = 5 * time.Millisecond

@@ -9,8 +9,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 )
 
-// caps are the shares of their pace at which accounts can go on spending, by the names of the
-// accounts: budgets of money refuse the rest. An account that is not among them goes on as it did.
+// caps are the shares of their pace that accounts can go on spending at, by the names of
+// the accounts: budgets of money refuse the rest. An account that is not among them goes on
+// as it did.
 type caps map[string]float64
 
 // of returns the share for the requests of a key, which those of its tenant bound too.

@@ -66,9 +66,9 @@ func windowsIn(w quota.Window, from, to time.Time) []quota.CalendarWindow {
 // isWhole reports whether a kind of window begins at a moment.
 func isWhole(w quota.Window, at time.Time) bool { return w.Start(at).Equal(at) }
 
-// before returns the period before [from, to): as many months where these are whole months,
-// else a period of the same length; and the windows that tile it, none if they are not
-// counted or not kept any more.
+// before returns the period before [from, to): as many months for whole months, otherwise a
+// period of the same length; and the windows that tile it, none if they are not counted or
+// not kept any more.
 func before(
 	step quota.Window, from, to, now time.Time, settings *quota.Settings,
 ) (start time.Time, windows []quota.CalendarWindow) {
@@ -90,8 +90,8 @@ func before(
 	}
 }
 
-// recent returns the windows from which the pace is taken: of the last day where the range
-// is of hours, else of the last week; none where they are not counted.
+// recent returns the windows that show the pace: of the last day for a range of hours,
+// otherwise of the last week; none where they are not counted.
 func recent(step quota.Window, now time.Time, settings *quota.Settings) []quota.CalendarWindow {
 	w, ago := quota.Day, 7*day
 	if step < quota.Day {

@@ -40,7 +40,7 @@ func (d Dimension) String() string { return dimensionNames[d] }
 // MarshalText writes the name.
 func (d Dimension) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// of returns the part of a key by which it is grouped.
+// of returns the part of a key that this dimension groups by.
 func (d Dimension) of(k *quota.Key) string {
 	return [dimensionCount]string{k.Tenant, k.APIKey, k.User, k.Model, k.Service.String()}[d]
 }
@@ -107,7 +107,7 @@ type Group struct {
 	// Pace is its spending per day lately. The forecast rests on it as far as budgets
 	// allow.
 	Pace int64
-	// Costs are those of each step.
+	// Costs has the cost of each step.
 	Costs []int64
 
 	// recent is its spending lately, and bounded the part of it that its budgets allow from
@@ -217,7 +217,7 @@ func (r *Reader) foretell(
 		return nil
 	}
 	bounds, failed := r.capped(ctx, windows, now, report.To)
-	var first time.Time // of what was counted: a ledger that is new had no time to count more
+	var first time.Time // of the counts: a new ledger had no time to count more
 	_, err := r.ledger.EachUsageIn(ctx, only, windows, func(u quota.Usage) {
 		if first.IsZero() || u.Start.Before(first) {
 			first = u.Start
@@ -256,7 +256,7 @@ func elapsedSince(first, now time.Time) float64 {
 type sums struct {
 	by     Dimension
 	groups map[string]*Group
-	rest   *Group // what is beyond maxCells
+	rest   *Group // the groups beyond maxCells
 	steps  int
 	// unpriced are models that have no price.
 	unpriced map[string]bool

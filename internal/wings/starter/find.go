@@ -12,8 +12,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 )
 
-// Ports returns the ports on which the usual model servers listen: Ollama, vLLM,
-// llama.cpp, LM Studio, Xinference.
+// Ports returns the ports of the usual model servers: Ollama, vLLM, llama.cpp, LM Studio,
+// Xinference.
 func Ports() []int { return []int{11434, 8000, 8080, 8081, 1234, 9997} }
 
 // findTime is how long each port is asked.

@@ -15,7 +15,7 @@ import (
 
 // Backend is a backend with models for the file.
 type Backend struct {
-	Title   string // what a comment calls it
+	Title   string // its name in a comment
 	BaseURL string
 	Adapter string
 	Models  []discover.Model
@@ -29,7 +29,7 @@ type Options struct {
 	File     string // the name of the file itself, for comments
 	Listen   string
 	Backends []Backend
-	// TokenHash and KeyHash are those of the first management token and API key; with
+	// TokenHash and KeyHash are the hashes of the first management token and API key; with
 	// them security is on.
 	TokenHash, KeyHash string
 }

@@ -100,9 +100,9 @@ type Open func(ctx context.Context, lastID string) (io.ReadCloser, error)
 // pause is how long to wait before the feed is opened again.
 const pause = time.Second
 
-// Follow passes on the events of a feed until on returns an error or the context ends.
-// A feed that ends, because the gateway is restarted, is opened again; lost is told why.
-// The error of the first opening is returned.
+// Follow passes on the events of a feed until on returns an error or the context ends. A
+// feed that ends, because the gateway is restarted, is opened again; lost receives the
+// reason. The error of the first opening is returned.
 func Follow(ctx context.Context, open Open, on func(Event) error, lost func(error)) error {
 	var lastID string
 	for first := true; ; first = false {

@@ -139,7 +139,7 @@ func (w *keyWriter) value(v jsonscan.Value) {
 	}
 	if k := v.Kind(); (k == jsonscan.Object || k == jsonscan.Array) && v.First().Kind() == jsonscan.Absent && !v.Empty() {
 		deep := jsonscan.Document{Deep: true}
-		if deep.Parse(v.Raw()) == nil { // it was scanned before, so that it has no faults
+		if deep.Parse(v.Raw()) == nil { // it was scanned before and has no faults
 			v = deep.Root()
 		}
 	}

@@ -24,7 +24,7 @@ type Cache struct {
 	store   answercache.Store
 	policy  atomic.Pointer[policy]
 	writers sync.Pool // of *keyWriter
-	// failed is told that the store did not work; nil for nobody.
+	// failed receives failures of the store; nil for nobody.
 	failed  func(error)
 	flights *flight.Table
 }
@@ -36,8 +36,8 @@ type policy struct {
 	keys     map[string]bool
 }
 
-// New returns a cache in front of a store. The function, which may be nil, is told of each
-// failure of the store; requests go on without it.
+// New returns a cache in front of a store. The function failed, which may be nil, receives
+// each failure of the store; requests go on without it.
 func New(store answercache.Store, settings answercache.Settings, failed func(error)) *Cache {
 	if failed == nil {
 		failed = func(error) {}
@@ -47,7 +47,7 @@ func New(store answercache.Store, settings answercache.Settings, failed func(err
 	return c
 }
 
-// Set changes for whom answers are kept.
+// Set changes the settings: the requests with kept answers, and their time.
 func (c *Cache) Set(settings answercache.Settings) {
 	p := &policy{Settings: settings, keys: make(map[string]bool, len(settings.Keys))}
 	for _, service := range settings.Services {
@@ -63,7 +63,7 @@ func (c *Cache) Set(settings answercache.Settings) {
 	}
 }
 
-// memory returns the store if it is that of this process, else nil.
+// memory returns the store if it is the memory of this process, otherwise nil.
 func (c *Cache) memory() *answercache.Memory {
 	memory, _ := c.store.(*answercache.Memory)
 	return memory
@@ -133,7 +133,7 @@ func (c *Cache) Step(ctx context.Context, r *account.Account) (account.Answer, e
 	service := r.Asks.Service
 	keeps := p.services[service] || p.keys[r.Caller.KeyID] && answercache.Cacheable(service)
 	shares := p.SingleFlight && answercache.Cacheable(service)
-	if !keeps && !shares || r.Asks.Uncounted || r.Asks.Door == schema.DoorRealtime { // whose answers depend on all that was said
+	if !keeps && !shares || r.Asks.Uncounted || r.Asks.Door == schema.DoorRealtime { // its answers depend on the whole conversation
 		return r.Next(ctx)
 	}
 	if r.NoStore || !isDeterministic(r) || !isSelfContained(r) {
@@ -193,8 +193,8 @@ func (a *asked) ask(ctx context.Context) (account.Answer, error) {
 	return a.record(ctx, answer), nil
 }
 
-// share makes the call of an equal request its own if there is one in flight, or else one
-// that others may follow.
+// share joins the call of an equal request if there is one in flight. Otherwise it makes a
+// call that others may follow.
 func (a *asked) share(ctx context.Context) (account.Answer, error) {
 	f, isFirst := a.cache.flights.Board(ctx, a.key)
 	if !isFirst {

@@ -18,8 +18,8 @@ type Flight struct {
 	table  *Table
 	key    answercache.Key
 	limits Limits
-	// ctx is that of the call, and cancel ends it. forget ends the watch over the context of
-	// the first request.
+	// ctx is the context of the call, and cancel ends it. forget ends the watch over the
+	// context of the first request.
 	ctx    context.Context //nolint:containedctx // it belongs to the call, which outlives each request
 	forget func() bool
 
@@ -36,8 +36,8 @@ type Flight struct {
 	err                    error // why it failed; nil for a complete answer
 	form                   account.Form
 	usage                  schema.Usage
-	// parts are those of the answer from number start on, together size bytes; chunk is
-	// where the next ones are copied to.
+	// parts are the parts of the answer from number start on, together size bytes; chunk
+	// receives the copies of the next ones.
 	parts [][]byte
 	start int
 	size  int
@@ -47,8 +47,8 @@ type Flight struct {
 	// contentAt and completeAt are the numbers of the parts with the first content and the
 	// one that completes the answer; -1 for none yet.
 	contentAt, completeAt int
-	// failure is the end of an answer that broke off, as the client of the first request got
-	// it; nil where its form is that of the unified API.
+	// failure is the end of an answer that broke off, as the client of the first request
+	// got it; nil in the form of the unified API.
 	failure []byte
 }
 

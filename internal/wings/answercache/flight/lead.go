@@ -17,8 +17,8 @@ import (
 type Call struct {
 	// Next makes the call.
 	Next func(context.Context) (account.Answer, error)
-	// IsOwn reports whether an answer, or an error, is for the first request only; the error
-	// is nil for an answer. It is asked when Next has returned, and for each part.
+	// IsOwn reports whether an answer, or an error, is for the first request only; the
+	// error is nil for an answer. Lead asks it when Next has returned, and for each part.
 	IsOwn func(err error) bool
 	// Wrap returns the answer as the first request reads it, given the context of the call.
 	Wrap func(context.Context, account.Answer) account.Answer
@@ -159,7 +159,7 @@ type sink struct {
 	flight   *Flight
 	sending  sync.WaitGroup
 	buf      []byte // not sent yet
-	flush    bool   // what is in buf is to leave at once
+	flush    bool   // send buf at once
 	hasEnded bool   // nothing more is added
 	isSlow   bool   // the client was too slow, and gets nothing more
 	panicked *logs.Panic

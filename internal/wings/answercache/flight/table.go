@@ -57,8 +57,8 @@ func (t *Table) Status() Status {
 	return Status{Flights: len(t.flights), Followers: int(t.following.Load()), Held: t.held.Load()}
 }
 
-// Board returns the flight for a key. The first request of a flight is told so, and must
-// call Lead; all others must call Follow. The context is that of the request.
+// Board returns the flight for a key, and reports whether the request is its first. The
+// first must call Lead; all others must call Follow. The context is that of the request.
 func (t *Table) Board(ctx context.Context, key answercache.Key) (f *Flight, isFirst bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
-// stored is an answer as it is kept, in JSON, or sealed where there is a master key. Issue is
-// that of its owner; releases that did not write it pass it over.
+// stored is an answer as it is kept, in JSON, or sealed where there is a master key. Issue
+// is the issue of its owner; releases that did not write it ignore it.
 type stored struct {
 	Issue    string         `json:"issue,omitempty"`
 	Previous []string       `json:"previous,omitempty"`
@@ -33,9 +33,9 @@ func decode(text string) (v stored, err error) {
 	return v, err
 }
 
-// isOf reports whether a stored answer is that of an owner, and not of a key that had the
-// same id before. Of an answer without an issue, which an earlier release wrote, this is
-// known if the key is older than all answers that others may have left.
+// isOf reports whether a stored answer belongs to an owner, and not to a key that had the
+// same id before. An answer without an issue, which an earlier release wrote, belongs to
+// the key if the key is older than all answers that others may have left.
 func (v *stored) isOf(owner recall.Owner, ttl time.Duration) bool {
 	if v.Issue == "" {
 		return owner.Since.IsZero() || time.Since(owner.Since) >= ttl
@@ -66,10 +66,10 @@ func (s *Store) seal(key, issue string, text []byte) string {
 	return s.options.Keys.Seal(placeOf(key, issue), string(text))
 }
 
-// open returns the text at a key, and reports whether it is that of an owner who has this
-// issue: one that was sealed for it, or by the takeover for an owner with an issue that
-// nobody wrote down. Without a master key, and while unsigned data is read, a plain text is
-// taken as it is.
+// open returns the text at a key, and reports whether it belongs to an owner who has this
+// issue: it was sealed for it, or by the takeover for an owner with an issue that nobody
+// wrote down. Without a master key, and while unsigned data is read, a plain text is taken
+// as it is.
 func (s *Store) open(key, issue, text string) (opened string, isGood bool) {
 	if isPlain(text) {
 		return text, s.options.Keys == nil || s.options.Takeovers.ReadsUnsigned(takeover.Responses)

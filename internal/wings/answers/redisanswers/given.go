@@ -83,7 +83,7 @@ func (s *Store) Given(ctx context.Context, owner recall.Owner, ids ...string) ([
 			used = used.ScoreMember(float64(now.UnixMilli()), digests[i])
 		}
 	}
-	if slices.Contains(given, true) { // what was found is found also where this fails
+	if slices.Contains(given, true) { // the found ids count even if this fails
 		client.DoMulti(ctx, used.Build(), client.B().Pexpire().Key(key).Milliseconds(settings.TTL.Std().Milliseconds()).Build())
 	}
 	return given, nil

@@ -29,7 +29,7 @@ type Store struct {
 	digesting    []byte // the key of digests of ids
 
 	mu     sync.Mutex
-	asked  time.Time // when Redis was asked for its memory, and what it said
+	asked  time.Time // when Redis was asked for its memory, and its answer
 	memory int64
 	warned time.Time // when it was logged that an answer was refused
 
@@ -39,7 +39,7 @@ type Store struct {
 
 // Options are the parts that a Store works with.
 type Options struct {
-	// Address is that of Redis, to which the store connects when it is used.
+	// Address is the address of Redis. The store connects when it is used.
 	Address string
 	// Keys encrypt the answers; nil leaves them as they are.
 	Keys *seal.Keys
@@ -152,8 +152,8 @@ func (s *Store) Get(ctx context.Context, owner recall.Owner, ids ...string) ([]*
 	return found, nil
 }
 
-// read returns the answer of an owner from a text in Redis, nil if it is not that of the
-// owner. It logs an answer that somebody else changed, moved or added.
+// read returns the answer of an owner from a text in Redis, nil if it belongs to another
+// one. It logs an answer that somebody else changed, moved or added.
 func (s *Store) read(owner recall.Owner, id, text string) *recall.Answer {
 	opened, isGood := s.open(accountOf(owner).key(id), owner.Issue, text)
 	if !isGood {

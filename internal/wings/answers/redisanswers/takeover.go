@@ -103,7 +103,7 @@ func (s *Store) sealSome(ctx context.Context, client, node rueidis.Client, curso
 	return found.Cursor, nil
 }
 
-// isAnswer reports whether a key is that of an answer, and not one of counts.
+// isAnswer reports whether a key holds an answer, and not a count.
 func isAnswer(key string) bool {
 	length, rest, found := strings.Cut(strings.TrimPrefix(key, prefix), ":")
 	n, err := strconv.Atoi(length)

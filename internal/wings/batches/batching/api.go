@@ -138,8 +138,7 @@ func (v *visit) identify(isLimited bool) error {
 	return nil
 }
 
-// unread is an error after which the connection is closed, because the body was not read to
-// its end.
+// unread is an error that closes the connection, because the body was not read to its end.
 type unread struct{ error }
 
 // Unwrap returns the error itself.

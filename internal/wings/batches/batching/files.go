@@ -76,7 +76,7 @@ func viewFile(f files.File) fileView {
 	}
 }
 
-// purposeBatch is the only purpose for which files are kept here.
+// purposeBatch is the only purpose that files are kept for here.
 const purposeBatch = "batch"
 
 // createFile answers POST /v1/files. The file goes to the store as it comes.
@@ -85,7 +85,7 @@ func (v *visit) createFile() (any, error) {
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
 		return nil, unread{schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form (multipart/form-data with a boundary).")}
 	}
-	const form = 1 << 20 // what surrounds the file
+	const form = 1 << 20 // the form around the file
 	if v.r.ContentLength > v.options.LargestFile()+form {
 		return nil, unread{files.ErrTooLarge}
 	}

@@ -22,7 +22,7 @@ func Blocks(bytes int) int64 { return (int64(bytes) + block - 1) / block * block
 // shortage is that there is too little room: why, and how much is missing.
 type shortage struct {
 	error
-	isOfAll bool // what all owners may have together
+	isOfAll bool // of the room for all owners together
 	lacks   documents.Use
 }
 
@@ -52,7 +52,7 @@ func (s *Store) Hold(ctx context.Context, scope string, bytes int64) error {
 	return err
 }
 
-// take takes places and room for an owner, for which results give way.
+// take takes places and room for an owner. Results give way to them.
 func (s *Store) take(ctx context.Context, scope string, more documents.Use) error {
 	for {
 		err := s.tryTake(ctx, scope, more)

@@ -97,7 +97,8 @@ func (s *Store) CreateOwn(file File) (*Upload, error) {
 	return s.begin(file, place)
 }
 
-// force takes places and room for an owner where others give way, or else beyond the bounds.
+// force takes places and room for an owner. Others give way if they can; otherwise it goes
+// beyond the bounds.
 func (s *Store) force(ctx context.Context, scope string, more documents.Use) error {
 	err := s.take(ctx, scope, more)
 	if !errors.As(err, new(*shortage)) {
@@ -191,7 +192,7 @@ func (u *Upload) take(size int64) error {
 	case errors.As(err, new(*shortage)) && !u.isCounted:
 		err = u.store.force(ctx, scope, documents.Use{Bytes: more})
 	case errors.As(err, new(*shortage)), errors.Is(err, ErrDiskFull):
-		more = need // what is left may be less than is taken ahead
+		more = need // the rest may be less than is taken ahead
 		err = u.store.take(ctx, scope, documents.Use{Bytes: more})
 	}
 	if err == nil {

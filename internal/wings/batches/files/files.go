@@ -27,7 +27,7 @@ type Owner struct {
 	// keys that had this id one after the other.
 	Key   string `json:"key,omitzero"`
 	Issue string `json:"issue,omitzero"`
-	// Tenant is that of the key.
+	// Tenant is the tenant of the key.
 	Tenant string `json:"tenant,omitzero"`
 }
 
@@ -83,7 +83,7 @@ type File struct {
 	Created  time.Time `json:"created"`
 	// Expires is when it is deleted.
 	Expires time.Time `json:"expires"`
-	// IsHidden says that it is a part of something else, and not listed.
+	// IsHidden says that it is a part of another object, and not listed.
 	IsHidden bool `json:"hidden,omitzero"`
 	// IsSealed says that its content is encrypted: a plain content is not taken for it.
 	IsSealed bool `json:"sealed,omitzero"`
@@ -108,7 +108,7 @@ var (
 	ErrDiskFull = errors.New("the disk has no space left")
 )
 
-// kind is that of the documents, hiddenKind that of files that are not listed.
+// kind is the kind of the documents, hiddenKind the kind of files that are not listed.
 const (
 	kind       = "file"
 	hiddenKind = "part"
@@ -121,8 +121,8 @@ func Kinds() []string { return []string{kind, hiddenKind} }
 type Store struct {
 	o   Options
 	dir *durable.Dir
-	// otherKind is that of documents that take room beside the files, and giveWay removes one
-	// of them with its results.
+	// otherKind is the kind of documents that take room beside the files, and giveWay
+	// removes one of them with its results.
 	otherKind string
 	giveWay   func(ctx context.Context, id string) (isOpen bool, err error)
 
@@ -264,12 +264,13 @@ const AnyScope = ""
 
 // Listing says which files are listed.
 type Listing struct {
-	// Scope is that of their owners, or AnyScope, and Key the one that made them; empty for
-	// all.
+	// Scope is the scope of their owners, or AnyScope, and Key the key that made them;
+	// empty for all.
 	Scope, Key string
-	// Purpose is that of the files; empty for all.
+	// Purpose is the purpose of the files; empty for all.
 	Purpose string
-	// After is the id of the file after which the list begins; empty for the first.
+	// After is the id of the file before the first of the list; empty to begin at the
+	// first.
 	After       string
 	IsAscending bool
 	Limit       int

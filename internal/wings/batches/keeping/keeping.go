@@ -16,7 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
 
-// Kind is that of the documents of batches.
+// Kind is the kind of the documents of batches.
 const Kind = "batch"
 
 // Kinds returns the kinds of documents about batches that a store keeps.
@@ -50,7 +50,7 @@ type Options struct {
 // Keeper removes files and batches that are no longer kept.
 type Keeper struct{ o Options }
 
-// New returns a keeper, to which results give way that take the room of something new.
+// New returns a keeper. It lets old results give way to new files and batches.
 func New(o Options) *Keeper {
 	k := &Keeper{o}
 	o.Files.GiveWay(Kind, k.giveWay)

@@ -16,7 +16,7 @@ const (
 	// keyGrace is how long the files and batches of a key without a tenant are kept after
 	// the key was found to be removed.
 	keyGrace = 7 * 24 * time.Hour
-	// removedKind is that of the documents that say since when a key is found to be removed.
+	// removedKind is the kind of the documents that note since when a key is removed.
 	removedKind = "removed-key"
 )
 

@@ -42,7 +42,7 @@ type work struct {
 	runner   *batching.Runner
 	settings atomic.Pointer[batches.Settings]
 	bounds   atomic.Pointer[files.Settings]
-	closes   []func() // what was opened, the last one last
+	closes   []func() // closes the opened stores, the last one last
 }
 
 // New returns the wing of files and batches.

@@ -53,7 +53,7 @@ type Options struct {
 	IsFull func() bool
 	// Fault receives failures to read or write.
 	Fault func(operation, text string)
-	// Log is told where a crash has cut a segment off.
+	// Log receives a line where a crash has cut a segment off.
 	Log *slog.Logger
 }
 
@@ -67,13 +67,13 @@ type File struct {
 	// searching bounds how many searches read at a time.
 	searching chan struct{}
 
-	mu       sync.Mutex // for what waits; nobody writes or reads a disk while it is held
+	mu       sync.Mutex // for waiting records; nobody writes or reads a disk while it is held
 	waiting  []calls.Record
 	contents int // how many bytes of contents wait
 	most     metrics.Capture
 	dropped  int64
 
-	writing sync.Mutex // for what is below
+	writing sync.Mutex // for the fields below
 	logs    [kinds]log
 }
 
@@ -356,7 +356,7 @@ type unwritable struct {
 
 // portion is the records that are written as one block.
 type portion struct {
-	records         int // that were added, with those that cannot be written
+	records         int // that were added, with the unwritable ones
 	of              span
 	lines, contents []byte
 	unfit           unwritable

@@ -16,7 +16,7 @@ type Channel struct {
 	Variable string
 	// IsBare says that /chat/completions and the like follow the address, without a version.
 	IsBare bool
-	// IsWhole says that the address is that of the call itself, with {model} in it.
+	// IsWhole says that the address belongs to the call itself, with {model} in it.
 	IsWhole bool
 }
 
@@ -95,8 +95,8 @@ func FindChannel(number int, isNewAPI bool) (Channel, bool) {
 	return kind, found
 }
 
-// Where returns the address and the path at which a channel serves a model; an empty path
-// is the usual one.
+// Where returns the address and the path of a model on a channel; an empty path is the
+// usual one.
 func (k Channel) Where(serviceType schema.ServiceType, upstream, model string) (baseURL, path string) {
 	end := strings.TrimPrefix(OpenAIPath(serviceType), "/v1")
 	switch {

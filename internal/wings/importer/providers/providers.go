@@ -18,11 +18,11 @@ type Provider struct {
 	BaseURL  string // empty: the source has to say it
 	Path     string // of chat, where it is not that of the adapter
 	Variable string // that usually has its key
-	Address  string // the variable in which LiteLLM looks for its address
+	Address  string // the variable that LiteLLM reads its address from
 	// Families are the beginnings of the names of its models, for keys that may use all of
 	// them.
 	Families []string
-	Serves   []schema.ServiceType // what its models are for; empty: chat and embedding
+	Serves   []schema.ServiceType // the uses of its models; empty: chat and embedding
 }
 
 var known = []Provider{
@@ -87,7 +87,7 @@ func (p Provider) IsOpenAI(serviceType schema.ServiceType) bool {
 	return err == nil && kind.Deployments == "" && kind.Routes[serviceType].Path == OpenAIPath(serviceType)
 }
 
-// Listed returns the service types for which the provider lists models.
+// Listed returns the service types of the models that the provider lists.
 func (p Provider) Listed() []schema.ServiceType {
 	serves := p.Serves
 	if len(serves) == 0 {

@@ -29,7 +29,7 @@ type Row struct {
 	File    string  `json:"file"`
 	Line    int     `json:"line"`
 	Setting string  `json:"setting"`
-	Text    string  `json:"text"` // what it became, or why not and what to do
+	Text    string  `json:"text"` // its new form, or why it has none and a remedy
 }
 
 // Account holds the read documents, the settings that were looked at, and the rows about

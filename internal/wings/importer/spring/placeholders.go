@@ -50,9 +50,9 @@ func closingBrace(text string, start int) int {
 	return -1
 }
 
-// EnvironmentName returns the variable that Spring looks for where a setting is not in a
-// file: jairouter.api-token is JAIROUTER_APITOKEN. A name that means something else in our
-// references is in capitals, too.
+// EnvironmentName returns the variable that Spring looks for if a setting is not in a file:
+// jairouter.api-token is JAIROUTER_APITOKEN. A name with another meaning in our references
+// is in capitals, too.
 func EnvironmentName(name string) string {
 	if variableName.MatchString(name) && name != "file" && name != "sha256" {
 		return name

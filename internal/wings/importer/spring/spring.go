@@ -47,7 +47,7 @@ func newReader(account *reading.Account, in Input, profiles []string) *reader {
 // Settings that are not in force get a row.
 func Read(account *reading.Account, in Input) (*yaml.Node, error) {
 	profiles := in.Profiles
-	if len(profiles) == 0 { // the files name them; what is said about these comes later
+	if len(profiles) == 0 { // the files name them; their rows come later
 		first := newReader(reading.NewAccount(in.Main.Name), in, nil)
 		if err := first.file(in.Main); err != nil {
 			return nil, err

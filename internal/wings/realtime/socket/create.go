@@ -36,7 +36,7 @@ const createType = "response.create"
 // longestLane is how long a stream_id may be.
 const longestLane = 256
 
-// readCreate reads a message. The lane is that of its answer, also where there is an error.
+// readCreate reads a message. It returns the lane of its answer even if there is an error.
 func readCreate(text []byte, reserve func(bytes int) error) (*create, *schema.Error) {
 	c := &create{text: text, doc: jsonscan.Document{Reserve: reserve}}
 	if err := c.doc.Parse(text); err != nil {

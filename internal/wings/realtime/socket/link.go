@@ -58,7 +58,7 @@ type link struct {
 
 // parting is why a connection may not stay.
 type parting struct {
-	known  *schema.Error // what the client is told before, nil for nothing
+	known  *schema.Error // the error sent to the client before, nil for none
 	code   websocket.StatusCode
 	reason string
 }

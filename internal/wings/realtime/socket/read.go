@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// firstBuffer is the memory with which reading a message begins.
+	// firstBuffer is the first piece of memory for a message.
 	firstBuffer = 4 << 10
 	// freeMessage is the size of the largest message that takes only its length from the
 	// memory for bodies: parsing a small one needs little memory, which is used again.

@@ -75,7 +75,7 @@ func (l *relay) run(opened context.Context) error {
 	defer l.leave()
 	defer context.AfterFunc(opened, func() {
 		if errors.Is(context.Cause(opened), context.Canceled) {
-			l.leave() // the client is gone, and the backend may say what its responses took
+			l.leave() // the client is gone, and the backend may report the usage of its responses
 		} else {
 			l.stopAtOnce()
 		}
@@ -173,7 +173,7 @@ func (l *relay) clientEnded(err error) {
 	case errors.As(err, &closed):
 		l.sayFarewell(closed.Code, closed.Reason)
 	case errors.Is(err, websocket.ErrMessageTooBig):
-		l.end(websocket.StatusMessageTooBig, "the message is too large") // and what still comes is read, so that the client sees why
+		l.end(websocket.StatusMessageTooBig, "the message is too large") // reads the rest, to let the client see why
 	default:
 		l.sayFarewell(websocket.StatusGoingAway, "the client has left")
 	}
@@ -266,8 +266,8 @@ func (l *relay) refuseForeign(root jsonscan.Value) error {
 	return schema.InvalidValue("prompt", "'prompt' names a prompt of the account at the backend. Send its text as 'instructions', or have whoever runs the gateway set 'account-ids: true' for the instance.")
 }
 
-// refuseModelOf returns an error if a message names another model than that of the connection, for
-// which the caller was let in and which is paid.
+// refuseModelOf returns an error if a message names another model than that of the
+// connection, which the caller was let in for and pays for.
 func (l *relay) refuseModelOf(session jsonscan.Value) error {
 	model := session.Get("model")
 	if !model.Given() || model.Kind() == jsonscan.String && string(model.Text()) == l.model {
@@ -351,7 +351,7 @@ func firstOf(body io.Reader) []byte {
 	if body == nil {
 		return nil
 	}
-	text, _ := io.ReadAll(io.LimitReader(body, largestRefusal)) // what came of it
+	text, _ := io.ReadAll(io.LimitReader(body, largestRefusal)) // as much as came
 	return text
 }
 

@@ -104,7 +104,7 @@ func (s *session) prepare(c *create, before *conversation) {
 	}
 }
 
-// visit counts a message for which no backend is asked in the limits of the caller.
+// visit counts a message without a call of a backend in the limits of the caller.
 func (s *session) visit() *schema.Error {
 	grant, refusal := s.doors.options.Keys.Identify(s.header, s.who.addr)
 	if refusal != nil {
@@ -269,7 +269,7 @@ func (r *reply) sendEvent(data []byte) error {
 	}
 	doc := jsonscan.Document{AllowDuplicateKeys: true}
 	if doc.Parse(data) != nil {
-		return r.session.send(withLane(data, r.create.lane)) // the client decides what it makes of it
+		return r.session.send(withLane(data, r.create.lane)) // the client decides how to use it
 	}
 	root := doc.Root()
 	response := root.Get("response")

@@ -35,7 +35,7 @@ type session struct {
 	// calls is the context of the requests on the connection, which ends before that of the
 	// connection.
 	calls context.Context //nolint:containedctx // it lives as long as the connection
-	// pings are those of the client in the second that began at pingsSince; only the
+	// pings counts the client's pings in the second that began at pingsSince; only the
 	// reader counts them.
 	pings      int
 	pingsSince time.Time

@@ -22,7 +22,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// turn is a response for which the limits and budgets have let the client in.
+// turn is a response that the limits and budgets have let in.
 type turn struct {
 	account *account.Account
 	// asks is the request that room was reserved for, and part its place in the
@@ -238,7 +238,7 @@ func (l *relay) ask(message jsonscan.Value) error {
 	if t, err = l.admit(l.ctx, asks, part); err != nil {
 		return err
 	}
-	t.asks, t.account.Asks = nil, &schema.Request{Service: asks.Service} // they have what the message says
+	t.asks, t.account.Asks = nil, &schema.Request{Service: asks.Service} // they hold the text of the message
 	if id := message.Get("event_id").Text(); len(id) <= longestID {
 		t.event = string(id)
 	}
@@ -301,9 +301,9 @@ func (l *relay) begin(id string, isAnnounced bool) error {
 	return refusal
 }
 
-// isRepeated reports whether an event is about a response that has ended: its end is told again.
-// A backend that does not announce its responses may give several the same id, and the one that was
-// asked for is another one then. mu is held.
+// isRepeated reports whether an event reports again the end of a response that has ended. A
+// backend that does not announce its responses may give several the same id, and the one
+// that was asked for is another one then. mu is held.
 func (l *relay) isRepeated(id string) bool {
 	if id == "" || l.running[id] != nil {
 		return false

@@ -17,7 +17,7 @@ type Settings struct {
 	// PerKey is how many the bearer of a key may have or, where callers need no key, an
 	// address.
 	PerKey int `json:"perKey"`
-	// Idle is how long one may stay open on which nothing is asked or answered.
+	// Idle is how long one may stay open without a request or an answer.
 	Idle schema.Duration `json:"idle"`
 	// Ping is the time between two pings, and how long the client may take to answer one.
 	Ping schema.Duration `json:"ping"`
