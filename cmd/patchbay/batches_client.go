@@ -83,6 +83,7 @@ func (c *batchClient) submit(ctx context.Context, name string, content io.Reader
 	if err != nil {
 		return submitted{}, err
 	}
+	defer func() { _ = response.Body.Close() }()
 	var file struct {
 		ID string `json:"id"`
 	}

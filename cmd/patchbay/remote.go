@@ -133,12 +133,12 @@ func (r *remote) call(ctx context.Context, method, path string, wanted, data any
 	if err != nil {
 		return err
 	}
+	defer func() { _ = response.Body.Close() }()
 	return r.read(response, data)
 }
 
 // read reads a reply in JSON.
 func (r *remote) read(response *http.Response, data any) error {
-	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
 	if err != nil {
 		return fmt.Errorf("the answer of %s did not come whole: %w", r.shown, inShort(err))

@@ -44,6 +44,7 @@ func TestARollLosesNoRequest(t *testing.T) {
 	var stop atomic.Bool
 	var answered, lost atomic.Int64
 	var clients sync.WaitGroup
+	client := &http.Client{Transport: new(http.Transport)}
 	url := "http://" + u.ports.Replace("127.0.0.1:8080") + "/v1/chat/completions"
 	for range 8 {
 		clients.Go(func() {
@@ -53,7 +54,7 @@ func TestARollLosesNoRequest(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				response, err := http.DefaultClient.Do(request)
+				response, err := client.Do(request)
 				if err != nil || response.StatusCode != http.StatusOK {
 					lost.Add(1)
 				}

@@ -23,7 +23,7 @@ func fieldsRead(t *testing.T) []string {
 	// Other packages have functions of these names that write.
 	here := regexp.MustCompile(`\b(?:` + everywhere + `|number|integer|positive|boolean|CheckBoolean|text|optionalText)\("([a-z_]+)"`)
 	elsewhere := regexp.MustCompile(`\b(?:` + everywhere + `)\("([a-z_]+)"\)`)
-	for _, pattern := range []string{"*.go", "../../dialect/*.go", "../../dialect/*/*.go", "../../route/proxy/*.go"} {
+	for _, pattern := range []string{"*.go", "../../dialect/*.go", "../../dialect/*/*.go", "../../dialect/*/*/*.go", "../../route/proxy/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

@@ -33,8 +33,8 @@ func someState(instances int) State {
 }
 
 // tell tells a state, and a series of every family that only the gateway knows.
-func (w *State) tell(to *State) {
-	to.Instances = w.Instances
+func (s *State) tell(to *State) {
+	to.Instances = s.Instances
 	to.Count("model_router_rate_limit_remaining", 7, "chat")
 	to.Count("model_router_rate_limit_remaining", 3, "tts", "192.0.2.1")
 	to.Value("model_router_fleet_trust", 0.5)

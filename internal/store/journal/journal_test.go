@@ -330,7 +330,7 @@ func TestMain(m *testing.M) {
 	for n := uint64(0); err == nil; n++ {
 		body := strings.Repeat("x", int(n%1000)+1)
 		if err = w.Write(Answers.End(append(Answers.Begin(nil), body...), 0, nil, n)); err == nil {
-			_, err = fmt.Println(n) // this record is kept
+			_, err = fmt.Fprintln(os.Stdout, n) // this record is kept
 		}
 	}
 	panic(err)

@@ -41,14 +41,9 @@ func (a *API) Complete(table []web.Route) []web.Route {
 // QuotaTag is the heading of the operations of the ledger. Their errors have codes.
 const QuotaTag = "Quota"
 
-// Statuses of errors that do not follow from an operation's query, body and permission.
-var (
-	notFound    = []int{http.StatusNotFound}
-	unavailable = []int{http.StatusServiceUnavailable}
-	eitherOf    = []int{http.StatusNotFound, http.StatusServiceUnavailable}
-	badOrAway   = []int{http.StatusBadRequest, http.StatusServiceUnavailable}
-	refusals    = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable}
-)
+// notFound is the status of an error that does not follow from an operation's query, body and
+// permission.
+var notFound = []int{http.StatusNotFound}
 
 func (a *API) services() []web.Route {
 	return []web.Route{
