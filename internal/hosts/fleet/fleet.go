@@ -23,7 +23,7 @@ type Options struct {
 
 // Fleet is the knowledge of one gateway about the instances that serve its models. All
 // methods of it and of its parts may be called at the same time. One mutex guards it: a
-// choice has to see what all others have just sent, and holds the mutex for a microsecond
+// choice has to see all calls that others have just sent, and holds the mutex for a microsecond
 // or two. Prompts are read outside of it.
 type Fleet struct {
 	gateway string

@@ -12,7 +12,7 @@ import (
 // throw out a pinned model. Where no instance has the model, the ones that are loading it
 // count. Where none is, the instance counts on which loading costs others least, and the
 // model counts as being loaded from then on. With spread, requests may go to every instance
-// as soon as one has the model: the caller weighs what loading costs. With onlyAsk nothing
+// as soon as one has the model: the caller weighs the cost of loading. With onlyAsk nothing
 // changes.
 func (f *Fleet) Preferred(from []*Instance, spread, onlyAsk bool, now time.Time) []int {
 	f.mu.Lock()

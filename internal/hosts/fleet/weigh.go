@@ -70,7 +70,7 @@ func (w *weighed) avoidable(least work) float64 {
 // also has the mean expectation.
 type work struct{ need, load, blind, blindMatched float64 }
 
-// Choose chooses one of the instances, all of which could take the request, and returns
+// Choose chooses one of the given instances, which can all take the request, and returns
 // it as a call that has begun; nil where there is none to choose from. It takes the one
 // with the least
 //

@@ -33,7 +33,8 @@ const (
 // time for one model.
 type Sleeper interface {
 	// Wake returns nil when the model can answer requests, and else why it cannot. If the
-	// context ends, nobody waits for it any more, and what can be cancelled should be.
+	// context ends, nobody waits for the model any more, and Wake should cancel the load
+	// if it can.
 	Wake(ctx context.Context) error
 	// Sleep frees the memory that the model takes.
 	Sleep(ctx context.Context) error
@@ -44,10 +45,10 @@ type Looker interface {
 	IsAwake(ctx context.Context) bool
 }
 
-// Server is a Sleeper whose server is gone while its model sleeps, such as a process of this
-// gateway, and may also go by itself. Nobody else uses it, and it bounds how long a start
-// takes. Wake fails only after the server has given up its memory or where it keeps it, and
-// Sleep returns nil only after the server has given it up.
+// Server is a Sleeper without a running server while its model sleeps, such as a process of
+// this gateway. The server may also go by itself. Nobody else uses it, and it bounds how
+// long a start takes. Wake fails only after the server has given up its memory or where it
+// keeps it, and Sleep returns nil only after the server has given it up.
 type Server interface {
 	Sleeper
 	// Enter keeps the server for calls, and returns false where it takes none now. Leave
@@ -69,8 +70,8 @@ func GroupSpace(group string) string { return groupSpace + group }
 // groupSpace is how the names of spaces begin that groups have.
 const groupSpace = "group "
 
-// groupOf returns the name of the group whose members share the memory of a model, empty where
-// none does.
+// groupOf returns the name of the group with which a model shares memory, empty where there
+// is none.
 func groupOf(r Rules) string {
 	name, isGroup := strings.CutPrefix(r.Space, groupSpace)
 	if !isGroup {
@@ -104,11 +105,11 @@ type Kept struct {
 	isAsked bool // requests ask for it
 }
 
-// Options are what a Keeper works with. Log and Heard may be nil.
+// Options configure a Keeper. Log and Heard may be nil.
 type Options struct {
-	// Heard returns since when this gateway has known without a gap what all gateways use
-	// that share its hosts; false means that it does not know it now, and puts nothing to
-	// sleep. nil means that it shares its hosts with nobody.
+	// Heard returns the time since which this gateway knows without a gap the models in
+	// use by all gateways that share its hosts; false means that it does not know them
+	// now, and puts nothing to sleep. nil means that it shares its hosts with nobody.
 	Heard func(now time.Time) (since time.Time, ok bool)
 	Log   *slog.Logger
 }
@@ -129,7 +130,7 @@ type Keeper struct {
 
 // The reasons for which a model is not there, beside those of its Sleeper.
 var (
-	// ErrTimeout is a timeout also for those who cannot import this package.
+	// ErrTimeout is a timeout also for callers that cannot import this package.
 	ErrTimeout = fmt.Errorf("the model was not loaded in time (%w)", context.DeadlineExceeded)
 	ErrRemoved = errors.New("the model is not configured any more")
 	ErrFull    = errors.New("the memory is full of models that are pinned")
@@ -139,7 +140,7 @@ var (
 	ErrInUse   = errors.New("the model is in use")
 	ErrPinned  = errors.New("the model is pinned")
 	ErrUnknown = errors.New("no such model is kept")
-	// ErrUnable is returned by a Sleeper that cannot do what it is asked for.
+	// ErrUnable is returned by a Sleeper that has no such command.
 	ErrUnable = errors.New("the server has no such command")
 )
 
@@ -153,9 +154,9 @@ func New(options Options) *Keeper {
 	return k
 }
 
-// Follow makes the keeper keep these models for requests and no others. Models that it has kept
-// before keep their state. The same place may come several times: then the first Sleeper counts,
-// and of the rules those that let the model stay longest.
+// Follow makes the keeper keep these models for requests and no others. Models that it has
+// kept before keep their state. The same place may come several times: then the first Sleeper
+// counts, and the rules that let the model stay longest.
 func (k *Keeper) Follow(all []Kept) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -163,7 +164,7 @@ func (k *Keeper) Follow(all []Kept) {
 	k.follow()
 }
 
-// Mind makes the keeper keep models beside those that Follow names: they take memory too, and
+// Mind makes the keeper keep models beside the ones of Follow: they take memory too, and
 // nobody asks for them. States does not list them.
 func (k *Keeper) Mind(others []Kept) {
 	k.mu.Lock()
@@ -172,7 +173,7 @@ func (k *Keeper) Mind(others []Kept) {
 	k.follow()
 }
 
-// follow makes the keeper keep what it was told to. It needs the mutex.
+// follow applies the lists of Follow and Mind. It needs the mutex.
 func (k *Keeper) follow() {
 	merged := map[*fleet.Instance]*Kept{}
 	for _, one := range k.asked {
@@ -249,17 +250,17 @@ func (k *Keeper) at(place *fleet.Instance) *Model {
 	return k.models[place]
 }
 
-// Run puts models to sleep that nobody uses, and wakes up those that others put to sleep
-// while they are in use, until the context ends. It returns when no model
-// is being loaded or put to sleep any more; what is being loaded then is cancelled.
+// Run puts models to sleep that nobody uses, and wakes up models that others put to
+// sleep while they are in use, until the context ends. Then it cancels the loads under
+// way, and returns when no model is being loaded or put to sleep any more.
 func (k *Keeper) Run(ctx context.Context) {
 	waiting.Every(ctx, lookEvery, k.putIdleToSleep)
 	k.stop(ErrStopped)
 	k.tasks.Wait()
 }
 
-// putIdleToSleep unloads models that nobody has used for long enough, and those that do not fit
-// into memory any more. Unknown use by other gateways counts as use.
+// putIdleToSleep unloads models that nobody has used for long enough, and models that do not
+// fit into memory any more. Unknown use by other gateways counts as use.
 func (k *Keeper) putIdleToSleep(now time.Time) {
 	since, ok := time.Time{}, true
 	if k.options.Heard != nil {
@@ -287,11 +288,11 @@ func (k *Keeper) putIdleToSleep(now time.Time) {
 	}
 }
 
-// State is what is known about a model that is kept, for people.
+// State describes a kept model for people.
 type State struct {
 	// Host and Model name it: the address of the server, and the model by its name there.
 	Host, Model string
-	// Group is that of the models with which it shares memory, empty if there is none.
+	// Group names the models with which it shares memory, empty if there is none.
 	Group string
 	fleet.Residence
 	// Waiting is how many requests wait for it to be loaded.
@@ -306,14 +307,14 @@ type State struct {
 	Failure string
 }
 
-// Counts are what has happened to a model since the gateway started.
+// Counts are the events of a model since the gateway started.
 type Counts struct {
 	Loads, Failures, Refusals, Evictions, Sleeps int64
 	// Waited is how long requests have waited for it, all together.
 	Waited time.Duration
 }
 
-// States returns what is known about each model, by host and name.
+// States returns the state of each model, by host and name.
 func (k *Keeper) States(now time.Time) []State {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	// drainFactor times what loading takes is how long a model waits for room that others
-	// use. Then these get no more requests there, so that every model has its turn and no
-	// more than a part of the time is spent on loading. leastDrain bounds it from below.
+	// drainFactor times the time to load is how long a model waits for room that others
+	// use. Then the others get no more requests there: every model has its turn, and only
+	// a part of the time is spent on loading. leastDrain bounds it from below.
 	drainFactor = 4
 	leastDrain  = 5 * time.Second
 )
 
-// Model is a model on a host that is kept. The mutex of the keeper guards what changes.
+// Model is a kept model on a host. The mutex of the keeper guards the fields that
+// change.
 type Model struct {
 	keeper *Keeper
 	place  *fleet.Instance
@@ -124,10 +125,10 @@ func (m *Model) endCall() bool {
 	return m.place.Leave(time.Now())
 }
 
-// Enter waits until the model is in memory, and begins a call. Whoever comes first has it
-// loaded for all, and if the last one leaves before it is loaded, that is cancelled. The
-// error is the cause with which the context ended, ErrTimeout, or why the model cannot be
-// loaded. Leave must follow where there is none.
+// Enter waits until the model is in memory, and begins a call. The first caller has it
+// loaded for all. If the last caller leaves before it is loaded, the load is cancelled.
+// The error is the cause with which the context ended, ErrTimeout, or why the model
+// cannot be loaded. Leave must follow where there is none.
 func (m *Model) Enter(ctx context.Context, timeout time.Duration) error {
 	return m.await(ctx, timeout, false)
 }
@@ -245,7 +246,7 @@ var errCrowded = errors.New("another server is awake")
 // errUnwanted says that a start for which nobody waits gave way to another model.
 var errUnwanted = errors.New("another model needs its place, and nobody waits")
 
-// errPanicked stands for a fault of the gateway while it loaded a model.
+// errPanicked replaces a panic while the gateway loaded a model.
 var errPanicked = errors.New("the gateway failed while it loaded the model")
 
 // load loads the model for all who wait.
@@ -316,7 +317,7 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 	return true
 }
 
-// finish tells all who wait how the wake ended. It needs the mutex.
+// finish tells all waiting calls how the wake ended. It needs the mutex.
 func (m *Model) finish(w *wake, err error) {
 	if m.wake == w {
 		m.wake = nil
@@ -544,7 +545,7 @@ func (m *Model) attrs(more ...slog.Attr) []slog.Attr {
 		more...)
 }
 
-// state returns what is known about the model. It needs the mutex.
+// state returns the state of the model. It needs the mutex.
 func (m *Model) state(now time.Time) State {
 	m.look(now)
 	s := State{

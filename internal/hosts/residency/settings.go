@@ -18,7 +18,8 @@ type Settings struct {
 	// SleepAfter is how long a model is not used before it is put to sleep; 0 means that it
 	// is not.
 	SleepAfter schema.Duration `json:"sleepAfter" minimum:"0" doc:"How long nobody uses a model before it is put to sleep; 0 for never."`
-	// Room is how many models a host has in memory at a time; 0 means as it tells.
+	// Room is how many models a host has in memory at a time; 0 means the number that
+	// the host reports.
 	Room int `json:"room" minimum:"0" maximum:"1000" doc:"How many models fit into the memory of a host at a time; 0 for what the engine tells."`
 }
 

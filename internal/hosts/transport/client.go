@@ -1,7 +1,7 @@
 // Package transport carries calls to backends: a lean HTTP/1.1 client that
 // writes a request and reads its reply on the caller's goroutine.
 //
-// It does what a gateway needs and nothing else: no redirects, no compression, no
+// It has the features that a gateway needs and nothing else: no redirects, no compression, no
 // cookies, no HTTP/2. Proxies and TLS settings are part of where a call goes; see
 // Route.
 package transport
@@ -23,8 +23,8 @@ import (
 
 // Options are the settings of a Client. The zero value is ready for use.
 type Options struct {
-	// MaxIdlePerHost is how many idle connections are kept per backend;
-	// default 1024, so that a burst does not have to connect again.
+	// MaxIdlePerHost is how many idle connections are kept per backend; default 1024,
+	// which spares a burst from connecting again.
 	MaxIdlePerHost int
 	// IdleTimeout is how long a connection may idle where the backend does not
 	// say (Keep-Alive: timeout=); default 4 s. Common servers close after 5 s,
@@ -91,16 +91,16 @@ func New(o Options) *Client {
 // not touched; their connections close when they end. Later calls fail.
 func (c *Client) Close() { c.idle.close() }
 
-// Send sends a call and returns when the head of the reply has come. The
-// Response must be closed. The segments of the call's body must not change
-// until then, or until Send returned an error; the same holds for an upload,
-// whose reader must not block, because ending a call waits for it.
+// Send sends a call and returns when the head of the reply has come. The Response
+// must be closed. The segments of the call's body must not change until then, or
+// until Send returned an error; the same holds for an upload. Its reader must not
+// block, because ending a call waits for it.
 //
-// When ctx ends, the call ends at once, whatever it is doing, the reading of
-// the body included, and the backend sees its connection closed.
+// When ctx ends, the call ends at once, whatever it is doing, the reading of the
+// body included, and the backend sees its connection closed.
 //
 // A call that could not be written whole to a reused connection is sent again,
-// once, on a fresh one: backends close idle connections whenever they like. One
+// once, on a fresh one: backends close idle connections whenever they like. A call
 // that has left whole is never sent again: the backend may have worked on it.
 func (c *Client) Send(ctx context.Context, to *Origin, call *wire.Call, limits Timeouts) (*Response, error) {
 	if ctx.Err() != nil {
@@ -188,7 +188,7 @@ func (c *Client) sendAgain(ctx context.Context, to *Origin, out *outgoing, limit
 }
 
 func (c *Client) putScratch(b *[]byte) {
-	// Twice a record: what gathering may grow it to. Longer heads are rare.
+	// Twice a record is the size to which gathering may grow it. Longer heads are rare.
 	if cap(*b) <= 2*recordSize {
 		c.scratch.Put(b)
 	}
@@ -203,8 +203,8 @@ type pool struct {
 	mu     sync.Mutex
 	stacks map[target]*stack
 	closed bool
-	// The reaper runs from the first connection kept until close. quit ends
-	// it, gone tells that it has ended; both are nil before it runs.
+	// The reaper runs from the first connection kept until close. quit ends it, and
+	// gone is closed when it has ended; both are nil before it runs.
 	quit, gone chan struct{}
 }
 
@@ -328,8 +328,8 @@ func (p *pool) reap() {
 	}
 }
 
-// expired removes the connections whose time was over before now. What backends
-// say may differ from one reply to the next, so all of them are looked at.
+// expired removes the connections that expired before now. Backends may announce
+// another time with each reply, so all connections are looked at.
 func (p *pool) expired(now time.Time) []*conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()

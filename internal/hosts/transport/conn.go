@@ -15,8 +15,8 @@ const (
 	// call. Four KiB hold the head of every common reply and a few dozen events;
 	// larger reads bypass the buffer.
 	bufferSize = 4 << 10
-	// socketBuffer is that of one that has a buffer only while something has come,
-	// so that it may be larger: a burst of events is read at once.
+	// socketBuffer is the size for a connection that has a buffer only while something
+	// has come. It may be larger: a burst of events is read at once.
 	socketBuffer = 16 << 10
 )
 
@@ -50,7 +50,7 @@ type conn struct {
 	// makes it as a value, made once.
 	turn  turn
 	visit func(fd uintptr) bool
-	// failed is an error that was met before anyone asked for what has come.
+	// failed is an error that was met before anyone asked for the bytes that have come.
 	failed error
 
 	reads, writes alarm
@@ -95,11 +95,10 @@ func (c *conn) end() {
 	c.small, c.buf, c.watcher = nil, nil, nil
 }
 
-// abort closes the connection; whoever is blocked on it wakes. While the
-// request is still leaving, the connection is reset instead of closed: a
-// backend that stopped reading would not see the end behind the bytes queued
-// before it. Later a close is better, because the kernel repeats it when it
-// is lost.
+// abort closes the connection and wakes a goroutine that is blocked on it. While
+// the request is still leaving, the connection is reset instead of closed: a
+// backend that stopped reading would not see the end behind the bytes queued before
+// it. Later a close is better, because the kernel repeats it when it is lost.
 func (c *conn) abort() {
 	if !c.sent.Load() {
 		if s, ok := c.socket.(interface{ SetLinger(int) error }); ok {
@@ -189,8 +188,8 @@ func (c *conn) fill(due time.Time) error {
 	return err
 }
 
-// fillNow is fill with what has already come; false means that this was
-// nothing.
+// fillNow is fill with the bytes that have already come; false means that there
+// were none.
 func (c *conn) fillNow() bool {
 	c.makeRoom()
 	c.borrow()
@@ -202,9 +201,8 @@ func (c *conn) fillNow() bool {
 // readNow reads without waiting; open is false when the peer has closed.
 func (c *conn) readNow(p []byte) (n int, open bool) {
 	if c.secure {
-		// TLS hands out what it has decrypted before it looks at the socket,
-		// and survives a read deadline. The next read finds this one passed
-		// and sets its own.
+		// TLS hands out decrypted bytes before it looks at the socket, and survives a read
+		// deadline. The next read finds this one passed and sets its own.
 		c.reads.reset(time.Unix(1, 0))
 		n, err := c.nc.Read(p)
 		return n, n > 0 || expired(err)
@@ -251,10 +249,10 @@ func (c *conn) grow() {
 	c.buf = larger
 }
 
-// alarm is one deadline of a connection. It may be too early: whoever is woken by it
-// checks the clock and continues if the limit is not reached. So the deadline, which
-// takes a lock and a timer of the runtime, is set about once per limit instead of
-// once per read.
+// alarm is one deadline of a connection. It may be too early: a goroutine that it
+// wakes checks the clock and continues if the limit is not reached. So the deadline,
+// which takes a lock and a timer of the runtime, is set about once per limit instead
+// of once per read.
 type alarm struct {
 	set func(time.Time) error
 	at  time.Time // what was set last; zero: none

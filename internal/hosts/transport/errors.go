@@ -16,8 +16,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// Classes of errors, for errors.Is. A call whose context ended fails with the
-// context's error and cause instead, whatever else broke.
+// Classes of errors, for errors.Is. When its context has ended, a call fails with
+// the context's error and cause instead, whatever else broke.
 var (
 	// ErrConnect: no connection came about (name, network, TLS); nothing of the
 	// call was sent.
@@ -58,8 +58,8 @@ func (c *class) Unwrap() []error { return c.parents }
 // stepConnect is the step before anything was sent.
 const stepConnect = "connect"
 
-// Error tells in which step a call broke. Its text holds the address and the
-// cause, never header values or bodies.
+// Error says in which step a call broke. Its text holds the address and the cause,
+// never header values or bodies.
 type Error struct {
 	Step  string // "connect", "write", "read head" or "read body"
 	Addr  string // host:port of the backend
@@ -83,15 +83,15 @@ func (e *Error) Unwrap() []error {
 	return []error{e.class, e.cause}
 }
 
-// Unsent reports whether a call failed before a whole request had left, so that no backend
-// has worked on it: there was no connection, or the call could not be written.
+// Unsent reports whether a call failed before a whole request had left. No backend has
+// worked on it then: there was no connection, or the call could not be written.
 func Unsent(err error) bool {
 	broken, isOurs := errors.AsType[*Error](err)
 	return isOurs && (broken.Step == stepConnect || broken.class == ErrInvalidCall)
 }
 
-// flaw is what is wrong with a message; the texts are constants so that no
-// byte of the message can reach an error.
+// flaw is a fault in a message. The texts are constants: no byte of the message can
+// reach an error.
 type flaw string
 
 func (f flaw) Error() string { return string(f) }
@@ -109,7 +109,7 @@ type sourceError struct{ cause error }
 func (*sourceError) Error() string   { return "upload ended early" }
 func (e *sourceError) Unwrap() error { return e.cause }
 
-// ended is the error of a call whose context is done.
+// ended is the error of a call after its context is done.
 func ended(ctx context.Context, step, addr string) error {
 	return &Error{Step: step, Addr: addr, class: ctx.Err(), cause: context.Cause(ctx)}
 }
@@ -262,7 +262,7 @@ var (
 	}
 )
 
-// certificateCause names what is wrong with a TLS handshake.
+// certificateCause names the fault of a TLS handshake.
 func certificateCause(err error) Cause {
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return CauseWrongName
@@ -291,8 +291,8 @@ func certificateCause(err error) Cause {
 	return CauseNone
 }
 
-// timeoutCause tells the limits apart. An end of the caller's own context counts
-// as one: a health check bounds the whole of its call so.
+// timeoutCause tells the limits apart. The end of the caller's own context counts
+// as one: a health check bounds its whole call in this way.
 func timeoutCause(err error) Cause {
 	broken, isOurs := errors.AsType[*Error](err)
 	timeout, isNet := errors.AsType[net.Error](err)
@@ -313,12 +313,12 @@ func timeoutCause(err error) Cause {
 	return CauseNone
 }
 
-// IsRefusal tells whether a call failed because nobody is at the address. Timeouts
-// are no refusals, as a busy server has them too, and neither is a name or a
-// certificate that does not check out.
+// IsRefusal reports whether a call failed because nobody is at the address.
+// Timeouts are no refusals, as a busy server has them too, and neither is a name or
+// a certificate that does not check out.
 func IsRefusal(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || isOneOf(err, unroutable)
 }
 
-// IsLocal tells that this machine, not the backend, had no means to connect.
+// IsLocal reports whether this machine, not the backend, had no means to connect.
 func IsLocal(err error) bool { return isOneOf(err, exhausted) }

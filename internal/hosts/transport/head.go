@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxHead and maxFields bound what is kept for one reply; real heads stay below
-	// 4 KiB and 40 fields.
+	// maxHead and maxFields bound the memory for one reply; real heads stay below 4 KiB
+	// and 40 fields.
 	maxHead   = 64 << 10
 	maxFields = 200
 	// maxInterim bounds the 1xx replies before the final one. None is asked for and a
@@ -109,7 +109,7 @@ func (r *Response) headDue() time.Time {
 	return after(time.Now(), r.limits.FirstByte)
 }
 
-// head is what the framing of a reply depends on.
+// head holds the fields that decide the framing of a reply.
 type head struct {
 	status  int
 	minor   byte  // of the HTTP version: '0' or '1'
@@ -235,10 +235,10 @@ func (h *head) keepAliveFor(value string) {
 	}
 }
 
-// trim removes the white space that may stand around a field value.
+// trim removes the white space around a field value.
 func trim(s string) string { return strings.Trim(s, " \t") }
 
-// afterLine returns what follows the first line of a head.
+// afterLine returns the rest of a head after its first line.
 func afterLine(s string) string {
 	return s[strings.IndexByte(s, '\n')+1:]
 }

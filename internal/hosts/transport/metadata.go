@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// ErrForbidden means that an address belongs to the machine's own network link
-// or to a cloud's metadata service, which hands out credentials to whoever asks.
+// ErrForbidden means that an address belongs to the machine's own network link or
+// to a cloud's metadata service, which hands out credentials to any caller.
 var ErrForbidden = errors.New("link-local and cloud metadata addresses are not allowed")
 
 // RefuseMetadata is an Options.Control that lets no connection through to a
@@ -28,9 +28,9 @@ func RefuseMetadata(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// ForbiddenHost tells whether a host, as it stands in a URL, is a forbidden
-// address in any of its spellings or the name of one. Names that only lead to
-// one are found out when they are dialled.
+// ForbiddenHost reports whether the host of a URL is a forbidden address in any of
+// its spellings or the name of one. Names that only resolve to one are found out
+// when they are dialled.
 func ForbiddenHost(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), "."))
 	switch host {
@@ -44,7 +44,7 @@ func ForbiddenHost(host string) bool {
 	return ok && Forbidden(addr)
 }
 
-// Forbidden tells whether nothing may be sent to an address.
+// Forbidden reports whether nothing may be sent to an address.
 func Forbidden(addr netip.Addr) bool {
 	addr = addr.WithZone("").Unmap()
 	if addr.IsLinkLocalUnicast() {
@@ -81,8 +81,8 @@ func innerAddrs(b [16]byte) []netip.Addr {
 		b[10] == 0x5e && b[11] == 0xfe && b[9] == 0 && b[8]&^2 == 0: // ISATAP (RFC 5214), in any network
 		return []netip.Addr{last}
 	case [6]byte(b[:6]) == [6]byte{1: 0x64, 2: 0xff, 3: 0x9b, 5: 1}:
-		// 64:ff9b:1::/48, NAT64 of a network (RFC 8215): the address stands behind a
-		// prefix of 48, 56, 64 or 96 bits, and passes over byte 8 (RFC 6052).
+		// 64:ff9b:1::/48, NAT64 of a network (RFC 8215): the address follows a prefix of
+		// 48, 56, 64 or 96 bits, and skips byte 8 (RFC 6052).
 		return []netip.Addr{v4(b[6], b[7], b[9], b[10]), v4(b[7], b[9], b[10], b[11]), v4(b[9], b[10], b[11], b[12]),
 			last}
 	case b[0] == 0x20 && b[1] == 0x02: // 6to4 (RFC 3056)
@@ -94,7 +94,7 @@ func innerAddrs(b [16]byte) []netip.Addr {
 }
 
 // parseLoosely reads an IPv4 address as the C library does: one to four numbers,
-// decimal, octal or hexadecimal, of which the last fills what is left.
+// decimal, octal or hexadecimal. The last one fills the remaining bytes.
 func parseLoosely(host string) (netip.Addr, bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > net.IPv4len {

@@ -17,12 +17,13 @@ type Origin struct {
 	target
 	host string // value of the Host field
 	name string // what a TLS certificate must be valid for
-	// prefix stands before the path and proxyAuth is sent along where a proxy
-	// passes plain requests on; both are empty elsewhere.
+	// prefix precedes the path, and proxyAuth is sent along, where a proxy passes plain
+	// requests on; both are empty elsewhere.
 	prefix, proxyAuth string
 }
 
-// target is what two calls must share to use the same connections.
+// target is the part of an origin that two calls must share to use the same
+// connections.
 type target struct {
 	addr   string // host:port to dial
 	secure bool
@@ -89,7 +90,7 @@ func (o Origin) String() string {
 // Addr returns the host:port that is dialled.
 func (o Origin) Addr() string { return o.addr }
 
-// bracketed is a host name as it stands in a URL; the zone of an address means
+// bracketed is a host name in the form of URLs; the zone of an address means
 // something on this machine only and is left out.
 func bracketed(name string) string {
 	bare, _, _ := strings.Cut(name, "%")

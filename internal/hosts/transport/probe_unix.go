@@ -13,8 +13,8 @@ import (
 // It serves one goroutine at a time.
 type probe struct {
 	raw syscall.RawConn
-	// try is the method value of attempt, made once so that probing does not
-	// allocate; into, n and err are its arguments and results.
+	// try is the method value of attempt, made once because probing must not allocate;
+	// into, n and err are its arguments and results.
 	try  func(fd uintptr)
 	into []byte
 	n    int

@@ -12,9 +12,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
-// appendHead appends the head of the request and returns it with the length of
-// the body. A call that would not be one unambiguous HTTP/1.1 request is
-// refused, so that no text of a caller can smuggle a second one.
+// appendHead appends the head of the request and returns it with the length of the
+// body. It refuses a call that would not be one unambiguous HTTP/1.1 request: no
+// text of a caller can smuggle a second one.
 func appendHead(b []byte, to *Origin, call *wire.Call) ([]byte, int, error) {
 	if err := validate(to, call); err != nil {
 		return b, 0, &Error{Step: "write", Addr: to.addr, class: ErrInvalidCall, cause: err}
@@ -25,8 +25,8 @@ func appendHead(b []byte, to *Origin, call *wire.Call) ([]byte, int, error) {
 	b = append(b, call.Path...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, to.host...)
-	// Replies must come uncompressed: the gateway reads usage in them and
-	// must not inflate what a backend packed.
+	// Replies must come uncompressed: the gateway reads usage in them and must not
+	// inflate bytes that a backend packed.
 	b = append(b, "\r\nAccept-Encoding: identity\r\n"...)
 	if to.proxyAuth != "" {
 		b = append(b, "Proxy-Authorization: "...)
@@ -101,10 +101,10 @@ func isOurs(name string) bool {
 }
 
 const (
-	// inlineLimit is the longest body that is written before the reply is
-	// awaited: it fits into the buffers of both kernels, so that writing it
-	// does not wait for a backend that answers without reading. A goroutine
-	// for every ordinary chat request would cost more than its write.
+	// inlineLimit is the longest body that is written before the reply is awaited: it
+	// fits into the buffers of both kernels, and writing it does not wait for a backend
+	// that answers without reading. A goroutine for every ordinary chat request would
+	// cost more than its write.
 	inlineLimit = 64 << 10
 	// recordSize is how much is gathered for one write where pieces cannot be
 	// handed over together; it is the largest TLS record.
@@ -238,9 +238,9 @@ type upload struct {
 	panicked *logs.Panic // see discard
 }
 
-// startUpload sends a head in the background, and behind it a body, or what is to be
-// uploaded unless that is nil. Their memory is in use until done is closed, which
-// closing the connection hastens.
+// startUpload sends a head in the background, and behind it a body, or the upload
+// unless that is nil. Their memory is in use until done is closed. Closing the
+// connection hastens that.
 func startUpload(c *conn, head []byte, body [][]byte, from *wire.Upload, limit time.Duration) *upload {
 	u := &upload{done: make(chan struct{})}
 	go func() {

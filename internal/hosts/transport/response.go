@@ -16,15 +16,15 @@ const (
 	// earlyReply is how long a reply is awaited after the request could not be
 	// written: a backend that refuses a request says so before it closes.
 	earlyReply = 250 * time.Millisecond
-	// settle is how long Close waits for an upload whose reply is complete:
-	// the goroutine that wrote the last byte may only not have run since.
+	// settle is how long Close waits for an upload after a complete reply: the
+	// goroutine that wrote the last byte may only not have run since.
 	settle = 5 * time.Millisecond
 	// drainLimit is how much of an unread rest is worth reading to keep a
 	// connection: no more than one read.
 	drainLimit = bufferSize
 )
 
-// Response is a reply whose head has come. It serves one goroutine at a time;
+// Response is a reply after its head has come. It serves one goroutine at a time;
 // to interrupt a Read from elsewhere, end the call's context.
 type Response struct {
 	Status int
@@ -32,8 +32,8 @@ type Response struct {
 	Length int64
 	// Reused says that the connection had served before.
 	Reused bool
-	// BeforeWait, if set, is called whenever what has come is used up and Read
-	// turns to the network for more.
+	// BeforeWait, if set, is called whenever all bytes that have come are used up and
+	// Read turns to the network for more.
 	BeforeWait func()
 	// resent says that a reused connection did not take the whole request and
 	// that this reply is to the second sending.
@@ -86,9 +86,9 @@ func attempt(ctx context.Context, c *conn, out *outgoing, limits Timeouts, now t
 	return r, nil
 }
 
-// isIdleTimeout tells whether the reply is not one to the request: some servers say 408
-// before they close a connection that was idle for too long, and the request may have
-// been on its way then. Such a server has not taken the request.
+// isIdleTimeout reports whether the reply does not answer the request: some servers say
+// 408 before they close a connection that was idle for too long, and the request may
+// have been on its way then. Such a server has not taken the request.
 func (r *Response) isIdleTimeout() bool {
 	return r.Reused && r.Status == http.StatusRequestTimeout && !r.keep
 }
@@ -96,8 +96,7 @@ func (r *Response) isIdleTimeout() bool {
 // watch calls f when ctx ends, unless stop is called before. It is nil for contexts
 // that do not end.
 func watch(ctx context.Context, f func()) (stop func() bool) {
-	// This is what context.AfterFunc looks for, too, but with a context of its own
-	// in between.
+	// context.AfterFunc looks for this, too, but with a context of its own in between.
 	if own, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
 		return own.AfterFunc(f)
 	}
@@ -162,8 +161,8 @@ func (r *Response) Sent() bool { return r.up == nil || r.up.finished() }
 // brings the idle limit back.
 func (r *Response) SetDeadline(t time.Time) { r.deadline = t }
 
-// Read reads the body. It returns what has come without waiting for more, and
-// io.EOF at the body's proper end; a body that was cut short ends in an
+// Read reads the body. It returns the bytes that have come without waiting for
+// more, and io.EOF at the body's proper end; a body that was cut short ends in an
 // ErrReset that wraps io.ErrUnexpectedEOF.
 func (r *Response) Read(p []byte) (int, error) {
 	if r.err != nil {
@@ -185,10 +184,9 @@ func (r *Response) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// Close ends the call. The connection is kept for others when the body was
-// read to its end, or when what is left of it is short and has already come;
-// otherwise it is closed, and the backend notices. Close never fails; calling
-// it again does nothing.
+// Close ends the call. The connection is kept for others when the body was read to
+// its end, or when its rest is short and has already come; otherwise it is closed,
+// and the backend notices. Close never fails; calling it again does nothing.
 func (r *Response) Close() error {
 	if r.conn != nil {
 		r.CloseAt(time.Now())
@@ -196,7 +194,7 @@ func (r *Response) Close() error {
 	return nil
 }
 
-// CloseAt is Close for those who know the time.
+// CloseAt is Close for callers that know the time.
 func (r *Response) CloseAt(now time.Time) {
 	if r.conn == nil {
 		return
@@ -264,8 +262,8 @@ func (r *Response) discard() {
 	}
 }
 
-// release takes the connection away, gives back what was borrowed for the call
-// and makes further reads fail. Nothing may be under way any more.
+// release takes the connection away, gives back the memory of the call and makes
+// further reads fail. Nothing may be under way any more.
 func (r *Response) release() *conn {
 	c := r.conn
 	r.conn = nil
@@ -352,7 +350,7 @@ func (b *bodyState) begin(h head, method string) {
 	b.done = b.framing == empty
 }
 
-// length is that of the body before any of it was read; -1 when unknown.
+// length is the length of the body before any of it was read; -1 when unknown.
 func (b *bodyState) length() int64 {
 	switch b.framing {
 	case empty, fixed:
@@ -432,8 +430,8 @@ func (r *Response) readDue() time.Time {
 	return time.Now().Add(r.limits.Idle)
 }
 
-// Await waits until something of the body has come, or until Read returns an error, so
-// that a caller needs no memory for what it reads while there is nothing.
+// Await waits until something of the body has come, or until Read returns an error. A
+// caller thus needs no memory for reading while there is nothing to read.
 func (r *Response) Await() {
 	if r.err != nil || r.body.done || r.conn.r < r.conn.w {
 		return
@@ -442,18 +440,18 @@ func (r *Response) Await() {
 	r.conn.failed = r.fill()
 }
 
-// lentSize is that of the memory that is lent to those who wait with Await: most events
-// are small.
+// lentSize is the size of the memory that Lend lends after Await: most events are
+// small.
 const lentSize = 2 << 10
 
-// Lend lends memory for what Read returns.
+// Lend lends memory to read into.
 func (r *Response) Lend() *[]byte { return r.client.lent.Get().(*[]byte) }
 
-// TakeBack takes back what Lend has lent.
+// TakeBack takes back memory that Lend has lent.
 func (r *Response) TakeBack(b *[]byte) { r.client.lent.Put(b) }
 
-// nextChunked delivers as many chunks as have come and fit, so that a burst of
-// events costs one call; it waits only when it has nothing to deliver.
+// nextChunked delivers as many chunks as have come and fit: a burst of events costs
+// one call. It waits only when it has nothing to deliver.
 func (r *Response) nextChunked(p []byte) (n int, err error) {
 	chunks := &r.body.chunks
 	for {

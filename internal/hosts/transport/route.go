@@ -23,10 +23,10 @@ type Route struct {
 	// password that it asks for; empty means that there is none.
 	Proxy string
 	// CA holds the certificates that are trusted in place of the system's, and
-	// Certificate and Key what the client shows of itself, all as PEM.
+	// Certificate and Key are the client's own, all as PEM.
 	CA, Certificate, Key string
-	// ServerName is what the server's certificate must be valid for; empty means
-	// the host of the origin.
+	// ServerName is the name for which the server's certificate must be valid; empty
+	// means the host of the origin.
 	ServerName string
 	// MaxIdle bounds the idle connections that are kept: 0 means as many as the
 	// client keeps, and below zero that each connection serves one call.
@@ -117,10 +117,10 @@ func (c *Client) secured(to Origin) (*tls.Config, error) {
 	return config, nil
 }
 
-// maxRouteConfigs bounds what is kept of routes that edits have left behind.
+// maxRouteConfigs bounds the settings of routes that edits have left behind.
 const maxRouteConfigs = 1024
 
-// routeConfig keeps the settings of a route, so that its sessions can be resumed.
+// routeConfig keeps the settings of a route: its sessions can be resumed.
 func (c *Client) routeConfig(route unique.Handle[Route], via Route) (*tls.Config, error) {
 	c.routesMu.Lock()
 	defer c.routesMu.Unlock()
@@ -180,7 +180,7 @@ func parseProxy(address string) (proxyAddress, error) {
 	return p, nil
 }
 
-// CheckProxy tells what is wrong with the address of a proxy.
+// CheckProxy returns an error if the address of a proxy cannot be used.
 func CheckProxy(address string) error {
 	_, err := parseProxy(address)
 	return err
@@ -203,8 +203,8 @@ func MaskedProxy(address string) string {
 
 const proxyMask = "****"
 
-// IsMaskedProxy tells whether an address is one that MaskedProxy made of another
-// with credentials.
+// IsMaskedProxy reports whether MaskedProxy made an address from one with
+// credentials.
 func IsMaskedProxy(address string) bool { return strings.Contains(address, "://"+proxyMask+"@") }
 
 // Proxies knows the proxies that the environment names.
@@ -219,8 +219,8 @@ func EnvironmentProxies() Proxies {
 	return Proxies{settings.ProxyFunc(), *settings}
 }
 
-// For returns the proxy through which a base URL is reached, empty for none: what
-// NO_PROXY lists, and this machine itself, is never reached through one.
+// For returns the proxy through which a base URL is reached, empty for none: hosts
+// that NO_PROXY lists, and this machine itself, are never reached through one.
 func (p Proxies) For(baseURL string) string {
 	if p.find == nil {
 		return ""
@@ -236,9 +236,9 @@ func (p Proxies) For(baseURL string) string {
 	return proxy.String()
 }
 
-// Named describes what the environment says for the log: the proxies for https and
-// http without credentials, each empty where there is none, and what is exempt.
-// The error tells which of them cannot be used.
+// Named describes the proxies of the environment for the log: for https and http
+// without credentials, each empty where there is none, and the exempt hosts. The
+// error says which of them cannot be used.
 func (p Proxies) Named() (https, http, exempt string, err error) {
 	name := func(variable, address string) string {
 		if address == "" {

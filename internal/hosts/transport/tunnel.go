@@ -20,8 +20,8 @@ type proxyError struct {
 func (e *proxyError) Error() string { return e.cause.Text() + ": " + e.err.Error() }
 func (e *proxyError) Unwrap() error { return e.err }
 
-// reach opens the way on which bytes travel to an origin: nc is what TLS to the
-// backend, or a plain request, is written to, and socket what lies under it.
+// reach opens the way to an origin. TLS to the backend, or a plain request, is
+// written to nc, and socket lies under it.
 func (c *Client) reach(ctx context.Context, to Origin) (nc, socket net.Conn, err error) {
 	via := to.via()
 	if via.Proxy == "" {
@@ -64,8 +64,8 @@ func (c *Client) reach(ctx context.Context, to Origin) (nc, socket net.Conn, err
 // maxTunnelHead is how much of a proxy's answer to CONNECT is read.
 const maxTunnelHead = 16 << 10
 
-// openTunnel asks a proxy for a connection to addr. When it returns nil, what is
-// written to nc next arrives there.
+// openTunnel asks a proxy for a connection to addr. When it returns nil, the next
+// bytes that are written to nc arrive there.
 func openTunnel(ctx context.Context, nc, socket net.Conn, addr, auth string) error {
 	stop := context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -124,7 +124,7 @@ func tunnelStatus(nc net.Conn) (int, error) {
 }
 
 // Connect opens a connection to an origin, TLS and proxy included, and closes it
-// again: the least that tells whether anybody is there.
+// again: the least work that shows whether anybody is there.
 func (c *Client) Connect(ctx context.Context, to Origin) error {
 	cn, err := c.dial(ctx, to, 0)
 	if err != nil {

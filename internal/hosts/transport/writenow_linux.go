@@ -16,15 +16,15 @@ type turn struct {
 	stale  bool // the backend has closed the connection, or sent what was not asked for
 }
 
-// turnTo sends as much of a request as the socket takes without waiting and, if that
-// is all of it, waits until due at the latest for the first bytes of the reply. It
-// returns what has not left. An idle connection is looked at first: stale means that it
-// cannot be used and that nothing was sent.
+// turnTo sends as much of a request as the socket takes without waiting and, if that is
+// all of it, waits until due at the latest for the first bytes of the reply. It returns
+// the part that has not left. An idle connection is looked at first: stale means that
+// it cannot be used and that nothing was sent.
 //
-// All of this happens in one visit to the socket, because the runtime forgets at the
-// beginning of a visit that something has come, and after that it does not. So one look
-// before sending is enough, and the reply need not be looked for right after it, when
-// it cannot have come.
+// All of this happens in one visit to the socket, because the runtime forgets only at
+// the beginning of a visit that something has come. So one look before sending is
+// enough, and the reply need not be looked for right after it, when it cannot have
+// come.
 func (c *conn) turnTo(pieces [][]byte, due time.Time) (rest [][]byte, stale bool) {
 	c.makeRoom()
 	c.turn = turn{pieces: pieces}
@@ -57,11 +57,11 @@ func (c *conn) turnTo(pieces [][]byte, due time.Time) (rest [][]byte, stale bool
 	return nil, false
 }
 
-// canTurn tells whether turnTo works for the connection.
+// canTurn reports whether turnTo works for the connection.
 func (c *conn) canTurn() bool { return c.vector && c.probe != nil }
 
-// visitSocket is what turnTo does with the socket. False means that it is to be called
-// again when something has come.
+// visitSocket is the part of turnTo that works on the socket. False means that it is
+// to be called again when something has come.
 func (c *conn) visitSocket(fd uintptr) bool {
 	t := &c.turn
 	if t.begun {

@@ -6,8 +6,8 @@ import "time"
 
 type turn struct{}
 
-// canTurn tells whether turnTo works for the connection: there is no way here to write
-// without waiting.
+// canTurn reports whether turnTo works for the connection: there is no way here to
+// write without waiting.
 func (c *conn) canTurn() bool { return false }
 
 func (c *conn) turnTo(pieces [][]byte, _ time.Time) (rest [][]byte, stale bool) { return pieces, false }

@@ -8,8 +8,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
-// Call is a request to a backend. Whoever owns the connection decides how its
-// bytes travel. The zero value is ready to use; reuse a Call to keep its memory.
+// Call is a request to a backend. The owner of the connection decides how its bytes
+// travel. The zero value is ready to use; reuse a Call to keep its memory.
 type Call struct {
 	Method string
 	// Path is the path and query on the backend's host; it starts with a slash.
@@ -24,11 +24,11 @@ type Call struct {
 	// Watcher, if it is not nil, is told when the call leaves for a backend.
 	Watcher Watcher
 
-	// Edits is memory for whoever makes Body by editing the client's own body.
+	// Edits is memory for callers that make Body by editing the client's own body.
 	Edits []jsonscan.Edit
 }
 
-// Watcher is told what becomes of a call.
+// Watcher is told how a call goes on.
 type Watcher interface {
 	// Leaves is called when a connection is there and before the first byte of the call is
 	// written to it, and again where the call is sent over another one.
@@ -67,7 +67,7 @@ func (c *Call) AddHeader(name, value string) {
 	c.Header = append(c.Header, Header{Name: name, Value: value})
 }
 
-// Reset drops what the call shares with a request.
+// Reset drops the memory that the call shares with a request.
 func (c *Call) Reset() {
 	clear(c.Header)
 	c.Header, c.Body, c.Edits, c.Upload, c.Watcher = c.Header[:0], Empty(c.Body), Empty(c.Edits), nil, nil

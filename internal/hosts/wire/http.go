@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// IsToken tells whether s can be a method or the name of a field.
+// IsToken reports whether s can be a method or the name of a field.
 func IsToken[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if !isTokenByte(s[i]) {
@@ -39,7 +39,8 @@ func isTokenByte(c byte) bool {
 	return false
 }
 
-// IsVisible tells whether s has nothing but visible ASCII characters, which excludes spaces.
+// IsVisible reports whether s has nothing but visible ASCII characters, which excludes
+// spaces.
 func IsVisible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {
@@ -49,7 +50,7 @@ func IsVisible(s string) bool {
 	return true
 }
 
-// IsText tells whether s has no control characters but tabs.
+// IsText reports whether s has no control characters but tabs.
 func IsText[T string | []byte](s T) bool {
 	for len(s) >= 8 {
 		if mayHaveControl(binary.LittleEndian.Uint64([]byte(s[:8]))) && !isTextSlowly(s[:8]) {
@@ -69,7 +70,8 @@ func isTextSlowly[T string | []byte](s T) bool {
 	return true
 }
 
-// mayHaveControl tells whether one of eight bytes may be below a space, or delete.
+// mayHaveControl reports whether one of eight bytes may be below a space, or
+// delete.
 func mayHaveControl(eight uint64) bool {
 	const (
 		ones  = 0x0101010101010101
@@ -101,8 +103,8 @@ const (
 	maxChunkLine = 2 << 10
 	// maxTrailers bounds the trailers of a body together. They are read and not used.
 	maxTrailers = 2 << 10
-	// maxExcess bounds extensions of chunks, which are read and not used either, beside
-	// what freeChunk and the size of the chunk allow.
+	// maxExcess bounds extensions of chunks, which are read and not used either, beyond
+	// the allowance by freeChunk and the size of the chunk.
 	maxExcess = 16 << 10
 	freeChunk = 16
 )
@@ -110,7 +112,8 @@ const (
 // Chunks finds the data in a body that comes in chunks. It is strict: whatever two
 // programs could read in two ways is an error. The zero value is before the first chunk.
 type Chunks struct {
-	// Left is how many bytes of data come next. Whoever takes some subtracts them.
+	// Left is how many bytes of data come next. A reader subtracts the bytes that it
+	// takes.
 	Left int64
 	// AllowBlanks permits blanks before an extension, as RFC 9112 does for senders of long
 	// ago.
@@ -126,10 +129,10 @@ type Chunks struct {
 // Ended reports whether the body has ended.
 func (c *Chunks) Ended() bool { return c.ended }
 
-// Step reads the framing at the beginning of what has come, while nothing is left of a
-// chunk, and returns how many bytes it took; 0 without an error means that more must come.
-// It is to be called until something is left. The error is io.EOF at the end of the body,
-// together with the last bytes that belong to it.
+// Step reads the framing at the beginning of the bytes that have come, while nothing is
+// left of a chunk, and returns how many bytes it took; 0 without an error means that more
+// must come. It is to be called until something is left. The error is io.EOF at the end of
+// the body, together with the last bytes that belong to it.
 func (c *Chunks) Step(came []byte) (int, error) {
 	if c.ended {
 		return 0, io.EOF
