@@ -20,38 +20,38 @@ import (
 // empty and holds instances of one pool in the order of their positions.
 type Balancer interface {
 	Pick(from []*backend.Instance, asked Asked) *backend.Instance
-	// Peek returns what Pick would, and does not change what Pick returns next. It
-	// returns nil if the choice is random, which it is not where there is only one.
+	// Peek returns the instance that Pick would return, without an effect on the next
+	// Pick. It returns nil if the choice is random. With only one instance it never is.
 	Peek(from []*backend.Instance, asked Asked) *backend.Instance
 }
 
-// Asked is what a choice may depend on.
+// Asked holds all that a choice may depend on.
 type Asked struct {
 	// Client is the address of the caller.
 	Client netip.Addr
-	// Request is what the caller wants. It is nil where nothing is asked yet, and where
+	// Request is the caller's request. It is nil where nothing is asked yet, and where
 	// reading it is not worth its cost because the request may still be refused.
 	Request *schema.Request
-	// Recalled is what the gateway adds to the conversation.
+	// Recalled holds the messages that the gateway adds to the conversation.
 	Recalled [][]byte
 	// Begun is the beginning of an answer with which an instance is to go on, as a JSON
 	// string has it; nil for an answer that begins anew.
 	Begun []byte
-	// Header is what the caller sent beside it.
+	// Header holds the headers of the caller.
 	Header http.Header
 	// Scope is for prompts: those of different scopes are kept apart.
 	Scope string
 	Now   time.Time
 }
 
-// Carry hands the progress of a balancer over to its successor, so that an edit
-// of the configuration does not start the round anew. The positions say where
-// each instance of the new pool was in the old one, -1 for those that are new. The
-// scale is the ratio of the total weights of the new and the old pool: credit must
-// be scaled, or a negative credit from large weights would exclude an instance for
-// very long after the weights were reduced. A type that is not named here starts anew;
-// name a new one if it keeps anything between picks. What belongs to an instance rather
-// than to the choice belongs into backend.State, which outlives edits by itself.
+// Carry hands the progress of a balancer over to its successor: an edit of the
+// configuration does not start the round anew. The positions say where each instance of
+// the new pool was in the old one, -1 for new ones. The scale is the ratio of the total
+// weights of the new and the old pool: credit must be scaled, or a negative credit from
+// large weights would exclude an instance for very long after the weights were reduced.
+// A type that is not named here starts anew; name a new one if it keeps anything
+// between picks. State of an instance rather than of the choice belongs into
+// backend.State, which outlives edits by itself.
 func Carry(to, from Balancer, positions []int, scale float64) {
 	switch next := to.(type) {
 	case *roundRobin:
@@ -188,7 +188,7 @@ func (weightedRandom) Peek(from []*backend.Instance, _ Asked) *backend.Instance 
 }
 
 // leastConnections picks the instance with the fewest calls in flight for its
-// weight. Ties go round, so that idle instances share the work.
+// weight. Ties go round: idle instances share the work.
 type leastConnections struct{ round atomic.Uint64 }
 
 func (b *leastConnections) Pick(from []*backend.Instance, _ Asked) *backend.Instance {
@@ -203,8 +203,8 @@ func fewest(from []*backend.Instance, round uint64) *backend.Instance {
 	at := int(round % uint64(len(from)))
 	best := from[at]
 	lowest := best.InFlight()
-	// One without calls cannot be outdone, so that a pool with more instances than
-	// calls is not walked.
+	// An instance without calls cannot be outdone. A pool with more instances than
+	// calls is not walked to its end.
 	for n := 1; n < len(from) && lowest > 0; n++ {
 		if at++; at == len(from) {
 			at = 0
@@ -223,11 +223,11 @@ func fewest(from []*backend.Instance, round uint64) *backend.Instance {
 // instances that it changed.
 type rendezvous struct {
 	size int // of the pool
-	// known has what was picked for clients from the whole pool; see Pick.
+	// known holds the picks for clients from the whole pool; see Pick.
 	known []atomic.Pointer[affinity]
 }
 
-// affinity is what is picked for a client from a whole pool.
+// affinity is the pick for a client from a whole pool.
 type affinity struct {
 	client netip.Addr
 	picked *backend.Instance
@@ -249,7 +249,7 @@ func newRendezvous(size int) *rendezvous {
 	return b
 }
 
-// Pick remembers what it picks from the whole pool, which does not change: a balancer
+// Pick remembers its picks from the whole pool, which does not change: a balancer
 // serves one pool of one configuration.
 func (b *rendezvous) Pick(from []*backend.Instance, asked Asked) *backend.Instance {
 	client := asked.Client
@@ -294,13 +294,14 @@ func scoresHigher(u float64, share int64, v float64, other int64) bool {
 	return -float64(share)/math.Log(u) > -float64(other)/math.Log(v)
 }
 
-// Peek returns what Pick would. That it is remembered changes no choice.
+// Peek returns the instance that Pick would return. Remembering it changes no
+// choice.
 func (b *rendezvous) Peek(from []*backend.Instance, asked Asked) *backend.Instance {
 	return b.Pick(from, asked)
 }
 
-// mix spreads the bits of a number over all of its places. It is the same in
-// every process, so that several gateways send a client to the same instance.
+// mix spreads the bits of a number over all of its places. It is the same in every
+// process: several gateways send a client to the same instance.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
@@ -323,8 +324,8 @@ const (
 	strategyCount = iota // new strategies come before it
 )
 
-// strategies has a row for each strategy: its name with underscores, and what
-// makes a balancer for a pool of the given size.
+// strategies has a row for each strategy: its name with underscores, and the
+// function that makes a balancer for a pool of the given size.
 var strategies = [strategyCount]struct {
 	name string
 	make func(size int) Balancer
@@ -348,7 +349,7 @@ func (Strategy) Names() []string {
 	return names
 }
 
-// Valid tells whether s is one of the strategies.
+// Valid reports whether s is one of the strategies.
 func (s Strategy) Valid() bool { return int(s) < strategyCount }
 
 // String returns the name with underscores.

@@ -4,7 +4,7 @@ import "github.com/patchbay-ai/patchbay/internal/request/schema"
 
 // Sharing is who shares the prompts that instances have in their caches: a request is sent
 // where its prompt is cached only if one of these has sent the prompt before. Others learn
-// nothing from times about what they asked.
+// nothing about their prompts from response times.
 type Sharing uint8
 
 // Who may share. The zero value is the default.
@@ -31,8 +31,8 @@ func (s *Sharing) UnmarshalText(text []byte) error {
 	return schema.ReadName(s, "prompt sharing", string(text), s.Names())
 }
 
-// Scope returns the scope of the prompts of a caller. Where a caller has no tenant, its key
-// stands for it; where it has no key either, there is nothing to tell callers apart by.
+// Scope returns the scope of the prompts of a caller. Without a tenant the scope is the
+// caller's key. Without a key either, all such callers share a scope.
 func (s Sharing) Scope(tenant, key string) string {
 	switch {
 	case s == SharedByAll:

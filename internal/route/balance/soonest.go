@@ -11,8 +11,8 @@ import (
 )
 
 // Soonest picks the instance that is expected to send its first token soonest, by the
-// picture that the fleet has of each. Unlike the others it has to be told what becomes of
-// what it picks: Begin returns the call that has begun in that picture.
+// picture that the fleet has of each. Unlike the others it has to learn how the calls to
+// its picks go: Begin returns the call that has begun in that picture.
 type Soonest struct {
 	// unknown picks where an instance has no place in a fleet, such as in a table that is
 	// not in force.
@@ -21,7 +21,7 @@ type Soonest struct {
 	lists   sync.Pool // of *places
 }
 
-// places are what the fleet is asked about: the place of each instance to pick from, and its
+// places holds the question to the fleet: the place of each instance to pick from, and its
 // weight in this pool.
 type places struct {
 	engines []*fleet.Instance
@@ -69,15 +69,15 @@ func (b *Soonest) Peek(from []*backend.Instance, asked Asked) *backend.Instance 
 	return nil
 }
 
-// Expected is what is expected of an instance.
+// Expected is the estimate of an instance.
 type Expected struct {
 	Instance *backend.Instance
 	fleet.Estimate
 }
 
-// Explain returns what is expected of each instance for a request, the one first that Begin
-// would pick, and changes nothing. It returns nil where the request or an instance is not
-// known.
+// Explain returns the estimate of each instance for a request, beginning with the one that
+// Begin would pick, and changes nothing. It returns nil where the request or an instance is
+// not known.
 func (b *Soonest) Explain(from []*backend.Instance, asked Asked) []Expected {
 	if asked.Request == nil {
 		return nil
@@ -123,8 +123,8 @@ func sharingAt(at int, from []*backend.Instance, engines []*fleet.Instance) []*b
 	return sharing
 }
 
-// read reads what a request asks of an engine. In a pool of one nothing depends on the
-// prompt, which is not read then.
+// read reads how much work a request is for an engine. In a pool of one nothing
+// depends on the prompt, and it is not read.
 func (b *Soonest) read(f *fleet.Fleet, asked Asked) fleet.Ask {
 	request := asked.Request
 	ask := fleet.Ask{Prompt: f.Borrow(asked.Scope), Whole: request.Service == schema.Chat && !request.Stream}

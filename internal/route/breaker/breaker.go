@@ -14,8 +14,8 @@ import (
 // the same time. Only differences between the times passed in matter, and they
 // are taken on the monotonic clock where the times carry it.
 type Breaker struct {
-	// gate is what the hot path needs to know, in one word: flags and above them
-	// the generation. It is derived from the fields below, by publish.
+	// gate is all that the hot path reads, in one word: flags and above them the
+	// generation. publish derives it from the fields below.
 	gate atomic.Uint64
 	// retryAt is when an open breaker allows a trial, counted from start.
 	retryAt atomic.Int64
@@ -37,8 +37,8 @@ type Breaker struct {
 	changed     time.Time // when what people see of it changed last
 	lastFailure time.Time
 	failing     time.Time // when the first of the failures in a row was
-	// culprit is the one key whose calls are all of the failures in a row, each answered with
-	// an error; noKey where there is none such.
+	// culprit is the one key with calls behind all of the failures in a row, each answered
+	// with an error; noKey where there is no such key.
 	culprit keyHash
 	// unreachable means that the breaker opened because the backend could not be
 	// connected to, and halfOpenedByCheck that a health check made it half open.
@@ -55,9 +55,9 @@ const (
 	gateFlagBits = iota
 )
 
-// Permit is the right to make one call. It knows in which generation of the
-// breaker's state it was given, so that a late result cannot disturb a later
-// state. The zero value belongs to no generation.
+// Permit is the right to make one call. It has the generation of the breaker's
+// state in which it was given: a late result cannot disturb a later state. The zero
+// value belongs to no generation.
 type Permit struct {
 	// Key is the id of the caller's API key, empty without one. It may be set at any time
 	// before the permit is given back.
@@ -114,7 +114,7 @@ func (b *Breaker) Acquire(now time.Time) (Permit, bool) {
 
 func (b *Breaker) acquireTrial(now time.Time) (permit Permit, isAcquired bool) {
 	b.change(now, func() {
-		// What Ready saw may be over by now.
+		// The result of Ready may be outdated by now.
 		if !b.Ready(now) {
 			return
 		}
@@ -226,7 +226,7 @@ func (b *Breaker) count(permit Permit, outcome Outcome, now time.Time) {
 	}
 }
 
-// blame notes whose call failed.
+// blame notes the key of a failed call.
 func (b *Breaker) blame(permit Permit, outcome Outcome) {
 	whose := noKey
 	if outcome == Errored && permit.Key != "" {
@@ -286,7 +286,8 @@ func (b *Breaker) reset() {
 	b.failures = 0
 }
 
-// publish derives what the hot path reads; it ends every change of the fields.
+// publish derives the word that the hot path reads; it ends every change of the
+// fields.
 func (b *Breaker) publish() {
 	if b.state == Open {
 		b.retryAt.Store(saturatingAdd(b.sinceStart(b.opened), int64(b.settings.RecoveryTimeout)))
@@ -325,7 +326,7 @@ func saturatingAdd(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// State is what a breaker does with calls.
+// State is the way a breaker treats calls.
 type State uint8
 
 // The states. The zero value is the one that a breaker starts in.
@@ -348,15 +349,15 @@ func (s State) String() string { return schema.NameOf(s, stateNames[:]) }
 // MarshalText writes the name in capitals.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Outcome is what a call that a breaker let pass says about its backend.
+// Outcome is the evidence of a call about its backend, after a breaker let it pass.
 type Outcome uint8
 
-// The outcomes. Cancelled says nothing: a trial is given back and no count
-// changes. It also serves for replies that are no fault of the backend but no
-// proof of its health either. Refused (nobody was at the address) and Reset (an
-// established connection broke) are failures of which a health check can tell
-// that they are over; see Reachable. Errored is a failure that the backend answered
-// with: it may be the fault of what the caller sent.
+// The outcomes. Cancelled says nothing: a trial is given back and no count changes.
+// It also serves for replies that are no fault of the backend but no proof of its
+// health either. Refused (nobody was at the address) and Reset (an established
+// connection broke) are failures that a health check can find over; see Reachable.
+// Errored is an error that the backend answered with: the caller's request may be
+// at fault.
 const (
 	Success Outcome = iota
 	Failure
@@ -366,7 +367,7 @@ const (
 	Errored
 )
 
-// Failed tells whether the outcome is one of the failures.
+// Failed reports whether the outcome is one of the failures.
 func (o Outcome) Failed() bool { return o == Failure || o == Refused || o == Reset || o == Errored }
 
 // LostConnection reports whether the call failed because the connection could not be made or

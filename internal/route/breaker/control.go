@@ -41,10 +41,10 @@ func (b *Breaker) Force(mode Mode, hold Hold, now time.Time) {
 	})
 }
 
-// Reachable tells the breaker that a health check which began at the given time
-// and ended now was answered. A breaker that opened because the backend could not be
-// connected to becomes half open then, before its recovery timeout is over: what
-// opened it has ended.
+// Reachable tells the breaker that a health check which began at the given time and
+// ended now was answered. A breaker that opened because the backend could not be
+// connected to becomes half open then, before its recovery timeout is over: the
+// cause of its opening has ended.
 func (b *Breaker) Reachable(began, now time.Time) {
 	b.change(now, func() {
 		if b.awaitsCheck() && began.After(b.opened) {
@@ -55,7 +55,7 @@ func (b *Breaker) Reachable(began, now time.Time) {
 	})
 }
 
-// AwaitsCheck tells whether a good health check would end the pause.
+// AwaitsCheck reports whether a good health check would end the pause.
 func (b *Breaker) AwaitsCheck() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// keyHash stands for an API key.
+// keyHash is the hash of an API key.
 type keyHash uint64
 
 // noKey is the hash of no key.
 const noKey keyHash = 0
 
-// keys are the two API keys whose calls succeeded last. Of any key they tell when another one
-// succeeded last, however many there are.
+// keys holds the last two API keys with successful calls. For any key they show when another
+// one succeeded last, however many there are.
 type keys struct {
 	seed   maphash.Seed
 	latest [2]success

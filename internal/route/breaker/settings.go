@@ -21,7 +21,7 @@ type Settings struct {
 	SuccessThreshold int `json:"successThreshold" minimum:"1"`
 }
 
-// DefaultSettings returns what holds where nothing is configured.
+// DefaultSettings returns the settings where nothing is configured.
 func DefaultSettings() Settings {
 	return Settings{
 		Enabled:          true,

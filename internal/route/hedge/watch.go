@@ -15,9 +15,9 @@ const (
 	// percent of the calls take no longer than the time after which a second one is made.
 	percent = 95
 	// cost is how many calls must have been made for each second one: 5 % of them. saved is
-	// for how many second ones a quiet time can save. By its meaning 5 % of the calls exceed
-	// the 95th percentile, mostly by little, so that some is kept for those that exceed it by
-	// half: it is there when an instance becomes slow.
+	// for how many second ones a quiet time can save. By definition 5 % of the calls exceed
+	// the 95th percentile, mostly by little. Some second calls are kept for calls that exceed
+	// it by half: they are there when an instance becomes slow.
 	cost    = 20
 	saved   = 20
 	forLate = 10
@@ -117,7 +117,7 @@ func (w *Watch) After(id string, tokens float64) (time.Duration, bool) {
 	return max(after, shortest), true
 }
 
-// Called counts a call, of which every twentieth allows a second one.
+// Called counts a call. Every twentieth allows a second one.
 func (w *Watch) Called() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +144,7 @@ func (w *Watch) Spend(muchTooLong bool) bool {
 	return true
 }
 
-// Return gives back what Spend has counted, because the call was not made.
+// Return gives back a second call that Spend has counted, because it was not made.
 func (w *Watch) Return() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

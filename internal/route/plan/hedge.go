@@ -6,8 +6,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 
-// MayHedge reports whether a request has no side effects and its answer comes whole, so that
-// it may be sent to two instances.
+// MayHedge reports whether a request has no side effects and its answer comes whole. It may
+// be sent to two instances then.
 func MayHedge(pool *routing.Pool, req *schema.Request) bool {
 	if pool.Watch == nil || len(pool.Instances) < 2 || req.Stream || req.Uncounted {
 		return false

@@ -81,7 +81,7 @@ type group struct {
 	panicked          *logs.Panic
 }
 
-// Run makes the calls of all branches, that of the first on this goroutine, and returns when
+// Run makes the calls of all branches, the first one on this goroutine, and returns when
 // none is under way. Later calls start only while the first one is under way. As soon as one
 // call decides, the others are given up for the reason that is given. A panic of any branch
 // is raised when all have ended.

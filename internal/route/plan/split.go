@@ -51,7 +51,7 @@ func Split(pool *routing.Pool, ready []*backend.Instance, req *schema.Request, n
 
 // rankPlaces brings instances into the order in which they are preferred for so much work,
 // and returns how they compare: by the picture that the fleet has of all of them, or else by
-// their weights, those with the fewest calls first.
+// their weights, beginning with the fewest calls.
 func rankPlaces(ready []*backend.Instance, tokens int64, now time.Time) []scatter.Place {
 	known := make(map[*backend.Instance]scatter.Place, len(ready))
 	for _, i := range ready {

@@ -27,13 +27,13 @@ type Question struct {
 	Method   string
 	// Path is added to the path of the door at the backend, and Query to its query.
 	Path, Query string
-	// Client is the address of the caller, and Header what it sent.
+	// Client is the address of the caller, and Header holds its headers.
 	Client netip.Addr
 	Header http.Header
 }
 
 // Ask puts a question to an instance that speaks the dialect of a door itself, and calls
-// use with the body of the answer, whose memory counts in that for bodies until use
+// use with the body of the answer. Its memory counts as memory for bodies until use
 // returns. found is false if the instance is gone or does not have what was asked for. The
 // error is a *schema.Error or the cause with which ctx ended.
 func (p *Proxy) Ask(ctx context.Context, q Question, use func(body []byte)) (found bool, err error) {

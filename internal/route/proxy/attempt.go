@@ -131,7 +131,7 @@ func (a *attempt) call(ctx context.Context, to *reply.Reply) *reply.Fault {
 	return nil
 }
 
-// send sends the call to the instance and returns the head of what it answers.
+// send sends the call to the instance and returns the head of its answer.
 func (a *attempt) send(ctx context.Context, firstToken time.Duration) (*transport.Response, error) {
 	limits := &a.instance.Timeouts
 	if limits.Total > 0 {
@@ -197,8 +197,8 @@ func (a *attempt) noteFailure(ctx context.Context, failed *reply.Fault) {
 	a.noteFallen(ctx, failed)
 }
 
-// dropCall drops the call if all of it was sent to the backend, and tells whether it
-// was: then nothing reads the memory of the request any more.
+// dropCall drops the call if all of it was sent to the backend, and reports whether
+// it was: then nothing reads the memory of the request any more.
 func (a *attempt) dropCall() bool {
 	if a.response != nil && !a.response.Sent() {
 		return false
@@ -215,9 +215,9 @@ func (a *attempt) beforeWait(f func()) {
 	}
 }
 
-// end closes the connection to the backend and gives the instance back with the
-// outcome of the call and what its answer told of itself. It tells whether the instance was
-// still held. The time is zero where it is not known.
+// end closes the connection to the backend and gives the instance back with the outcome of
+// the call and the usage of its answer. It reports whether the instance was still held. The
+// time is zero where it is not known.
 func (a *attempt) end(outcome breaker.Outcome, usage schema.Usage, now time.Time) bool {
 	if now.IsZero() && (a.hasSlot || a.response != nil) {
 		now = time.Now()
@@ -266,7 +266,7 @@ func (a *attempt) endFollowed(outcome breaker.Outcome, usage schema.Usage, now t
 	}
 }
 
-// told returns what a backend told of an answer, as a fleet learns from it.
+// told returns the usage of an answer in the form from which a fleet learns.
 func told(usage schema.Usage) fleet.Answer {
 	if !usage.Known {
 		return fleet.Answer{PromptTokens: -1, CachedTokens: -1, OutputTokens: -1}

@@ -27,7 +27,7 @@ type choice struct {
 	excluded survey.Exclusions
 	last     survey.Survey
 	stale    bool // the pool or its instances have changed since the last survey
-	// translates is the instance whose dialect was last found able to express the
+	// translates is the last instance with a dialect that was found able to express the
 	// request.
 	translates *backend.Instance
 	retrying   bool // the request holds a place in the retry budget
@@ -41,7 +41,7 @@ type choice struct {
 }
 
 // refreshPool takes the pool of the model from the table that is in force now. It is
-// called after every wait and before every further attempt, so that the request sees new
+// called after every wait and before every further attempt: the request sees new
 // instances and new limits and does not go to an instance that was removed.
 func (c *choice) refreshPool() error {
 	c.table = c.proxy.current.Load()
@@ -147,8 +147,8 @@ func (c *choice) refuseUntranslatable() error {
 	return c.refuseAtOnce()
 }
 
-// canTranslate tells whether the dialect of an instance can express the request, as
-// far as its fields tell. It excludes an instance whose dialect cannot.
+// canTranslate reports whether the dialect of an instance can express the request,
+// as far as its fields tell. It excludes an instance whose dialect cannot.
 func (c *choice) canTranslate(i *backend.Instance) bool {
 	if c.translates == i || c.onlyLoads() {
 		return true
@@ -201,7 +201,7 @@ func (c *choice) pick(ctx context.Context, a *attempt) error {
 	return c.wait(ctx, a)
 }
 
-// isNext tells whether nobody waits who comes before the request.
+// isNext reports whether nobody waits before the request.
 func (c *choice) isNext() bool {
 	if c.isSpare() {
 		return c.pool.Queue.Spare.Load() == 0
@@ -209,18 +209,18 @@ func (c *choice) isNext() bool {
 	return c.pool.IsQuiet()
 }
 
-// pickAnother acquires an instance that was not called yet, for one more attempt.
-// It does not wait for a slot. An instance that is well gets the request in any case;
-// one that has failed recently gets it only within the retry budget, so that retries
-// do not make an outage worse.
+// pickAnother acquires an instance that was not called yet, for one more attempt. It
+// does not wait for a slot. An instance that is well gets the request in any case;
+// one that has failed recently gets it only within the retry budget: retries must not
+// make an outage worse.
 func (c *choice) pickAnother(a *attempt) bool {
 	return c.refreshPool() == nil && c.acquireAnother(a)
 }
 
 // acquireAnother is pickAnother in the pool as it was refreshed.
 func (c *choice) acquireAnother(a *attempt) bool {
-	// An instance that is well goes first, even if its tier is a higher one than that of
-	// an instance that has failed recently.
+	// An instance that is well goes first, even before an instance of a lower tier that
+	// has failed recently.
 	c.excluded.OnlyWell, c.stale = true, true
 	found := c.acquire(a)
 	c.excluded.OnlyWell, c.stale = false, true
@@ -298,9 +298,9 @@ func (c *choice) returnUnused(a *attempt) {
 	c.pool.Wake()
 }
 
-// choose picks one of the instances that are ready, whose dialect can express the request,
-// and returns the call to it in the picture of the fleet if the strategy has one. It returns
-// no instance where it excluded one.
+// choose picks a ready instance with a dialect that can express the request, and returns the
+// call to it in the picture of the fleet if the strategy has one. It returns no instance
+// where it excluded one.
 func (c *choice) choose(s *survey.Survey) (*backend.Instance, *fleet.Call) {
 	asked := balance.Asked{Client: c.Caller.Addr, Request: c.Asks, Header: c.Caller.Header, Now: s.Now}
 	ready := plan.Preferred(c.pool, s.Ready, c.pool.Soonest != nil, c.isSecond, s.Now)
@@ -341,15 +341,15 @@ func (c *choice) choose(s *survey.Survey) (*backend.Instance, *fleet.Call) {
 	return i, followed
 }
 
-// noteCall notes that an instance is called, so that it is not called again.
+// noteCall notes that an instance is called. It is not called again.
 func (c *choice) noteCall(i *backend.Instance) {
 	c.excluded.Called = append(c.excluded.Called, i)
 	c.calledHere++
 	c.reached++
 }
 
-// isLastAttempt tells whether the request has made all attempts that it may make at
-// instances of the model.
+// isLastAttempt reports whether the request has used up its attempts at instances
+// of the model.
 func (c *choice) isLastAttempt() bool { return c.calledHere >= c.table.Limits.MaxAttempts }
 
 // reset clears the choice and keeps its memory for the next request.
@@ -359,9 +359,9 @@ func (c *choice) reset() {
 	*c = choice{excluded: c.excluded, last: c.last}
 }
 
-// limitDecision returns the state of the limit that applies to the request: that of its
-// service type or model, or else that of the instance that was called.
-// The time is zero where it is not known.
+// limitDecision returns the state of the limit that applies to the request: the limit
+// of its service type or model, or else of the instance that was called. The time is
+// zero where it is not known.
 func (c *choice) limitDecision(called *backend.Instance, now time.Time) ratelimit.Decision {
 	switch limit := c.Limit(); {
 	case limit.Limited:
@@ -413,16 +413,16 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 			return c.survey().Unavailable()
 		}
 		if c.excluded.Reason != nil {
-			// A slot may be free at an instance that cannot express this request but
-			// can express others, so that they go first.
+			// A slot may be free at an instance that cannot express this request but can
+			// express others. These go first.
 			turn.end()
 			turn.standing.Anew()
 		}
 	}
 }
 
-// isTurnDue tells whether the first request in the queue should look again: a slot may
-// be free, or no slot will become free.
+// isTurnDue reports whether the first request in the queue should look again: a slot
+// may be free, or no slot will become free.
 func (c *choice) isTurnDue() bool {
 	return c.refreshPool() != nil || c.survey().Shortest != backend.NoSlot
 }
@@ -444,13 +444,13 @@ func (t *turn) wait(ctx context.Context, caller string, settings queue.Settings,
 	return err
 }
 
-// end ends the turn, so that the next request in the queue may have one.
+// end ends the turn. The next request in the queue may have one.
 func (t *turn) end() {
 	t.has = false
 	t.queue.Done(&t.standing, t.due)
 }
 
-// abandon ends the turn after a panic, so that the other requests do not wait for it.
+// abandon ends the turn after a panic: the other requests must not wait for it.
 func (t *turn) abandon() {
 	if t.has {
 		t.queue.Done(&t.standing, func() bool { return true })

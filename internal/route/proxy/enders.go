@@ -15,7 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
 )
 
-// fallen is an instance whose backend may have ended because of a call.
+// fallen is an instance with a backend that may have ended because of a call.
 type fallen struct {
 	at *backend.Instance
 	by reply.Ending
@@ -48,13 +48,13 @@ type enders struct {
 type ender struct {
 	digest uint64
 	until  time.Time
-	// isCertain says that two backends ended. Otherwise fallen are the instances whose
-	// backends may have ended, which the next request of the digest finds out.
+	// isCertain says that two backends ended. Otherwise fallen holds instances with
+	// backends that may have ended. The next request of the digest finds out.
 	isCertain bool
 	fallen    [2]*backend.Instance
 }
 
-// find returns what is known of a digest.
+// find returns the entry of a digest.
 func (e *enders) find(digest uint64, now time.Time) (known ender, found bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,7 +66,7 @@ func (e *enders) find(digest uint64, now time.Time) (known ender, found bool) {
 	return e.list[n], true
 }
 
-// keep keeps what is known of a digest from now on, for enderTime.
+// keep keeps the entry of a digest from now on, for enderTime.
 func (e *enders) keep(known ender, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *request) enderDigest() uint64 {
 }
 
 // refuseEnder returns an error if the request has ended two backends within the last minute.
-// Those of which that is not certain are tried to be reached.
+// Where that is not certain, it tries to reach the backends.
 func (r *run) refuseEnder(ctx context.Context) error {
 	e, digest := &r.proxy.enders, r.enderDigest()
 	known, found := e.find(digest, time.Now())
@@ -125,8 +125,9 @@ func (r *run) refuseEnder(ctx context.Context) error {
 	return nil
 }
 
-// noteFallen notes that a call may have ended its backend. If two backends refuse connections
-// after they broke that of the request, no other one gets it, and its caller is told so.
+// noteFallen notes that a call may have ended its backend. If two backends broke the
+// connection of the request and refuse connections after that, no other one gets it, and its
+// caller is told so.
 func (a *attempt) noteFallen(ctx context.Context, failed *reply.Fault) {
 	if failed.Ending == reply.NoEnding || failed.Unsent || a.Asks.Door == schema.DoorRealtime {
 		return // a link has no content that could end a backend
@@ -157,7 +158,8 @@ func (a *attempt) noteFallen(ctx context.Context, failed *reply.Fault) {
 	failed.Err, failed.Failover, failed.TooLong = endsBackends(), false, false
 }
 
-// fall adds an instance to those whose backends may have ended, unless it is there.
+// fall adds an instance to the ones with backends that may have ended, unless it is
+// there.
 func (r *request) fall(f fallen) {
 	if !slices.ContainsFunc(r.fallen, func(other fallen) bool { return other.at.State == f.at.State }) {
 		r.fallen = append(r.fallen, f)
@@ -213,8 +215,8 @@ func (r *request) isGone(ctx context.Context, i *backend.Instance, patience time
 }
 
 // endsBackends returns the error for a request that seems to end every backend that gets it.
-// Others that were under way at the same backends are told the same, so that it is no fault of
-// the request, and does not hold for long.
+// Other requests under way at the same backends get the same error. So it does not blame the
+// request, and does not hold for long.
 func endsBackends() *schema.Error {
 	known := reply.APIError(schema.CodeUpstreamError, "Two backends ended while they worked on this request: "+
 		"each broke the connection and refuses new ones, or reported the end of its engine. "+

@@ -66,9 +66,10 @@ func (r *run) countEarly() error {
 	return r.Count()
 }
 
-// countLate counts a request that countEarly did not count, when its answer has begun or it has
-// failed. It returns an error where there is an answer that cannot be counted. The budgets count
-// such a request at the same time, so that a gateway that is killed has it in both or in neither.
+// countLate counts a request that countEarly did not count, when its answer has begun or it
+// has failed. It returns an error where there is an answer that cannot be counted. The
+// budgets count such a request at the same time: a gateway that is killed has it in both or
+// in neither.
 func (r *run) countLate(answered bool) error {
 	if !r.countsLate {
 		return nil
@@ -84,8 +85,8 @@ func (r *run) countLate(answered bool) error {
 	return err
 }
 
-// acquireFirst acquires the instances that are called first: one for each piece of a request
-// that is split, or else one of the model that was asked for, or of one that takes over.
+// acquireFirst acquires the instances for the first calls: one for each piece of a split
+// request, or else one of the model that was asked for or of a fallback.
 func (r *run) acquireFirst(ctx context.Context) error {
 	var err error
 	if !r.choice.pool.Splits || !r.scatter() {
@@ -111,8 +112,8 @@ func (r *run) calls(ctx context.Context, failed *reply.Fault) *reply.Fault {
 	return failed
 }
 
-// another acquires the instance that is called after a failure: another one of the model, or one
-// of a model that takes over. That gets the whole request, and goes on with an answer of which
+// another acquires the instance for the call after a failure: another one of the model, or
+// one of a fallback. A fallback gets the whole request, and goes on with an answer after
 // content was sent only if the settings say so.
 func (r *run) another(ctx context.Context, failed *reply.Fault) bool {
 	c := &r.choice
@@ -166,7 +167,7 @@ func (r *run) fail(ctx context.Context, failed *reply.Fault) {
 	}
 }
 
-// callInstance calls an instance whose model is in memory.
+// callInstance calls an instance that has its model in memory.
 func (r *run) callInstance(ctx context.Context) *reply.Fault {
 	if r.onlyLoads() {
 		return nil

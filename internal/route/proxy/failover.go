@@ -13,12 +13,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 )
 
-// savedChoice is which model a request is at, so that a move to another one can be undone.
+// savedChoice holds the current model of a request, to undo a move to another one.
 type savedChoice struct {
 	// fallback is the model that took over, empty where none did.
 	fallback string
 	pool     *routing.Pool
-	// reason is that of the exclusions.
+	// reason is the reason of the exclusions.
 	reason     *schema.Error
 	calledHere int
 }
@@ -49,10 +49,10 @@ func (c *choice) fallBack(because error) bool {
 	return true
 }
 
-// fallBackAfter moves a request whose attempt failed to the next model that may take over
-// and has an instance for it, and begins an attempt there. The retry budget decides as it
-// does for another instance of the same model; but a request that is too long says nothing
-// about the state of a backend.
+// fallBackAfter moves a request after a failed attempt to the next model that may take
+// over and has an instance for it, and begins an attempt there. The retry budget decides
+// as it does for another instance of the same model; but a request that is too long says
+// nothing about the state of a backend.
 func (c *choice) fallBackAfter(failed *reply.Fault, a *attempt) bool {
 	why, known := failed.Reason()
 	return known && c.moveOn(why, false, func() bool {
@@ -63,8 +63,8 @@ func (c *choice) fallBackAfter(failed *reply.Fault, a *attempt) bool {
 	})
 }
 
-// moveOn moves the request to the first of the models that take over for a reason, of those that
-// were not tried yet, that can take it, and that acquires an instance where that is asked for.
+// moveOn moves the request to the first fallback for a reason that was not tried yet and can
+// take it, and acquires an instance there where acquires is given.
 func (c *choice) moveOn(why naming.Reason, mayWait bool, acquires func() bool) bool {
 	before := c.save()
 	list := c.table.Service(c.Asks.Service).Fallbacks(string(c.Asks.Model), why)
@@ -83,17 +83,17 @@ func (c *choice) moveOn(why naming.Reason, mayWait bool, acquires func() bool) b
 	return false
 }
 
-// mayFallBack tells whether the model that the caller asked for has fallbacks.
+// mayFallBack reports whether the model that the caller asked for has fallbacks.
 func (c *choice) mayFallBack() bool { return c.fallback != "" || c.pool.HasFallbacks }
 
-// hasMoreFallbacks tells whether another model may yet take over.
+// hasMoreFallbacks reports whether another model may yet take over.
 func (c *choice) hasMoreFallbacks() bool {
 	return c.mayFallBack() && len(c.table.Service(c.Asks.Service).Takeovers(string(c.Asks.Model))) > c.nextFallback
 }
 
 // moveTo moves the request to a model if the caller may use it, an instance can take the
 // request at once, or later if the request may wait, its limit allows it, and it costs no
-// more than what was reserved. The caller of moveTo ends the move, and restores what was before
+// more than was reserved. The caller of moveTo ends the move, and restores the saved choice
 // if there was none.
 func (c *choice) moveTo(to routing.Fallback, mayWait bool) (move account.Move, ok bool) {
 	if !c.MayUse(to) {
@@ -114,8 +114,8 @@ func (c *choice) moveTo(to routing.Fallback, mayWait bool) (move account.Move, o
 	return c.Move(c.pool, s.Now)
 }
 
-// wouldWait tells whether the request would wait for a slot. One that takes only slots that
-// nobody waits for is meant to.
+// wouldWait reports whether the request would wait for a slot. For the class Spare it is
+// false: such a request is meant to wait.
 func (c *choice) wouldWait() bool {
 	if c.isSpare() {
 		return false
@@ -124,12 +124,12 @@ func (c *choice) wouldWait() bool {
 }
 
 const (
-	// retryPart bounds retries at instances that have failed recently: at most one
-	// in retryPart requests in flight may be one, so that an outage does not double
-	// the load on the instances that are left.
+	// retryPart bounds retries at instances that have failed recently: at most one in
+	// retryPart requests in flight may be one. An outage must not double the load on
+	// the other instances.
 	retryPart = 5
-	// retryFloor retries at a time are always allowed, so that a gateway with little
-	// traffic can fail over.
+	// retryFloor retries at a time are always allowed: a gateway with little traffic
+	// can fail over, too.
 	retryFloor = 3
 	// retryCost is how many requests must have arrived for each retry beyond the
 	// floor. The share alone does not bound the load: the faster retries fail, the
@@ -159,7 +159,7 @@ func (b *retryBudget) enter() {
 // leave counts a request that ends.
 func (b *retryBudget) leave() { b.inFlight.Add(-1) }
 
-// beginRetry tells whether a request may be retried. If so, endRetry must follow.
+// beginRetry reports whether a request may be retried. If so, endRetry must follow.
 func (b *retryBudget) beginRetry() bool {
 	running := b.retries.Add(1)
 	if running <= retryFloor {
@@ -175,7 +175,7 @@ func (b *retryBudget) beginRetry() bool {
 
 // charge takes the cost of a retry that is made in any case, even if the credit
 // becomes negative. At the beginning of an outage all instances still seem to be well;
-// later retries make up for what that costs.
+// later retries make up for that.
 func (b *retryBudget) charge() {
 	if b.credit.Load() > -retryCost*maxCredit { // a race exceeds the bound by little
 		b.credit.Add(-retryCost)

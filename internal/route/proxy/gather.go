@@ -73,7 +73,7 @@ func (r *run) gather(ctx context.Context) *reply.Fault {
 		branches[n] = &p.Branch
 	}
 	plan.Run(ctx, plan.All, pieceFailed, branches...)
-	// That of the piece that failed comes last.
+	// The record of the failed piece comes last.
 	pieces := slices.SortedStableFunc(slices.Values(r.gathered), func(a, b *part) int {
 		if a.isCulprit() != b.isCulprit() {
 			if a.isCulprit() {

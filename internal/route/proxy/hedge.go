@@ -141,8 +141,8 @@ func (h *hedging) acquireSecond() *run {
 	return nil
 }
 
-// settle makes the answer of one of two calls that of the request, and pays for the other. It
-// returns the failure of the first if neither has answered.
+// settle makes the answer of one of two calls the answer of the request, and pays for the
+// other. It returns the failure of the first if neither has answered.
 func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *reply.Fault) *reply.Fault {
 	r, second := h.run, &h.second
 	how := metrics.HedgeLost

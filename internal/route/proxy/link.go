@@ -13,18 +13,18 @@ import (
 )
 
 // Link is a connection to an instance that carries more than one answer. The zero value opens
-// none: it is for those who only want the model to be in memory.
+// none: it only brings the model into memory.
 type Link struct {
 	// Open opens it: it asks the instance with the call, over a connection of its own. The
-	// connection is closed by whoever opens it. An answer that refuses is a reply.StatusError.
+	// caller of Open closes the connection. An answer that refuses is a reply.StatusError.
 	Open func(ctx context.Context, to *backend.Instance, over net.Conn, call *wire.Call) error
 	// Serve serves it until it ends, and returns an error if the instance broke it off.
 	Serve func(to *backend.Instance) error
 }
 
-// Connect finds an instance for a link as Do does for a request, and holds it while the link is
-// served. No limit counts the request for it: what is asked on the link is counted, each by
-// itself. An error says that no link was opened; it is as those of Do.
+// Connect finds an instance for a link as Do does for a request, and holds it while the link
+// is served. No limit counts the request for it: each request on the link is counted by
+// itself. An error says that no link was opened; it is like the errors of Do.
 func (p *Proxy) Connect(ctx context.Context, req *Request, link *Link) error {
 	r := p.begin(req)
 	panicked := true
@@ -84,8 +84,8 @@ func (a *attempt) openLink(ctx context.Context) error {
 	return err
 }
 
-// ReadLinked returns a request for a link of a model, or for an answer on it. The body is what
-// is asked for, as JSON.
+// ReadLinked returns a request for a link of a model, or for an answer on it. The body is the
+// request as JSON.
 func ReadLinked(door schema.Door, model string, body []byte) (*schema.Request, error) {
 	req := &schema.Request{PathModel: model}
 	err := req.ParseBody(door, body, linkNames)

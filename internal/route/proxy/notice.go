@@ -7,11 +7,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Noticer is a Sink whose client can be told that its answer is waited for.
+// Noticer is a Sink that can tell its client to wait for the answer.
 type Noticer interface {
 	// Notice sends a comment before the answer begins, the first one after the head of a
-	// stream of events. From then on the client has the status 200, Head must be that of such
-	// a stream, and an error with which Do ends is told as an event.
+	// stream of events. From then on the client has the status 200, Head must describe such a
+	// stream, and an error with which Do ends is sent as an event.
 	Notice(comment []byte) error
 }
 
@@ -28,8 +28,8 @@ type notices struct {
 	timer  *time.Timer
 }
 
-// notify begins to send comments to the client after a time, where it waits for a stream of
-// events of which nothing was sent. The notices end with stop; nil means that none are sent.
+// notify begins to send comments to the client after a time, where it waits for the first
+// event of a stream. The notices end with stop; nil means that none are sent.
 func (r *run) notify(after time.Duration) *notices {
 	if after == 0 || r.client == nil || !r.Asks.Stream || r.Asks.Service != schema.Chat || r.resumed != nil ||
 		r.Client != nil && r.Client.Frame != nil { // whose streams have no comments

@@ -14,8 +14,8 @@ import (
 )
 
 // part is a piece of a request, or all of it once more, as a branch of a plan. It is chosen,
-// called and tried again like a request of its own. What all parts have in common is the
-// request's: it was admitted, is counted and settles once.
+// called and tried again like a request of its own. The whole request has the common state
+// of all parts: it is admitted, counted and settled once.
 type part struct {
 	plan.Branch
 	*run
@@ -41,7 +41,7 @@ func (p *part) make(ctx context.Context, read func() error) bool {
 }
 
 // beginPart returns a run for a part of the request, or for all of it once more. It is
-// neither admitted nor counted, and has a record of its own, whose attempts are those of the
+// neither admitted nor counted, and has a record of its own. Its attempts join those of the
 // request in the end.
 func (r *run) beginPart(asks *schema.Request) *run {
 	p := r.proxy

@@ -61,8 +61,8 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 }
 
 // CommentAfter sets the silence in a stream after which a comment is sent to keep the
-// connection alive, so that proxies between the gateway and the client do not close
-// it; 0 means 15 seconds. It must be called before the first request.
+// connection alive: proxies between the gateway and the client must not close it. 0
+// means 15 seconds. It must be called before the first request.
 func (p *Proxy) CommentAfter(silence time.Duration) { p.silence = cmp.Or(silence, defaultSilence) }
 
 // SetRecorder sets the recorder that counts failovers and shed requests and decides
@@ -76,11 +76,11 @@ func (p *Proxy) SetBodies(bodies *memory.Room) { p.bodies = bodies }
 // Do admits a request, answers it through a sink, and settles. It returns nil if the sink
 // was given an answer, even one that ends with an error event. It returns ErrBrokenOff if
 // the answer broke off in a form that cannot carry an error: then the caller must end the
-// connection. With any other error the sink was given no answer, and the caller tells
-// the client; that error is a *schema.Error or the cause with which ctx ended.
+// connection. With any other error the sink was given no answer, and the caller tells the
+// client; that error is a *schema.Error or the cause with which ctx ended.
 //
-// Do returns to its owner what the request asks for, at its end or earlier. It fills in the
-// record, in which the caller has set when the request started.
+// Do returns the memory of the request to its owner, at its end or earlier. It fills in the
+// record; the caller has set the start of the request there.
 func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	r := p.begin(req)
 	r.client = to
@@ -106,7 +106,8 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 		r.noteEnd(err)
 		r.countShed()
 		r.keepFallen()
-		// No attempt answered, so that none has a cost, unless nobody waited for the answer.
+		// No attempt has answered. None has a cost then, unless nobody waited for the
+		// answer.
 		isCutShort := r.Record.Gone || r.Record.Code == schema.CodeStopped
 		r.Settle(schema.Usage{}, false, isCutShort && r.choice.reached > 0)
 	}
@@ -114,8 +115,8 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	return err
 }
 
-// open opens the account of the request: its answer is that of a step, or of an instance
-// after the last one. An answer of a step is counted here.
+// open opens the account of the request: its answer comes from a step, or from an
+// instance after the last step. An answer of a step is counted here.
 func (r *run) open(ctx context.Context) error {
 	answer, err := r.Open(ctx, r.last)
 	if err != nil {
@@ -169,10 +170,11 @@ type run struct {
 	last func(context.Context) (account.Answer, error)
 	// gathered are the pieces of the request, nil for one that is not split.
 	gathered []*part
-	// parts are the runs of the pieces and of second calls. They end with the request, whose
-	// answer shares their memory.
+	// parts are the runs of the pieces and of second calls. They end with the request,
+	// because its answer shares their memory.
 	parts []*run
-	// joint is what the instance adds that goes on with an answer, nil where none does.
+	// joint is the part of an answer by the instance that goes on with it, nil where
+	// none does.
 	joint *resume.Joint
 	// broken is the call with an answer that broke off and that nobody went on with, although
 	// another instance was looked for; nil for all others.
@@ -222,15 +224,15 @@ func (r *run) answered(at time.Time) {
 // slot.
 func (r *run) release(outcome breaker.Outcome) { r.releaseAt(outcome, time.Time{}) }
 
-// releaseAt is release for those who know the time.
+// releaseAt is release for callers that know the time.
 func (r *run) releaseAt(outcome breaker.Outcome, now time.Time) {
 	if r.attempt.end(outcome, r.lastUsage(), now) {
 		r.choice.pool.Wake()
 	}
 }
 
-// settle ends the accounts of the request with what the backend has reported; only the
-// first call has an effect.
+// settle ends the accounts of the request with the usage that the backend has
+// reported; only the first call has an effect.
 func (r *run) settle(complete bool) {
 	if r.joint != nil {
 		r.ReportLast(r.lastUsage())
@@ -249,7 +251,7 @@ func (r *run) usage() schema.Usage {
 	return r.reply.Usage()
 }
 
-// lastUsage returns what the call has reported that is made now or was made last.
+// lastUsage returns the usage that the current or the last call has reported.
 func (r *run) lastUsage() schema.Usage {
 	switch {
 	case r.broken != nil:
@@ -260,7 +262,7 @@ func (r *run) lastUsage() schema.Usage {
 	return r.reply.Usage()
 }
 
-// closeShared ends what the request has of a shared answer.
+// closeShared ends the request's part in a shared answer.
 func closeShared(answer account.Answer) {
 	if shared, ok := answer.(Shared); ok {
 		shared.Close()
@@ -290,8 +292,8 @@ func (r *run) end(panicked bool) {
 	}
 }
 
-// giveBackUnanswered gives back what the request took from limits and budgets if it reached
-// no backend and no step answered it. Further calls have no effect.
+// giveBackUnanswered gives the request's share of limits and budgets back if it reached no
+// backend and no step answered it. Further calls have no effect.
 func (r *run) giveBackUnanswered() {
 	if r.choice.reached == 0 && r.answer == nil {
 		r.GiveBack()

@@ -24,22 +24,22 @@ import (
 // Request is a request with its account.
 type Request = account.Account
 
-// request is what the steps of routing share.
+// request is the state that the steps of routing share.
 type request struct {
 	*Request
 	proxy *Proxy
-	// foundNoSlot tells that there was no free slot at some time, and shedAs how that is
+	// foundNoSlot means that there was no free slot at some time, and shedAs how that is
 	// counted if the request is refused.
 	foundNoSlot bool
 	// isPart says that the request is a part of another one, or all of it once more because
 	// the first call is slow, if isSecond says so.
 	isPart, isSecond bool
 	shedAs           metrics.Shed
-	// outlook is what the request had to expect in the queue that did not take it, or in which
-	// its time was over.
+	// outlook is the outlook in the queue when it refused the request, or when its time there
+	// was over.
 	outlook queue.Outlook
-	// fallen are the instances whose backends the request may have ended, and of is the request
-	// of which this one is a piece, nil for all others.
+	// fallen are the instances with backends that the request may have ended. of is the whole
+	// request where this one is a piece, else nil.
 	fallen []fallen
 	of     *request
 	// countsLate says that the ledger counts the request when its answer has begun; see
@@ -50,12 +50,12 @@ type request struct {
 	link *Link
 	// resumed is the answer with which another instance is to go on, nil while none broke off.
 	resumed *resumption
-	// transcript is what the stream has sent, nil if nobody is to go on with it should it break
-	// off after content was sent.
+	// transcript holds the content that the stream has sent, nil if no instance is to go on
+	// with it should it break off after content was sent.
 	transcript *chat.Transcript
 }
 
-// whole returns the request of which this one is a piece, or else this one.
+// whole returns the whole request where this one is a piece, or else this one.
 func (r *request) whole() *request {
 	if r.of != nil {
 		return r.of
@@ -75,7 +75,7 @@ func CheckHeaders(r *Request) error {
 
 // resumeMode reads whether another instance is to go on with the answer should it break off:
 // the service type says so, or the request for itself. A header that says neither is refused
-// also where no answer can go on, so that a mistake is found before it matters.
+// also where no answer can go on: a mistake is found before it matters.
 func resumeMode(r *Request) (resume.Mode, error) {
 	if own := r.Caller.Header[resume.Header]; len(own) > 0 {
 		var mode resume.Mode
@@ -112,8 +112,8 @@ func (r *request) retryBudget() *retryBudget { return &r.proxy.retryBudgets[r.Re
 // refused in the end.
 func (r *request) shed(how metrics.Shed) { r.foundNoSlot, r.shedAs = true, how }
 
-// shedFromQueue notes that the request did not get a slot by waiting, and what it had to
-// expect of that.
+// shedFromQueue notes that the request did not get a slot by waiting, and its outlook
+// then.
 func (r *request) shedFromQueue(how metrics.Shed, outlook queue.Outlook) {
 	r.shed(how)
 	r.outlook = outlook
@@ -127,19 +127,19 @@ func (r *request) countShed() {
 }
 
 // Sink is the client's side of a request, to which the proxy sends the answer. Its
-// methods are called in the order in which they stand here: Route once, Head at most
-// once, then Write and Send any number of times. Calls never overlap, but they may
-// come from different goroutines. An error means that the client has left.
+// methods are called in the order of this list: Route once, Head at most once, then
+// Write and Send any number of times. Calls never overlap, but they may come from
+// different goroutines. An error means that the client has left.
 type Sink interface {
 	// Route tells where the request went. It is called before the head of an
 	// answer, or before Do returns an error in place of an answer.
 	Route(route Route)
 	// Head begins a successful answer.
 	Head(head Head)
-	// Write adds to the body. What is written may be buffered until Send, or until
-	// Do returns. Write must not keep p.
+	// Write adds to the body. The bytes may be buffered until Send, or until Do
+	// returns. Write must not keep p.
 	Write(p []byte) (int, error)
-	// Send adds to the body and sends it, with what was buffered. The proxy calls it
+	// Send adds to the body and sends it, with the buffered bytes. The proxy calls it
 	// before it waits for the backend. Send must not keep p.
 	Send(p []byte) error
 }
@@ -147,7 +147,7 @@ type Sink interface {
 // Route is where a request went.
 type Route struct {
 	// Model is the configured name of the model. It is empty where no model has the
-	// name that the client asked for. Asked is that name if it is not that of Model.
+	// name that the client asked for. Asked is that name if it differs from Model.
 	Model, Asked string
 	// Instance is the one that was called last, nil where none was.
 	Instance *backend.Instance
@@ -156,12 +156,12 @@ type Route struct {
 	Answerers []*backend.Instance
 	// Attempts is how many instances were called.
 	Attempts int
-	// Cache is what the cache of answers did.
+	// Cache is the result of the cache of answers.
 	Cache metrics.Cached
 	// Held is how long the request has waited for its model to be loaded.
 	Held time.Duration
-	// Queue is what a request had to expect that was refused by the queue, or whose time was
-	// over in it; its Position is 0 for all others.
+	// Queue is the outlook of a request that the queue refused, or that waited there until
+	// its time was over; its Position is 0 for all others.
 	Queue queue.Outlook
 	// Limit is the state of the rate limit that applies to the request, if any does.
 	Limit ratelimit.Decision
@@ -170,10 +170,10 @@ type Route struct {
 	KeyRequests, KeyTokens ratelimit.Decision
 }
 
-// Head is what a client is told before the body of an answer.
+// Head is sent to a client before the body of an answer.
 type Head struct {
-	// Form is that of the body. Proxies between the gateway and the client should neither buffer
-	// nor cache a stream of events.
+	// Form is the form of the body. Proxies between the gateway and the client should neither
+	// buffer nor cache a stream of events.
 	account.Form
 	// Probe sends the client a comment, to find out whether it is still there; nil
 	// where the form of the body has no comments. Any goroutine may call it at any
@@ -187,8 +187,8 @@ const (
 	TypeEvents = reply.TypeEvents
 )
 
-// ErrBrokenOff means that an answer broke off whose form cannot carry an error. The
-// client can be told only by closing the connection before the body is complete.
+// ErrBrokenOff means that an answer broke off in a form that cannot carry an error.
+// Only closing the connection before the body is complete tells the client.
 var ErrBrokenOff = errors.New("the answer broke off")
 
 // startRecord begins to fill in the record of the request.
@@ -224,8 +224,8 @@ func (c *choice) noteChoice() {
 	}
 }
 
-// noteWait adds the time from sending the call until then to what the request spent
-// waiting for backends.
+// noteWait adds the time from sending the call until then to the time that the
+// request spent waiting for backends.
 func (a *attempt) noteWait(until time.Time) {
 	a.Record.Upstream += until.Sub(a.sent)
 	try := a.Record.Try()
@@ -256,7 +256,8 @@ func (r *request) noteEnd(err error) {
 	}
 }
 
-// endRecord adds to the record what is known only at the end of the request.
+// endRecord adds the values to the record that are known only at the end of the
+// request.
 func (r *run) endRecord() {
 	c := r.Record
 	c.Model, c.Usage = r.Model, r.usage()
@@ -341,8 +342,8 @@ func (r *run) debugHeld(ctx context.Context, model *residency.Model, now time.Ti
 		slog.Float64("expected_ms", float64(max(known.Left, known.Loads).Milliseconds())))
 }
 
-// tellAnswer writes how a call went: its answer began, or it failed. What the backend said
-// is left out, because it may repeat what the client wrote.
+// tellAnswer writes how a call went: its answer began, or it failed. The words of the
+// backend are left out, because they may repeat the words of the client.
 func (r *run) tellAnswer(ctx context.Context, failed *reply.Fault) {
 	if !r.isVerbose(ctx) {
 		return

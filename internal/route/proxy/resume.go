@@ -18,7 +18,7 @@ import (
 // resumption is a stream that broke off and that another instance resumes.
 type resumption struct {
 	stream *dialect.Stream
-	// broken is what was sent of the answer, nil if nothing was that a model made.
+	// broken is the sent part of the answer, nil if it has nothing that a model made.
 	broken *resume.Break
 	// begun is the text so far as a JSON string has it, where an instance may be given it.
 	begun []byte
@@ -27,7 +27,7 @@ type resumption struct {
 	// refused is why a budget or a limit refuses the instance that was acquired last, nil if
 	// none does.
 	refused error
-	// reserved is what was reserved for that instance.
+	// reserved is the reservation for that instance.
 	reserved account.Reserved
 }
 
@@ -78,7 +78,7 @@ func (o *resumption) speaker(
 
 // resume lets another instance go on with a stream that broke off, and reports whether one
 // does. Where the client was sent nothing that a model made, that is a failover like any
-// other: the answer of the other instance takes the place of what did not come, under the id
+// other: the answer of the other instance takes the place of the missing one, under the id
 // of the first. Else it is done for requests that want it, and another call is paid.
 func (r *run) resume(ctx context.Context, out body, err error) bool {
 	to, isEvents := out.(*eventWriter)
@@ -137,17 +137,17 @@ type brokenCall struct {
 	told, last schema.Usage
 }
 
-// restoreBroken makes the request one of the model and the instance again whose answer broke
-// off, because nobody goes on with it: they made the tokens that are paid for.
+// restoreBroken gives the request back to the model and the instance of the broken answer,
+// because nobody goes on with it: they made the tokens that are paid for.
 func (r *run) restoreBroken(b *brokenCall) {
 	r.choice.restore(b.choice)
 	r.attempt.instance, r.Record.Instance = b.instance, b.instance.ID
 	r.broken = b
 }
 
-// reserveResumed reserves what an instance may use that was acquired to go on with an answer of
-// which a part is paid already. If a limit or a budget refuses that, it gives the instance back
-// and returns false.
+// reserveResumed reserves the usage of an instance that goes on with an answer. The first
+// part of the answer is paid already. If a limit or a budget refuses that, it gives the
+// instance back and returns false.
 func (c *choice) reserveResumed(a *attempt) bool {
 	o := c.resumed
 	if o == nil || o.broken == nil {
@@ -160,7 +160,7 @@ func (c *choice) reserveResumed(a *attempt) bool {
 	return false
 }
 
-// countedAs is how metrics count the ways in which answers go on.
+// countedAs maps the ways to go on with an answer to their metrics.
 var countedAs = [resume.HowCount]metrics.Resumed{
 	resume.Restarted: metrics.ResumedRestarted, resume.Continued: metrics.ResumedContinued,
 	resume.Aligned: metrics.ResumedAligned,
@@ -183,7 +183,7 @@ func (r *run) noteResumed(ctx context.Context) {
 	}
 }
 
-// tellEnd notes why nobody goes on with an answer of which content was sent.
+// tellEnd notes why nobody goes on with an answer after content was sent.
 func (r *run) tellEnd(ctx context.Context, reason string) {
 	if r.transcript == nil {
 		return

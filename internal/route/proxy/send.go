@@ -26,8 +26,8 @@ type body interface {
 	close()
 }
 
-// send sends the reply to the client. It settles before it sends the last part, so
-// that a complete answer was counted even if this process ends right after it.
+// send sends the reply to the client. It settles before it sends the last part: a
+// complete answer was counted even if this process ends right after it.
 func (r *run) send(ctx context.Context, to Sink) error {
 	out := r.beginBody(to)
 	defer out.close()
@@ -175,7 +175,7 @@ func (r *run) noteBroken(err error) *reply.Fault {
 	return failed
 }
 
-// Stopping returns what a client is told whose request ends because the gateway stops.
+// Stopping returns the error for a client when the gateway stops during its request.
 func Stopping() *schema.Error {
 	known := schema.NewError(schema.CodeServiceUnavailable, "The gateway is shutting down.")
 	known.RetryAfter = time.Second
@@ -218,9 +218,9 @@ type eventWriter struct {
 	framed  bool // parts are server-sent events, the backend's last mark included
 	silence time.Duration
 	buffers *sync.Pool // of *[]byte
-	// failure writes the events of an error where the dialect has its own, ping is what
-	// is sent after a silence, filler what is sent in place of comments where there are
-	// none, and requestID is what clients are told with an error.
+	// failure writes the events of an error where the dialect has its own. ping is sent
+	// after a silence, filler in place of comments where the dialect has none, and
+	// requestID with an error.
 	failure   func(known *schema.Error, requestID string) []byte
 	ping      []byte
 	filler    []byte
@@ -360,7 +360,7 @@ func (e *eventWriter) say(comment string) {
 	e.buf = append(e.buf, comment...)
 }
 
-// flush sends what is in the buffer.
+// flush sends the content of the buffer.
 func (e *eventWriter) flush() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -15,8 +15,8 @@ type Shared interface {
 	HasContent() bool
 	// BeforeWait sets a function that is called whenever Next has to wait for others.
 	BeforeWait(flush func())
-	// Failing returns how an answer of events ends that is not complete, given how it would
-	// end if it were not shared; nil stands for an event of the unified API.
+	// Failing returns the end of an incomplete answer of events, given its end if it were
+	// not shared; nil means an event of the unified API.
 	Failing(own Failure) Failure
 	// Close is called once, when the request has ended, also after a panic.
 	Close()
@@ -25,7 +25,7 @@ type Shared interface {
 // Failure returns the events that end an answer which is not complete.
 type Failure func(known *schema.Error, requestID string) []byte
 
-// Led is a shared answer as the request gets it whose call it is. The call goes on for the
+// Led is a shared answer for the request that made the call. The call goes on for the
 // others when the client of this request has left or is slow.
 type Led interface {
 	Shared
@@ -60,13 +60,13 @@ func (r *run) hasContent() bool {
 	return r.reply.HasContent()
 }
 
-// follows reports whether the answer is that of another request's call.
+// follows reports whether the answer comes from another request's call.
 func (r *run) follows() bool {
 	_, isShared := r.answer.(Shared)
 	return isShared && r.attempt.instance == nil
 }
 
-// share lets the writer of a shared answer know when to send what it has, and how to end.
+// share tells the writer of a shared answer when to send its buffer, and how to end.
 func (r *run) share(out *eventWriter) {
 	if shared, ok := r.answer.(Shared); ok {
 		shared.BeforeWait(out.flush)

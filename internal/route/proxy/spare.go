@@ -22,16 +22,16 @@ func (p *Proxy) Serves(service schema.ServiceType, model string) (serves, mayBeF
 }
 
 // SpareSlots returns how many requests of the class Spare for a model may run at a time now:
-// those that run, and those for which there is a slot. Where there is none to wait for it is
-// one more than run, which is told why, or goes on to another model.
+// the running ones, and one for each free slot. Where there is no slot to wait for, one more
+// than the running ones is allowed: that request learns why, or goes on to another model.
 func (p *Proxy) SpareSlots(service schema.ServiceType, model string) int {
 	return new(spareLook).slots(p.current.Load().Service(service).Find(model))
 }
 
-// AwaitSpareSlot waits until SpareSlots is more than run, or the context ends; for a model that no
-// instance serves, a second. It takes nothing: a slot may be gone when the request comes, which
-// waits then. Whoever waits here before a request is made has nothing reserved meanwhile, and
-// sees who may ask for what when it is made.
+// AwaitSpareSlot waits until SpareSlots is more than run, or the context ends; for a model
+// that no instance serves, a second. It takes nothing: a slot may be gone when the request
+// comes, and the request waits then. A caller that waits here before it makes a request has
+// nothing reserved meanwhile, and permissions are read when the request is made.
 func (p *Proxy) AwaitSpareSlot(ctx context.Context, service schema.ServiceType, model string, running func() int) {
 	var look spareLook
 	find := func() *routing.Pool { return p.current.Load().Service(service).Find(model) }
@@ -63,7 +63,7 @@ func pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// spareCaller is whose turn it is in AwaitSpareSlot. No key has the name.
+// spareCaller is the caller of turns in AwaitSpareSlot. No key has the name.
 const spareCaller = "\x00spare"
 
 // spareLook looks for slots for requests of the class Spare.

@@ -17,8 +17,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
-// mostHeld is how many requests for a model wait for it at a time where the service type
-// has no queue, whose size would say that.
+// mostHeld is the limit of requests that wait for a model where the service type has no
+// queue with a size.
 const mostHeld = 1000
 
 // enter begins a call at a model that is kept in memory. Where it is not there, the request
@@ -137,14 +137,14 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *reply.Fault {
 	return r.followTable()
 }
 
-// noPlace returns the fault of a request that has no place among those that wait, or had to
-// give it to a caller with fewer.
+// noPlace returns the fault of a request that has no place among the waiting ones, or had
+// to give it to a caller with fewer.
 func (r *run) noPlace() *reply.Fault {
 	r.shedFromQueue(metrics.ShedQueueFull, r.choice.pool.Outlook(r.Caller.Key(), r.Class))
 	return &reply.Fault{Err: survey.NoSlot(r.choice.pool), Outcome: breaker.Cancelled, Unsent: true}
 }
 
-// notLoaded returns the fault of an instance whose model could not be loaded.
+// notLoaded returns the fault of an instance after its model could not be loaded.
 func (r *run) notLoaded(err error) *reply.Fault {
 	i := r.attempt.instance
 	failed := &reply.Fault{
@@ -204,7 +204,7 @@ func Unloaded(err error, i *backend.Instance, name string) *schema.Error {
 	return known
 }
 
-// wasRemoved is what the caller is told of an instance that an edit took away.
+// wasRemoved is the message for the caller of an instance that an edit took away.
 const wasRemoved = "The instance of the model %q was removed while the request waited for it."
 
 // followTable lets a request that has waited go by the table that is in force now: it does

@@ -13,8 +13,9 @@ const (
 	passes = oneIn - 1
 )
 
-// next returns the class whose turn it is, and whether it has that although requests of a
-// more urgent one wait; NoClass where nobody has a turn. It counts who is passed over.
+// next returns the class with the next turn, and whether it has the turn although more
+// urgent requests wait; NoClass where nobody has a turn. It counts the classes that are
+// passed over.
 func (q *Queue) next() (class schema.Class, isKept bool) {
 	most := schema.NoClass
 	for c := schema.Interactive; c >= schema.Batch; c-- {
@@ -54,15 +55,15 @@ type lane struct {
 	passed  int
 	pace    pace // of its turns
 	callers map[string]*callerQueue
-	// next is the caller whose turn it is; the queues of all callers with waiters form a
-	// ring.
+	// next is the caller with the next turn; the queues of all callers with waiters form
+	// a ring.
 	next *callerQueue
 	// ranks has the callers by the number of their places, each list by its first.
 	ranks []*callerQueue
 }
 
-// callerQueue is what one caller has in a lane. Waiters and held are in the order in which
-// they came.
+// callerQueue holds the places of one caller in a lane. Waiters and held are in the order
+// in which they came.
 type callerQueue struct {
 	caller     string
 	waiters    []*waiter
@@ -115,7 +116,7 @@ func (l *lane) addFirst(w *waiter, caller string) {
 	l.rank(c)
 }
 
-// first takes out the request whose turn it is.
+// first takes out the request with the next turn.
 func (l *lane) first() *waiter {
 	c := l.next
 	w := c.waiters[0]

@@ -6,7 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Outlook is what a request has to expect that waits, or would.
+// Outlook is the expectation of a request that waits, or would.
 type Outlook struct {
 	Class schema.Class
 	// Position is the number of the turn that it has if nobody more urgent comes: 1 is the
@@ -19,7 +19,7 @@ type Outlook struct {
 // Lengths is how many requests wait, by their class; those of Spare do not count.
 type Lengths [schema.ClassCount]int
 
-// Lengths returns how many requests wait, those that are held included.
+// Lengths returns how many requests wait, including the ones that are held.
 func (q *Queue) Lengths() (n Lengths) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -29,7 +29,7 @@ func (q *Queue) Lengths() (n Lengths) {
 	return n
 }
 
-// Outlook returns what a request of a caller would have to expect that came now.
+// Outlook returns the outlook for a request of a caller that came now.
 func (q *Queue) Outlook(caller string, class schema.Class) Outlook {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -41,7 +41,7 @@ func (q *Queue) Outlook(caller string, class schema.Class) Outlook {
 	return q.outlook(caller, class, own, time.Now())
 }
 
-// outlook returns what a request has to expect that has so many of its caller's before it.
+// outlook returns the outlook for a request behind a number of its caller's own.
 func (q *Queue) outlook(caller string, class schema.Class, own int, now time.Time) Outlook {
 	inLane, urgent := q.lanes[class].turnsBefore(caller, own)+1, 0
 	for c := int(class) + 1; c < len(q.lanes); c++ {
@@ -72,7 +72,7 @@ func (l *lane) turnsBefore(caller string, own int) int {
 }
 
 const (
-	// paceWeight is the part that the latest turn has in what is known of their pace.
+	// paceWeight is the weight of the latest turn in the mean pace of turns.
 	paceWeight = 0.1
 	// paceMemory is for how long the pace of a class counts: who else came then may not come
 	// now.

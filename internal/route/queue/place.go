@@ -35,7 +35,7 @@ func (q *Queue) Hold(caller string, class schema.Class, size int, giveWay func()
 	return p
 }
 
-// Unhold ends what Hold began.
+// Unhold undoes Hold.
 func (q *Queue) Unhold(p *Place) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +119,7 @@ func (c *callerQueue) newest() (*waiter, *Place) {
 }
 
 // yielding returns the caller with the most places if another one may have one of them: the
-// two are nearer to each other then, so that neither takes the place from the other in turns.
+// two are nearer to each other then, and do not take the place from each other in turns.
 func (l *lane) yielding(caller string) *callerQueue {
 	if len(l.ranks) == 0 {
 		return nil

@@ -1,7 +1,7 @@
 // Package queue lets requests wait for a slot of an instance. Requests of a more urgent
-// class go first, and within a class callers have their turns in rotation, so that one busy
-// caller does not block the others. In a full queue the caller with the most places makes
-// room for one with fewer.
+// class go first, and within a class callers have their turns in rotation: one busy caller
+// does not block the others. In a full queue the caller with the most places makes room for
+// one with fewer.
 package queue
 
 import (
@@ -23,7 +23,7 @@ type Settings struct {
 	Timeout schema.Duration `json:"timeout" minimum:"1"`
 }
 
-// DefaultSettings returns what holds where nothing is configured: nobody waits.
+// DefaultSettings returns the settings where nothing is configured: nobody waits.
 func DefaultSettings() Settings { return Settings{Timeout: schema.Duration(30 * time.Second)} }
 
 // Check reports every field that has a value it may not have.
@@ -43,7 +43,7 @@ var (
 	ErrTimeout = errors.New("no place became free in time")
 )
 
-// Queue is the requests that wait for the same pool. Each class has a lane, in which turns
+// Queue holds the requests that wait for the same pool. Each class has a lane, where turns
 // go round between the callers; within one caller first come is first served. Requests of
 // the class Spare have their turns only while no others wait, and count for nobody else.
 type Queue struct {
@@ -73,11 +73,11 @@ type Standing struct {
 	number uint64
 	// isKept says that the turn was one that the class has although others wait.
 	isKept bool
-	// left is what a request had to expect whose time was over.
+	// left is the outlook of a request when its time was over.
 	left Outlook
 }
 
-// Left returns what a request had to expect when its time was over.
+// Left returns the outlook of a request when its time was over.
 func (s *Standing) Left() Outlook { return s.left }
 
 // Anew forgets the position.
@@ -88,8 +88,8 @@ func (s *Standing) class() schema.Class { return s.Class.Or(schema.Normal) }
 // New returns an empty queue.
 func New() *Queue { return new(Queue) }
 
-// Len returns how many requests wait, those that are held included. Those of Spare do not
-// count.
+// Len returns how many requests wait, including the ones that are held. Requests of the
+// class Spare do not count.
 func (q *Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,7 +120,7 @@ func (q *Queue) Quiet() bool {
 	return q.waiting+q.turns == 0
 }
 
-// Unwanted reports whether nobody waits for anything, so that Spare may have a slot.
+// Unwanted reports whether nobody waits for anything. Spare may have a slot then.
 func (q *Queue) Unwanted() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -130,19 +130,18 @@ func (q *Queue) Unwanted() bool {
 func (q *Queue) unwanted() bool { return q.waiting+q.held+q.turns == 0 }
 
 // recheckEvery is how often waiting requests check for changes that wake nobody: an
-// instance that is healthy again, a breaker whose pause is over.
+// instance is healthy again, the pause of a breaker is over.
 const recheckEvery = 200 * time.Millisecond
 
-// Wait waits for a turn. It returns nil when it came, and the reason when it
-// did not: ErrFull, also where the request gave way, ErrTimeout, or the end of the context.
-// Whoever had a turn
-// ends it with Done, or, if it did not get a place after all, waits again with
-// the same standing: in front. A deadline that is zero never comes, and no size
-// bounds requests of the class Spare.
+// Wait waits for a turn. It returns nil when it came, and the reason when it did not:
+// ErrFull, also where the request gave way, ErrTimeout, or the end of the context. A
+// request ends its turn with Done or, if it did not get a place after all, waits again with
+// the same standing: in front. A deadline that is zero never comes, and no size bounds
+// requests of the class Spare.
 //
-// Due tells whether somebody should have a turn now. It is asked as soon as the
-// request is in the queue, because a place that became free just before that
-// woke nobody, and every now and then while it waits.
+// Due reports whether somebody should have a turn now. It is asked as soon as the request
+// is in the queue, because a place that became free just before that woke nobody, and every
+// now and then while it waits.
 func (q *Queue) Wait(
 	ctx context.Context, caller string, standing *Standing, s Settings, deadline time.Time, due func() bool,
 ) error {
@@ -162,7 +161,7 @@ func (q *Queue) Wait(
 	return err
 }
 
-// errPanicked stands for the end of a wait in which due panicked.
+// errPanicked ends a wait when due panicked.
 var errPanicked = errors.New("panicked")
 
 // errLook ends one look at the queue.
@@ -252,7 +251,7 @@ func (q *Queue) wake() {
 	w.End(nil)
 }
 
-// count adds to the number of those who wait in a lane.
+// count adds to the number of waiting requests in a lane.
 func (q *Queue) count(class schema.Class, n int) {
 	if class == schema.Spare {
 		q.Spare.Add(int64(n))

@@ -103,7 +103,7 @@ func (f *Fault) markTooLong(failure *dialect.Failure) *Fault {
 	return f
 }
 
-// streamBroke is what callers are told of an answer that broke off.
+// streamBroke is the message for callers of an answer that broke off.
 const streamBroke = "The backend's stream broke before the answer was complete."
 
 // connectionFault is the fault of a connection that could not be made or that
@@ -120,8 +120,8 @@ func connectionFault(code, message string, err error) *Fault {
 	return f
 }
 
-// NoteEnding notes that the call may have ended the backend if the connection broke. It is for
-// calls of which nothing came that a model made.
+// NoteEnding notes that the call may have ended the backend if the connection broke. It is
+// for calls without any content from a model.
 func (f *Fault) NoteEnding() {
 	if f.Outcome == breaker.Reset {
 		f.Ending = BrokeOff
@@ -148,7 +148,7 @@ func backendFault(err *schema.Error) *Fault {
 // other instance would have as well.
 func neutralFault(err *schema.Error) *Fault { return &Fault{Err: err, Outcome: breaker.Cancelled} }
 
-// reasonIn returns what a dialect's error says after the text of ErrFormat. The
+// reasonIn returns the part of a dialect's error after the text of ErrFormat. The
 // gateway wrote that text, not the backend, so it can be shown to callers.
 func reasonIn(err error) string {
 	_, reason, _ := strings.Cut(err.Error(), dialect.ErrFormat.Error())
@@ -179,7 +179,7 @@ func NoMemory(verdict memory.Verdict, size, most int64) *schema.Error {
 	return known
 }
 
-// StatusError returns the error that an answer with a status stands for.
+// StatusError returns the error for an answer with a status.
 func StatusError(status int, body []byte) error {
 	return &statusError{Failure: dialect.ReadFailure(status, body)}
 }
@@ -193,8 +193,7 @@ type statusError struct {
 // maxErrorBody is how much of an error response is read; error texts are short.
 const maxErrorBody = 64 << 10
 
-// readErrorStatus returns the error that a response with another status than 2xx
-// stands for.
+// readErrorStatus returns the error for a response with another status than 2xx.
 func (r *Reply) readErrorStatus() error {
 	status := r.from.Status
 	if status < 400 || status > 599 {
@@ -214,7 +213,7 @@ func (r *Reply) readErrorStatus() error {
 }
 
 // unusableError is a response whose head alone rules it out. The gateway wrote its text,
-// and its details contain nothing that the backend chose freely, so that callers see both.
+// and its details contain nothing that the backend chose freely: callers see both.
 type unusableError struct {
 	reason  string
 	details map[string]any
@@ -265,7 +264,7 @@ func decompressText(body []byte, encoding string) []byte {
 	return []byte("(a compressed text)")
 }
 
-// classifyStatus decides what an error status means.
+// classifyStatus decides the meaning of an error status.
 func (c Classifier) classifyStatus(answer *statusError) *Fault {
 	status := answer.Status
 	err := c.upstreamError(fmt.Sprintf("The backend answered with status %d", status), answer.Failure)
@@ -304,13 +303,13 @@ func (c Classifier) classifyStatus(answer *statusError) *Fault {
 	return failed
 }
 
-// classifyReported decides what an error means that a backend reported inside an
-// answer with a successful status.
+// classifyReported decides the meaning of an error that a backend reported inside
+// an answer with a successful status.
 func (c Classifier) classifyReported(failure *dialect.Failure) *Fault {
 	return c.byMeaning(c.upstreamError("The backend reported an error in its answer", failure), failure, 0)
 }
 
-// byMeaning returns the fault of an error by what it means at backends of this kind. An
+// byMeaning returns the fault of an error by its meaning at backends of this kind. An
 // overloaded one may have asked to be avoided for a time.
 func (c Classifier) byMeaning(err *schema.Error, failure *dialect.Failure, asked time.Duration) *Fault {
 	switch c.Instance.Kind.Meaning(failure) {
@@ -353,7 +352,7 @@ func wrongCount(count *dialect.CountError) *Fault {
 	return backendFault(err)
 }
 
-// failsOver tells whether a request that was answered with the status is tried at
+// failsOver reports whether a request that was answered with the status is tried at
 // another instance.
 func failsOver(status int) bool {
 	switch status {
@@ -364,8 +363,8 @@ func failsOver(status int) bool {
 	return false
 }
 
-// upstreamError returns the error that passes on what a backend said. The message
-// is given without its full stop.
+// upstreamError returns the error that passes on the words of a backend. The
+// message is given without its full stop.
 func (c Classifier) upstreamError(message string, f *dialect.Failure) *schema.Error {
 	err := APIError(schema.CodeUpstreamError, c.withReason(message, f))
 	details := map[string]any{}
@@ -433,7 +432,7 @@ const (
 	SaidDeath
 )
 
-// isLoop tells whether a backend is a gateway that found a loop.
+// isLoop reports whether a backend is a gateway that found a loop.
 func isLoop(f *dialect.Failure) bool {
 	return f.Status == http.StatusLoopDetected && f.Code == schema.CodeLoopDetected
 }

@@ -1,5 +1,6 @@
-// Package reply reads the answer of an instance in the form in which the client gets it, and decides
-// what its failures mean: for the caller, for the instance, and for the calls that may follow.
+// Package reply reads the answer of an instance in the form in which the client gets it, and
+// decides the meaning of its failures: for the caller, for the instance, and for the calls
+// that may follow.
 package reply
 
 import (
@@ -39,7 +40,7 @@ type Reply struct {
 	Binary bool
 	Plain  dialect.Reply
 	body   []byte // what was read of the response
-	// Memory is what a large body has of the memory for bodies.
+	// Memory is the lease of a large body on the memory for bodies.
 	Memory memory.Lease
 	Events *dialect.Stream
 	first  []byte // the first event, which open read
@@ -157,7 +158,7 @@ func (r *Reply) readBody(limit int) error {
 const CountedBody = 1 << 20
 
 // growBody makes room for more of the response: as much again as has arrived, and no more
-// than is left of an answer whose length is known.
+// than the rest of an answer with a known length.
 func (r *Reply) growBody(limit int) error {
 	size := min(len(r.body)+max(4<<10, len(r.body)), limit+1)
 	if r.from.Length >= int64(len(r.body)) {

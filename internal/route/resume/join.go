@@ -42,11 +42,11 @@ func (p *Plan) Join(from dialect.Deltas) *Joint {
 	return j
 }
 
-// Raw returns what the instance reported of its own call.
+// Raw returns the usage that the instance reported for its own call.
 func (j *Joint) Raw() schema.Usage { return j.from.Usage().Tokens }
 
-// Usage returns what the client is told: the tokens of the prompt once, and those of the
-// joined answer.
+// Usage returns the usage for the client: the tokens of the prompt once, and the tokens
+// of the joined answer.
 func (j *Joint) Usage() chat.Usage {
 	u := j.from.Usage()
 	if !u.Known || j.plan.How != Continued {
@@ -95,7 +95,7 @@ func (j *Joint) Next() (*chat.Delta, error) {
 	return nil, io.EOF
 }
 
-// isClear reports whether nothing of what follows was sent before.
+// isClear reports whether nothing of the following text was sent before.
 func (j *Joint) isClear() bool {
 	return len(j.missing)+len(j.blank)+len(j.rests) == 0 && !j.plan.isFull
 }
@@ -110,7 +110,8 @@ func needsCare(delta *chat.Delta) bool {
 	return false
 }
 
-// take returns what of a delta the client does not have, nil if that is nothing.
+// take returns the part of a delta that the client does not have, nil if there is
+// none.
 func (j *Joint) take(delta *chat.Delta) (*chat.Delta, error) {
 	c := delta.First()
 	if c == nil {
@@ -145,7 +146,7 @@ func (j *Joint) take(delta *chat.Delta) (*chat.Delta, error) {
 	return delta, nil
 }
 
-// rest returns the text of a choice without what was sent before.
+// rest returns the text of a choice without the part that was sent before.
 func (j *Joint) rest(c *chat.Choice) ([]byte, error) {
 	text := chat.Unescape(c.Text)
 	if len(j.missing) > 0 {
@@ -169,8 +170,8 @@ func (j *Joint) rest(c *chat.Choice) ([]byte, error) {
 	return text, nil
 }
 
-// withoutStop holds text back while it may be the end of a stop sequence that began in what
-// was sent, and returns the sequence's end when it is.
+// withoutStop holds text back while it may be the end of a stop sequence that began in the
+// sent text, and returns the sequence's end when it is.
 func (j *Joint) withoutStop(text []byte, isLast bool) (rest, stop []byte) {
 	if len(j.rests) == 0 {
 		return text, nil

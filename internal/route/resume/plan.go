@@ -16,11 +16,11 @@ type How uint8
 
 // The ways in which answers go on.
 const (
-	// Restarted means that nothing was made of the answer, so that it begins anew.
+	// Restarted means that a model has made nothing of the answer. It begins anew.
 	Restarted How = iota
 	// Continued means that the model goes on with the text that was sent.
 	Continued
-	// Aligned means that the answer is made again, and what was sent is left out.
+	// Aligned means that the answer is made again, and the sent part is left out.
 	Aligned
 	// HowCount is how many ways there are.
 	HowCount
@@ -29,24 +29,25 @@ const (
 // String returns the word for it in metrics and records.
 func (h How) String() string { return [...]string{"restarted", "continued", "aligned"}[h] }
 
-// Break is a stream that broke off: what the client asked for, and what it was sent.
+// Break is a stream that broke off: the client's request, and the part of the answer
+// that was sent.
 type Break struct {
 	sent *chat.Transcript
-	// told is what the first backend has reported.
+	// told is the usage that the first backend has reported.
 	told schema.Usage
 	text string
 	wishes
 }
 
-// wishes are what of a request matters when its answer goes on.
+// wishes are the parts of a request that matter when its answer goes on.
 type wishes struct {
 	isDeterministic, mayContinue, isText bool
 	limit                                int64 // of tokens, 0 for none
 	stops                                [][]byte
 }
 
-// Read returns how the answer to a request can go on of which this was sent, while its
-// backend had told so much of its usage. Its reason is empty if it can in some way.
+// Read returns how the answer to a request can go on after the sent part, given the
+// usage that its backend has reported so far. Its reason is empty if there is a way.
 func Read(req *schema.Request, sent *chat.Transcript, told schema.Usage) (b *Break, reason string) {
 	if sent.Bar != "" {
 		return nil, sent.Bar
@@ -72,8 +73,8 @@ var constraints = [...]string{
 	"grammar", "json_schema", "format", "regex", "ebnf",
 }
 
-// read reads what of the request matters. It returns why the answer cannot go on, if it
-// cannot.
+// read reads the parts of the request that matter. It returns why the answer cannot go
+// on, if it cannot.
 func (w *wishes) read(req *schema.Request) (reason string) {
 	req.Continue(nil, 0) //nolint:errcheck // an empty beginning has no faults
 	s := req.Settings()
@@ -139,12 +140,12 @@ type Plan struct {
 	Sent int64
 
 	broken *Break
-	// blank is the white space at the end of what was sent, which is not part of Text:
+	// blank is the white space at the end of the sent text, which is not part of Text:
 	// templates of models cut it off, and some providers refuse it. The model may write it
 	// again.
 	blank []byte
-	// isFull says that the answer has all the tokens that it may have, so that only its end
-	// is missing.
+	// isFull says that the answer has all the tokens that it may have. Only its end is
+	// missing.
 	isFull bool
 }
 
@@ -176,7 +177,7 @@ func (b *Break) Begun() []byte {
 	return chat.Escape(b.given())
 }
 
-// given returns what of the text that was sent a model is given to go on with.
+// given returns the part of the sent text that a model gets to go on with.
 func (b *Break) given() []byte {
 	text := []byte(b.text)
 	if !b.isText {
@@ -185,8 +186,8 @@ func (b *Break) given() []byte {
 	return text
 }
 
-// rests returns, for each stop sequence that may have begun at the end of what was sent, what
-// of it is missing.
+// rests returns the missing part of each stop sequence that may have begun at the end of the
+// sent text.
 func (b *Break) rests() (rests [][]byte) {
 	for _, stop := range b.stops {
 		for k := min(len(stop)-1, len(b.text)); k > 0; k-- {

@@ -1,6 +1,6 @@
-// Package resume decides how an answer that broke off goes on at another instance: what of
-// the new answer the client has already, and what it is sent. It knows neither instances nor
-// dialects, only the deltas of answers.
+// Package resume decides how an answer that broke off goes on at another instance: which
+// part of the new answer the client has already, and which part it gets. It knows neither
+// instances nor dialects, only the deltas of answers.
 package resume
 
 import (
@@ -8,11 +8,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 )
 
-// Restart returns the deltas of an answer for a client that was sent the beginning of
-// another one, without any content: what only begins the answer is left out.
+// Restart returns the deltas of an answer for a client that got the beginning of
+// another one, without any content: the opening of the answer is left out.
 func Restart(from dialect.Deltas) dialect.Deltas { return &restarted{Deltas: from} }
 
-// restarted are deltas whose beginning is left out.
+// restarted are deltas without their beginning.
 type restarted struct {
 	dialect.Deltas
 	begun bool // content has come, or the end

@@ -2,7 +2,7 @@ package resume
 
 import "github.com/patchbay-ai/patchbay/internal/request/schema"
 
-// Settings say what becomes of streams that break off after content was sent.
+// Settings say how to treat streams that break off after content was sent.
 type Settings struct {
 	Resume Mode `json:"resume,omitzero" doc:"What becomes of a stream that breaks off after content was sent: off ends it with an error, continue lets another instance of the model go on with it."`
 	// ResumeFallbacks lets fallback models go on with a stream, too.

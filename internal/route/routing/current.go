@@ -29,16 +29,16 @@ type Current struct {
 	shared *tally.Pool
 }
 
-// Share makes rate limits whose settings say so common to all gateways of a pool. It
-// is called before the first table is stored.
+// Share makes rate limits common to all gateways of a pool where their settings say
+// so. It is called before the first table is stored.
 func (c *Current) Share(pool *tally.Pool) { c.shared = pool }
 
 // Follow gives the instances of services that are balanced by least time their places in a
 // fleet. It is called before the first table is stored.
 func (c *Current) Follow(f *fleet.Fleet) { c.fleet = f }
 
-// Sleepers returns what loads the model of an instance and gives it up where its engine can be
-// told to, nil where nothing can. The settings are those of its service.
+// Sleepers returns the sleeper that loads and unloads the model of an instance, nil where its
+// engine has no commands for that. The settings come from its service.
 type Sleepers func(i *backend.Instance, how residency.Settings) residency.Sleeper
 
 // Keep lets a keeper have the models of services for which that is on. It is called before
@@ -130,7 +130,7 @@ func (t *Table) withdrawLimits(next *Table) {
 }
 
 // keepModels tells the keeper which models of a table it keeps. An instance that shares its
-// model with one that is kept is kept as well, so that no use of it goes unseen.
+// model with a kept one is kept as well: no use of the model goes unseen.
 func (c *Current) keepModels(t *Table) {
 	if c.keeper == nil {
 		return
@@ -157,8 +157,8 @@ func (c *Current) keepModels(t *Table) {
 	}
 }
 
-// kept returns how the model of an instance is kept, false where it is not. One whose server
-// is a process of the gateway is kept wherever requests may start it.
+// kept returns how the model of an instance is kept, false where it is not. An instance with
+// a process of the gateway as its server is kept wherever requests may start it.
 func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
 	settings := pool.Service.Policy.Residency
 	if i.Engine() == nil || i.Barred() != backend.NoObstacle {

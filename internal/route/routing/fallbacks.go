@@ -3,7 +3,7 @@ package routing
 import "github.com/patchbay-ai/patchbay/internal/request/naming"
 
 // Fallback is a model that takes over from another one: its name as it is written, and
-// the model that the name stands for.
+// the model with that name.
 type Fallback struct{ Name, Model string }
 
 func (s *Service) listFallbacks() {
@@ -47,7 +47,7 @@ func (s *Service) Takeovers(name string) []Fallback {
 	return s.fallbacks[s.modelOf(name)]
 }
 
-// modelOf returns the model that a name stands for, whether or not it is there now.
+// modelOf returns the model that a name refers to, whether or not it is there now.
 func (s *Service) modelOf(name string) string {
 	model := s.Policy.Aliases.ModelOf(name)
 	if pool := s.findTagged(model); pool != nil {

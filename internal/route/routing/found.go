@@ -12,8 +12,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Source is an instance whose models are found: there is one instance for each of the
-// models that its backend lists.
+// Source is an instance that discovers its models: there is one instance for each of
+// the models that its backend lists.
 type Source struct {
 	Settings backend.Settings
 	Service  *Service
@@ -42,15 +42,15 @@ func (s *Source) At(baseURL, path string) (*backend.Instance, error) {
 	return backend.New(settings, s.Service.Type, policy, nil, time.Now())
 }
 
-// Sources returns the instances whose models are found.
+// Sources returns the instances that discover their models.
 func (t *Table) Sources() []*Source { return t.sources }
 
-// Found returns what was found, which all tables share.
+// Found returns the models that were found, which all tables share.
 func (t *Table) Found() *Found { return t.found }
 
 // instancesOf returns the instances of the models that a source has found. A model that has
-// an instance of its own at the same address is left out, and so are aliases: what is
-// written goes before what is found.
+// an instance of its own at the same address is left out, and so are aliases: the written
+// configuration goes before found models.
 func (t *Table) instancesOf(source *Source) []backend.Settings {
 	var list []backend.Settings
 	policy := &source.Service.Policy
@@ -105,13 +105,13 @@ func (t *Table) ModelName(name string) string {
 	return name
 }
 
-// Found is what the sources have found. It outlives tables.
+// Found holds the models that the sources have found. It outlives tables.
 type Found struct {
 	mu    sync.Mutex
 	lists map[string]List
 }
 
-// List is what one source has found.
+// List holds the models that one source has found.
 type List struct {
 	// Models are the names, sorted, whether or not the patterns of the source include
 	// them. They stay while the backend cannot be asked.
@@ -124,16 +124,16 @@ type List struct {
 	Error string
 }
 
-// Of returns what a source has found.
+// Of returns the models that a source has found.
 func (f *Found) Of(key string) List {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lists[key]
 }
 
-// Set stores the models that a source has found, with those that its backend has for other
-// service types, and reports whether they differ from what was stored before or are the
-// first ones, even if there are none. Names that no model can have are left out.
+// Set stores the models that a source has found, with the backend's models for other
+// service types, and reports whether they differ from the stored ones or are the first
+// ones, even if there are none. Names that no model can have are left out.
 func (f *Found) Set(key string, models, others []string, now time.Time) bool {
 	models = slices.DeleteFunc(slices.Clone(models), func(name string) bool {
 		return naming.Fault(name) != "" || strings.Contains(name, "*")
@@ -153,7 +153,7 @@ func (f *Found) Set(key string, models, others []string, now time.Time) bool {
 	return before.Models == nil || !slices.Equal(before.Models, models) || !slices.Equal(before.Others, others)
 }
 
-// Failed notes that a backend did not tell its models. It returns what was noted before.
+// Failed notes that a backend did not tell its models. It returns the previous reason.
 func (f *Found) Failed(key, why string, now time.Time) (before string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,7 +167,7 @@ func (f *Found) Failed(key, why string, now time.Time) (before string) {
 	return before
 }
 
-// Keep forgets what sources found that are no longer there.
+// Keep forgets the models of sources that are no longer there.
 func (f *Found) Keep(keys map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -30,7 +30,7 @@ func (p *Pool) inherit(before *Pool, now time.Time) {
 	}
 }
 
-// inheritWatch gives a pool whose calls are hedged what is known of their times.
+// inheritWatch gives a pool with hedged calls the known times of its calls.
 func (p *Pool) inheritWatch(before *Pool) {
 	if !p.Service.Policy.Hedge.Enabled {
 		return
@@ -47,7 +47,7 @@ func (p *Pool) inheritWatch(before *Pool) {
 	p.Watch.Keep(ids)
 }
 
-// share is what the weights of the pool add up to.
+// share is the sum of the weights of the pool.
 func (p *Pool) share() int64 {
 	var total int64
 	for _, i := range p.Instances {
@@ -56,7 +56,7 @@ func (p *Pool) share() int64 {
 	return total
 }
 
-// slotsIn returns where the instances of p stand in an older pool.
+// slotsIn returns the positions of the instances of p in an older pool.
 func (p *Pool) slotsIn(older *Pool) []int {
 	slots := make([]int, len(p.Instances))
 	for n, i := range p.Instances {

@@ -11,7 +11,7 @@ import (
 // Model is one entry of the list of models.
 type Model struct {
 	ID string
-	// Target is the model that an alias stands for, empty for a model.
+	// Target is the model of an alias, empty for a model.
 	Target  string
 	Service schema.ServiceType
 	Adapter string

@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 )
 
-// Outlook returns what a request of a caller would have to expect that came to the queue now.
+// Outlook returns the outlook for a request of a caller that came to the queue now.
 func (p *Pool) Outlook(caller string, class schema.Class) queue.Outlook {
 	return p.Expect(p.Queue.Outlook(caller, class))
 }

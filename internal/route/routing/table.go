@@ -1,6 +1,6 @@
-// Package routing compiles the written configuration into the table that
-// requests are routed by. A table never changes; a new configuration makes a
-// new one, in which the state of instances that still exist is kept.
+// Package routing compiles the written configuration into the table that requests
+// are routed by. A table never changes; a new configuration makes a new one and
+// keeps the state of instances that still exist.
 package routing
 
 import (
@@ -32,12 +32,12 @@ import (
 // Table is a compiled configuration.
 type Table struct {
 	Limits config.Limits
-	// Currency is that of the prices.
+	// Currency is the currency of the prices.
 	Currency string
 	// UnknownModel is the status of requests for a model that no instance serves.
 	UnknownModel int
 
-	// services has nil for those that are not configured.
+	// services has nil for service types that are not configured.
 	services   [schema.ServiceTypeCount]*Service
 	configured []*Service
 	found      *Found
@@ -58,7 +58,7 @@ type Service struct {
 	Limiter *ratelimit.Limiter
 	// Pools are sorted by their models.
 	Pools []*Pool
-	// Changes counts what may make an instance unready.
+	// Changes counts events that may make an instance unready.
 	Changes *backend.Changes
 
 	byModel map[string]*Pool // aliases included, but for patterns
@@ -77,27 +77,28 @@ type Pool struct {
 	Model     string
 	Instances []*backend.Instance
 	Balancer  balance.Balancer
-	// Soonest is the balancer where that has to be told what becomes of calls, else nil.
+	// Soonest is the balancer where it has to learn how calls go, else nil.
 	Soonest  *balance.Soonest
 	Strategy string // the name of the balancer's strategy, for records
-	// Price is what the model costs, nil where it has no price.
+	// Price is the price of the model, nil where it has none.
 	Price *prices.Price
 	// Limiter covers this model; it exists whether or not it is on.
 	Limiter *ratelimit.Limiter
 	// Queue is where requests wait while all slots of the pool are taken.
 	Queue *queue.Queue
-	// Splits tells that several instances may share one request.
+	// Splits means that several instances may share one request.
 	Splits bool
 	// Watch knows how long calls take, nil where they are not hedged.
 	Watch *hedge.Watch
 
-	// latestTag is what callers may write behind the name; empty if nothing.
+	// latestTag is a tag that callers may write behind the name; empty if there is
+	// none.
 	latestTag string
-	// HasFallbacks tells that other models may take over from this one.
+	// HasFallbacks means that other models may take over from this one.
 	HasFallbacks bool
-	// Kept tells that models of instances are loaded for requests and put to sleep.
+	// Kept means that models of instances are loaded for requests and put to sleep.
 	Kept bool
-	// Tiered tells that the instances are not all of the same tier.
+	// Tiered means that the instances are not all of the same tier.
 	Tiered bool
 	// Eligible are the instances that get traffic while they are well. Barriers has the
 	// Obstacle of each of the others, by Instance.Position, as far as the configuration
@@ -140,7 +141,7 @@ func (t *Table) Pools() []*Pool {
 	return all
 }
 
-// AllReady tells whether all eligible instances were found ready and nothing has
+// AllReady reports whether all eligible instances were found ready and nothing has
 // changed since.
 func (p *Pool) AllReady() bool {
 	return p.readyAt.Load() == p.Service.Changes.Count()+1
@@ -153,8 +154,8 @@ func (p *Pool) FoundAllReady(changes uint64) { p.readyAt.Store(changes + 1) }
 // ForgetAllReady makes the next request look at every instance again.
 func (p *Pool) ForgetAllReady() { p.readyAt.Store(0) }
 
-// listEligible lists the instances that get traffic while all are well: those of the
-// lowest tier in which the configuration bars not all of them.
+// listEligible lists the instances that get traffic while all are well: the
+// instances of the lowest tier that the configuration does not bar as a whole.
 func (p *Pool) listEligible() {
 	p.Barriers = make([]backend.Obstacle, len(p.Instances))
 	for n, i := range p.Instances {
@@ -335,8 +336,8 @@ func (p *Pool) Waiting() int {
 	return p.Queue.Len()
 }
 
-// IsFull reports whether the pool has a queue without room for a request of a caller, whose
-// name is asked for only where that matters.
+// IsFull reports whether the pool has a queue without room for a request of a caller. It
+// asks for the caller's name only where that matters.
 func (p *Pool) IsFull(class schema.Class, caller func() string) bool {
 	size := p.Service.Policy.Queue.Size
 	return size > 0 && p.Queue.Before(class) >= size && !p.Queue.HasPlace(caller(), class, size)
@@ -393,8 +394,8 @@ func (s *Service) Instance(id string) *backend.Instance {
 // Service returns a service type of the table, nil when it is not configured.
 func (t *Table) Service(serviceType schema.ServiceType) *Service { return t.services[serviceType] }
 
-// Find returns the pool of a model or of the model that an alias stands for, or nil if no
-// instance serves it. Exact names go before patterns.
+// Find returns the pool of a model or of an alias, or nil if no instance serves it. Exact
+// names go before patterns.
 func (s *Service) Find(model string) *Pool {
 	if s == nil {
 		return nil
@@ -427,7 +428,7 @@ func (s *Service) IsRewritten(name string) bool {
 	return s != nil && len(s.rewrites) > 0 && s.findExact(name) == nil && s.findRewritten(name) != nil
 }
 
-// FindBytes is Find for a name that still stands in a request.
+// FindBytes is Find for a name in the bytes of a request.
 func (s *Service) FindBytes(model []byte) *Pool {
 	if s == nil {
 		return nil

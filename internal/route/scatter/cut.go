@@ -14,10 +14,10 @@ type Place struct {
 // not including To. Place is the index of the instance.
 type Piece struct{ Place, From, To int }
 
-// Cut splits the work so that all places end at the same time: those that begin later or
-// are slower get less, in one run of inputs each. The places come in the order in which
-// they are preferred. A place whose part would be less than the least gets nothing. Cut
-// returns nil if fewer than two would get something.
+// Cut splits the work for all places to end at the same time. Places that begin later or
+// are slower get less. Each gets one run of inputs. The places come in the order in
+// which they are preferred. A place gets nothing if its part would be less than the
+// least. Cut returns nil if fewer than two would get something.
 func (w *Work) Cut(places []Place, settings Settings) []Piece {
 	chosen := make([]int, 0, len(places))
 	for n := range places {
@@ -38,13 +38,13 @@ func (w *Work) Cut(places []Place, settings Settings) []Piece {
 	return nil
 }
 
-// level divides an amount of work so that all chosen places end it at the same time. What a
-// place gets that begins only after that is 0.
+// level divides an amount of work for all chosen places to end at the same time. A place
+// that begins only after that gets 0.
 func level(places []Place, chosen []int, work float64) []float64 {
 	portions := make([]float64, len(chosen))
 	end := math.Inf(1)
 	for {
-		// The end of those that begin before the end that was found last.
+		// The common end of the places that begin before the last end found.
 		rate, ahead := 0.0, 0.0
 		for _, n := range chosen {
 			if p := places[n]; p.Wait < end {

@@ -19,8 +19,8 @@ type Part struct {
 	list  jsonscan.Value // the vectors, results or completions
 }
 
-// ReadPart reads the answer to a piece, in the unified shape. What it returns shares memory
-// with the answer if that is one segment.
+// ReadPart reads the answer to a piece, in the unified shape. The part shares memory with
+// the answer if that is one segment.
 func ReadPart(door schema.Door, piece Piece, answer *dialect.Reply) (*Part, error) {
 	text := answer.Segments[0]
 	if len(answer.Segments) > 1 {
@@ -140,7 +140,7 @@ type rankedResult struct {
 }
 
 // joinRanked appends the results of all parts, the best first, and no more than the request
-// wants. Of equal ones the one whose document came first goes first.
+// wants. Of equal ones the earlier document goes first.
 func joinRanked(segments [][]byte, req *schema.Request, parts []*Part) [][]byte {
 	var all []rankedResult
 	for _, p := range parts {

@@ -8,9 +8,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Request returns the request for a piece of the work: that of the client with some of its
-// inputs. It has a body of its own, for which reserve, if it is not nil, is asked for
-// memory; the function may be called by whoever handles the piece.
+// Request returns the request for a piece of the work: the request of the client with some
+// of its inputs. It has a body of its own, and reserves memory for it with reserve if that
+// is not nil; any handler of the piece may call the function.
 func (w *Work) Request(p Piece, reserve func(bytes int) error) (*schema.Request, error) {
 	start, end := w.list.Span()
 	edits := []jsonscan.Edit{
@@ -40,7 +40,7 @@ func (w *Work) Request(p Piece, reserve func(bytes int) error) (*schema.Request,
 	return req, parse(req, w.req.Door, slices.Concat(segments...))
 }
 
-// parse reads the body of a piece as that of any request.
+// parse reads the body of a piece like the body of any request.
 func parse(req *schema.Request, door schema.Door, body []byte) error {
 	switch door {
 	case schema.DoorRerank:

@@ -1,7 +1,7 @@
-// Package scatter decides how one request is split over several instances, and joins what
-// they answer: which requests can be split, how much work each of their inputs is, how many
-// of them each instance gets, and what the one answer looks like. It calls nobody: package
-// proxy does.
+// Package scatter decides how one request is split over several instances, and joins their
+// answers: which requests can be split, how much work each of their inputs is, how many of
+// them each instance gets, and how the one answer looks. It calls nobody: package proxy
+// does.
 package scatter
 
 import "github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -10,7 +10,7 @@ import "github.com/patchbay-ai/patchbay/internal/request/schema"
 type Settings struct {
 	// MaxSplit is how many instances may share one request; 0 and 1 split none.
 	MaxSplit int `json:"maxSplit,omitzero" minimum:"0" maximum:"64" doc:"How many instances may share one request; 0 splits none."`
-	// MinInputs and MinTokens are the least that an instance gets; 0 stands for the defaults.
+	// MinInputs and MinTokens are the least that an instance gets; 0 means the defaults.
 	MinInputs int `json:"minInputs,omitzero" minimum:"0" maximum:"1000000" doc:"How many inputs, documents or prompts an instance gets at least; 0 means 16."`
 	MinTokens int `json:"minTokens,omitzero" minimum:"0" maximum:"1000000000" doc:"How many tokens an instance gets at least, by an estimate; 0 means 512."`
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 )
 
-// counted are the members of an answer that have counts: of tokens, or of what a provider
-// of rankings bills.
+// counted are the members of an answer that have counts: tokens, or the units that a
+// provider of rankings bills.
 var counted = [...]string{"usage", "meta"}
 
 // sums returns the edits that put sums in the place of the counts of the first answer, in
@@ -35,8 +35,8 @@ func sums(parts []*Part, known bool) (edits []jsonscan.Edit) {
 	return edits
 }
 
-// sum returns an object with the members of a first one, in which whole numbers are the
-// sums over all values, objects are sums again, and anything else is as it was.
+// sum returns an object with the members of a first one. Whole numbers are the sums
+// over all values, objects are sums again, and anything else is as it was.
 func sum(first jsonscan.Value, all []jsonscan.Value) []byte {
 	if first.Kind() != jsonscan.Object || first.First().Kind() == jsonscan.Absent {
 		return first.Raw()

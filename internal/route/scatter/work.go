@@ -8,7 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Work is what a request asks for, input by input.
+// Work is the work of a request, input by input.
 type Work struct {
 	req  *schema.Request
 	list jsonscan.Value // the inputs, documents or prompts
@@ -25,8 +25,8 @@ func Read(req *schema.Request, settings Settings) *Work {
 	if name == "" {
 		return nil
 	}
-	// What stands in extra_body counts as if it stood beside it. Nobody who sends many
-	// inputs writes them there.
+	// A list in extra_body would count, too, but nobody who sends many inputs writes
+	// them there.
 	list := req.Body.Root().Get(name)
 	if list.Kind() != jsonscan.Array || list.First().Kind() == jsonscan.Number || !hasOwnTop(req) {
 		return nil
@@ -66,8 +66,8 @@ func listName(req *schema.Request) string {
 	return ""
 }
 
-// hasOwnTop reports whether the number of results of a rerank stands where it can be
-// changed.
+// hasOwnTop reports whether the number of results of a rerank is in a place where it
+// can be changed.
 func hasOwnTop(req *schema.Request) bool {
 	return req.Door != schema.DoorRerank || !req.Field(topName).Given() || req.Body.Root().Get(topName).Given()
 }
@@ -96,12 +96,12 @@ func (w *Work) between(from, to int) int64 {
 }
 
 const (
-	// frameTokens is what an input costs whatever its length.
+	// frameTokens is the cost of any input whatever its length.
 	frameTokens = 4
 	// usualAnswer is how many tokens a completion has where the request sets no limit, as
 	// in OpenAI's API.
 	usualAnswer = 16
-	// mostAnswer bounds what one completion counts.
+	// mostAnswer bounds the tokens that one completion counts.
 	mostAnswer = 1 << 20
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 
-// Explanation is what would happen to a request if it came now.
+// Explanation describes how a request would fare if it came now.
 type Explanation struct {
 	// PassedOver are the models that could not serve the request, before the one that
 	// would: the one that was asked for, and fallbacks.
@@ -29,20 +29,20 @@ type Explanation struct {
 	// Pick is the instance that would be called; nil where none would, or where the
 	// strategy picks at random.
 	Pick *backend.Instance
-	// ServiceLimit and ModelLimit are what the limits of the service type and of
-	// the model would decide.
+	// ServiceLimit and ModelLimit are the decisions of the limits of the service type
+	// and of the model.
 	ServiceLimit, ModelLimit ratelimit.Decision
-	// Expected is what the strategy expects of each instance that is ready, the one first
-	// that it would pick; nil where it expects nothing, or the request is not known.
+	// Expected holds the strategy's estimates of the ready instances, beginning with its
+	// pick; nil where it has none, or the request is not known.
 	Expected []balance.Expected
-	// Split is what each instance would get of a request that several would share; nil where
+	// Split is the part of each instance in a request that several would share; nil where
 	// one gets all of it, or the request is not known.
 	Split []PlannedPiece
 	// Hedge is when a second instance would be asked; nil where none would be, whatever the
 	// first takes, or the request is not known.
 	Hedge *PlannedHedge
 	// Waiting is how many requests wait for a slot, and ByClass how many of each class. Queue
-	// is what the request would have to expect; its Position is 0 where it would not wait.
+	// is the outlook of the request; its Position is 0 where it would not wait.
 	Waiting int
 	ByClass queue.Lengths
 	Queue   queue.Outlook
@@ -57,15 +57,15 @@ type Candidate struct {
 	Obstacle backend.Obstacle
 	// Reason says why the instance would not be picked; empty where it might be.
 	Reason string
-	// Chance is the instance's share among those that might be picked, by weight.
+	// Chance is the instance's share among the possible picks, by weight.
 	Chance float64
-	// Translated says that the backend does not have the door itself, so that the
-	// request would be translated.
+	// Translated says that the backend does not have the door itself: the request would
+	// be translated.
 	Translated bool
 }
 
-// PlannedPiece is what an instance would get of a request: so many of its inputs, which are
-// about so many tokens.
+// PlannedPiece is the part of a request that an instance would get: the number of its
+// inputs, and roughly of their tokens.
 type PlannedPiece struct {
 	Instance *backend.Instance
 	Inputs   int
@@ -87,21 +87,21 @@ type Subject struct {
 	Door   schema.Door
 	Model  string
 	Client netip.Addr
-	// Request is what the caller would send, nil where only the rest is known.
+	// Request is the caller's request, nil where only the rest is known.
 	Request *schema.Request
 	// Speaks translates for the callers of the door; nil where that is not needed, or not
 	// known before the request comes.
 	Speaks *dialect.Client
-	// Header is what the caller would send beside it, Tenant and KeyID who it would be.
+	// Header holds the caller's headers, and Tenant and KeyID say who it would be.
 	Header        http.Header
 	Tenant, KeyID string
-	// Class is how urgent it would be; NoClass stands for what the service type says.
+	// Class is how urgent it would be; NoClass means the class of the service type.
 	Class schema.Class
 }
 
-// Explain tells what would happen to a request of a door. It reads the same survey and
-// asks the same limits as Do, up to the call, and consumes nothing. Where a fallback would
-// take over, it explains that one. It knows nothing of keys that may not use a model.
+// Explain explains how a request of a door would fare. It reads the same survey and asks
+// the same limits as Do, up to the call, and consumes nothing. Where a fallback would take
+// over, it explains that one. It knows nothing of keys that may not use a model.
 func Explain(table *routing.Table, q Subject, now time.Time) Explanation {
 	asked := ExplainModel(table, q, now)
 	if asked.Refusal == nil && asked.isReady() {
@@ -128,7 +128,7 @@ func Explain(table *routing.Table, q Subject, now time.Time) Explanation {
 	return asked
 }
 
-// isReady tells whether an instance could take the request at once.
+// isReady reports whether an instance could take the request at once.
 func (x *Explanation) isReady() bool {
 	return x.Waiting == 0 && slices.ContainsFunc(x.Candidates, func(c Candidate) bool {
 		return c.Obstacle == backend.NoObstacle
@@ -212,8 +212,8 @@ func (x *Explanation) hedge(q *Subject) {
 	x.Hedge = &PlannedHedge{after, x.Pool.Watch.Left()}
 }
 
-// refusal returns the first reason for which the request would be refused, in the
-// order in which Do checks them.
+// refusal returns the first reason to refuse the request, in the order of Do's
+// checks.
 func (x *Explanation) refusal(s *Survey, q *Subject) *schema.Error {
 	if err := s.Refusal(x.Pool.IsFull(x.Queue.Class, q.caller)); err != nil {
 		return err
@@ -227,8 +227,8 @@ func (x *Explanation) refusal(s *Survey, q *Subject) *schema.Error {
 	return nil
 }
 
-// exclude excludes the instances that have nothing to answer the requests of a door with,
-// or whose dialects cannot express the request.
+// exclude excludes the instances that have no answer to requests of a door, or have a
+// dialect that cannot express the request.
 func (x *Explanation) exclude(q *Subject) *Exclusions {
 	excluded := new(Exclusions)
 	for _, i := range x.Pool.Instances {
@@ -244,8 +244,8 @@ func (x *Explanation) exclude(q *Subject) *Exclusions {
 	return excluded
 }
 
-// candidates lists the instances of the pool, with reasons for those who may manage
-// the instances.
+// candidates lists the instances of the pool, with reasons for people who may
+// manage the instances.
 func (s *Survey) candidates(door schema.Door) []Candidate {
 	var total int64
 	for _, i := range s.Ready {

@@ -29,11 +29,11 @@ type outlook struct {
 	candidates []Skipped
 	limited    time.Duration // until an instance is below its rate limit
 	trial      time.Duration // until an open breaker of a healthy instance allows a trial
-	// unhealthy counts the unhealthy instances, and unhealthyOpen those of them whose
-	// breakers are open as well; check is the wait until one of them may be back.
+	// unhealthy counts the unhealthy instances, and unhealthyOpen the ones among them
+	// with open breakers; check is the wait until one of them may be back.
 	unhealthy, unhealthyOpen int
 	check                    time.Duration
-	// held counts the instances whose breakers an operator holds open, and hold is
+	// held counts the instances with breakers that an operator holds open, and hold is
 	// the first of these holds.
 	held int
 	hold breaker.Hold
@@ -195,7 +195,7 @@ func RefusalReason(err error) (naming.Reason, bool) {
 	return 0, false
 }
 
-// TranslationError returns what the caller is told where a dialect cannot express
+// TranslationError returns the error for the caller where a dialect cannot express
 // the request, or where there is no memory to write the call.
 func TranslationError(err error) *schema.Error {
 	var known *schema.Error

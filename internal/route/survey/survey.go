@@ -16,8 +16,8 @@ import (
 type Survey struct {
 	Now time.Time
 	// Ready are the instances that may be picked, in the order of their positions, and
-	// Obstacles has what keeps each instance of the pool from being picked, by
-	// Instance.Position. Both may belong to the pool: Keep changes them.
+	// Obstacles has the obstacle of each instance of the pool, by Instance.Position.
+	// Both may belong to the pool: Keep changes them.
 	Ready     []*backend.Instance
 	Obstacles []backend.Obstacle
 	// Shortest is the least lasting obstacle among the instances that are not excluded. A
@@ -99,9 +99,8 @@ func (s *Survey) AskAll(pool *routing.Pool, excluded *Exclusions, now time.Time)
 	}
 }
 
-// keepLowestTier leaves only the instances of the lowest tier among those that were
-// found ready. So a tier that is down or full passes its requests on to the next one
-// before any of them waits.
+// keepLowestTier leaves only the ready instances of the lowest tier. So a tier that
+// is down or full passes its requests on to the next one before any of them waits.
 func (s *Survey) keepLowestTier() {
 	var standby []*backend.Instance
 	s.found, standby = routing.LowestTier(s.found, s.standby[:0])
@@ -111,9 +110,9 @@ func (s *Survey) keepLowestTier() {
 	s.standby = standby
 }
 
-// keepUnwanted leaves only the instances that nobody waits for, among those that were found
-// ready for a request of the class Spare, and returns the shortest obstacle. Such a request
-// waits for the instances of a tier that are busy, and does not go on to the next tier.
+// keepUnwanted leaves only the instances that nobody waits for, among the ready ones for a
+// request of the class Spare, and returns the shortest obstacle. Such a request waits for
+// the instances of a tier that are busy, and does not go on to the next tier.
 func (s *Survey) keepUnwanted(shortest backend.Obstacle) backend.Obstacle {
 	if shortest != backend.NoObstacle {
 		return shortest
@@ -182,20 +181,20 @@ func (s *Survey) Reset() {
 
 // Exclusions are the instances that a request must not be given.
 type Exclusions struct {
-	// Called are those that were called already.
+	// Called are the instances that were called already.
 	Called []*backend.Instance
 	// Untranslatable are those with a dialect that cannot express the request, and
 	// Reason says why the first of them cannot.
 	Untranslatable []*backend.Instance
 	Reason         *schema.Error
-	// OnlyWell says that only instances are picked that have not failed recently,
-	// although the others count for what the request could wait for.
+	// OnlyWell restricts the pick to instances that have not failed recently. The
+	// others still count as instances to wait for.
 	OnlyWell bool
 	// Spare says that the request takes only slots that nobody waits for.
 	Spare bool
 }
 
-// obstacle returns what keeps an instance from taking the request.
+// obstacle returns the reason why an instance cannot take the request.
 func (e *Exclusions) obstacle(i *backend.Instance, now time.Time) backend.Obstacle {
 	if e.Spare {
 		return i.SpareObstacle(now)
