@@ -71,7 +71,7 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 				service.CircuitBreaker.RecoveryTimeout = demoRecovery
 			}
 			if serviceType == schema.Chat && service.Streams == (resume.Settings{}) {
-				service.Streams.Resume = resume.Continue // an answer goes on when somebody breaks its instance
+				service.Streams.Resume = resume.Continue // the answer continues elsewhere when somebody breaks its instance
 			}
 			doc.Services[serviceType] = service
 		}
@@ -100,8 +100,8 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 		func(g *gateway.Gateway, _ *slog.Logger) { _, _ = io.WriteString(stderr, welcome(g)) }, show)
 }
 
-// demoRecovery is after how long a breaker of the demo tries an instance again,
-// unless the configuration says something about breakers: a person watches.
+// demoRecovery is the time until a breaker of the demo tries an instance again, unless
+// the configuration has settings of breakers: a person watches.
 const demoRecovery = schema.Duration(10 * time.Second)
 
 // demoInstance is an ordinary instance in front of a simulated backend.
@@ -161,7 +161,7 @@ func addDemo(doc *config.Document) ([]*simulator.Backend, error) {
 	return started, nil
 }
 
-// demoChats returns the models of chat, those with faults last.
+// demoChats returns the chat models, faulty models last.
 func demoChats() []string {
 	var good, faulty []string
 	for _, instance := range demoInstances() {

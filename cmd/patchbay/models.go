@@ -15,7 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
 
-// loadPatience is how long a verb waits until a model was loaded or put to sleep: longer than
+// loadPatience is how long a verb waits for a model to be loaded or unloaded: longer than
 // any gateway does.
 const loadPatience = time.Hour
 
@@ -42,7 +42,8 @@ stays in memory.
 // residentLine is a model as the gateway lists it.
 type residentLine manage.ResidentView
 
-// is reports whether a name means the model: that on its host, or that of an instance.
+// is reports whether a name means the model: its name on the host, or the name of an
+// instance.
 func (l *residentLine) is(name string) bool {
 	if l.Model == name {
 		return true

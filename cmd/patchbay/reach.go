@@ -38,7 +38,7 @@ func gatewayAddress(flags *settingFlags, given string, addresses func(config.Ser
 	return reachable{base, base, &http.Transport{DisableKeepAlives: true}}, nil
 }
 
-// ownURL returns the base URL at which this machine reaches a gateway that listens on
+// ownURL returns the base URL for requests from this machine to a gateway that listens on
 // an address.
 func ownURL(server config.Server, listen string) string {
 	if _, isSocket := listening.SocketPath(listen); isSocket {
@@ -80,7 +80,7 @@ func dialable(listen string) string {
 		host = "127.0.0.1"
 	}
 	if addr, err := netip.ParseAddr(host); err == nil && addr.IsUnspecified() {
-		host = "127.0.0.1" // who listens on [::] has both
+		host = "127.0.0.1" // a listener on [::] has both
 	}
 	return net.JoinHostPort(host, port)
 }

@@ -101,8 +101,8 @@ func mayColour(env []string) bool {
 	return variable(env, "NO_COLOR") == "" && variable(env, "TERM") != "dumb"
 }
 
-// introduce logs where the gateway listens and, while no models are served, why that is
-// so or how to go on.
+// introduce logs where the gateway listens and, while no models are served, the reason or
+// the next step.
 func introduce(g *gateway.Gateway, log *slog.Logger) {
 	base, management := ownURL(g.Document.Server, g.Address()), ownURL(g.Document.Server, g.ManagementAddress())
 	data, err := filepath.Abs(g.Document.Server.DataDir)

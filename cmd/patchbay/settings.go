@@ -21,8 +21,8 @@ import (
 // defaultFile is the configuration that is read when none is named and it is there.
 const defaultFile = "patchbay.yaml"
 
-// settingFlags are the flags from which a configuration is made. The verbs that
-// need one share them.
+// settingFlags are the flags that shape a configuration. The verbs that need one share
+// them.
 type settingFlags struct {
 	env     []string
 	file    string
@@ -74,7 +74,7 @@ func (f *settingFlags) path() string {
 	return ""
 }
 
-// loadFirst is load for a program that goes on to watch the file.
+// loadFirst is load for a program that watches the file afterwards.
 func (f *settingFlags) loadFirst() (*config.Loaded, error) {
 	f.seen = filewatch.FingerprintOf(f.path())
 	return f.load()

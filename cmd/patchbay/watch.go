@@ -159,7 +159,7 @@ func drawScreen(ctx context.Context, flags *remoteFlags, screen *terminal.Screen
 	}, func(err error) { draw(err.Error() + "; trying again") })
 }
 
-// followGateway passes on the events of topics of the live feed, and tells on stderr
+// followGateway passes on the events of topics of the live feed, and writes to stderr
 // when the feed is interrupted.
 func followGateway(ctx context.Context, flags *remoteFlags, topics string, stderr io.Writer,
 	on func(terminal.Event) error) error {

@@ -218,7 +218,8 @@ func (r *release) layer(binary []byte, documents []file) ([]byte, error) {
 }
 
 // authorities returns the certificates of the authorities that Mozilla trusts without
-// conditions. Those with conditions, which a list cannot express, are on their way out.
+// conditions. A list cannot express conditions, and authorities with conditions are on
+// their way out.
 func authorities() []byte {
 	var b bytes.Buffer
 	b.WriteString("# The authorities that Mozilla trusts (https://wiki.mozilla.org/CA), under the Mozilla Public License 2.0,\n# from golang.org/x/crypto/x509roots/fallback.\n")
@@ -268,7 +269,7 @@ const layoutVersion = `{"imageLayoutVersion":"1.0.0"}`
 
 func blobPath(digest string) string { return "blobs/" + strings.Replace(digest, ":", "/", 1) }
 
-// writeLayout writes the image for all architectures as a directory, from which it is
+// writeLayout writes the image for all architectures as a directory. From there it is
 // copied to a registry under each of its tags.
 func (r *release) writeLayout(of blobs, manifests []descriptor) error {
 	all, err := of.addJSON(mediaIndex, index{SchemaVersion: 2, MediaType: mediaIndex, Manifests: manifests, Annotations: r.annotations()})

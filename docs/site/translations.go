@@ -8,8 +8,8 @@ import (
 	"github.com/yuin/goldmark/ast"
 )
 
-// translations is the folder of the pages that are there in Chinese as well, each with the
-// name of the page that it translates.
+// translations is the folder of the pages in Chinese, each with the name of the page that
+// it translates.
 const translations = "docs/zh/"
 
 // A language is one that has pages.

@@ -14,8 +14,8 @@ import (
 // defaulter is a list element or mapping value that has defaults of its own.
 type defaulter interface{ SetDefaults() }
 
-// givenHook is a group of settings that wants to know that somebody wrote it
-// down, before its fields are read.
+// givenHook is a group of settings with a method that is called if the file has the
+// group, before its fields are read.
 type givenHook interface{ Given() }
 
 // oneOrMore is a list that may be written as a single value.
@@ -32,8 +32,8 @@ type decoder struct {
 	// failed holds the paths with a value that could not be used.
 	failed map[string]bool
 	fields map[reflect.Type][]field
-	// inJSON spells settings as JSON does, and readOnly names the members that
-	// are not settings and may come along, because reads have them.
+	// inJSON spells settings as JSON does. readOnly names members that are not settings
+	// and are ignored: replies have them, and clients send them back.
 	inJSON   bool
 	readOnly []string
 }
@@ -247,8 +247,8 @@ func (d *decoder) mapKey(entry entry, path string, keyType reflect.Type) (key re
 	return key, join(path, Kebab(fmt.Sprint(key.Interface()))), true
 }
 
-// unknownName words the refusal of a name: with a suggestion where the type
-// tells its names.
+// unknownName words the refusal of a name: with a suggestion where the type lists its
+// names.
 func unknownName(written string, valueType reflect.Type, err error) string {
 	noun, names := namesOf(valueType)
 	if names == nil {

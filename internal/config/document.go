@@ -66,7 +66,7 @@ type Document struct {
 	// the document was not read.
 	Resolve backend.Resolver `json:"-"`
 	// Runs finds the processes that the gateway runs for instances. It is nil where the
-	// document is not that of a gateway.
+	// document does not belong to a gateway.
 	Runs backend.Processes `json:"-"`
 }
 
@@ -172,7 +172,7 @@ type Service struct {
 	Queue          queue.Settings         `json:"queue"`
 	// Priority is the class of requests without a class of their key or tenant.
 	Priority schema.Class `json:"priority,omitzero" doc:"Of requests without one of key or tenant; else normal."`
-	// Residency says whether models are loaded for requests and put to sleep.
+	// Residency says whether models are loaded for requests and unloaded when idle.
 	Residency residency.Settings `json:"residency,omitzero"`
 	// Split says which requests several instances share.
 	Split scatter.Settings `json:"split,omitzero"`

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Given tells which settings a JSON text gave.
+// Given is the set of settings that a JSON text gave.
 type Given map[string]bool
 
 // Has reports whether the text gave a setting, by its path in camelCase. A null gives
@@ -45,8 +45,8 @@ func (g Given) overlay(path string, from, onto reflect.Value) {
 // DecodeJSON puts the settings of a JSON object where target points, over the values
 // there: a setting that the text does not give stays. Keys are read in every spelling. An
 // unknown key, a key that comes twice and a value of another type are mistakes. The
-// readOnly keys may come along and change nothing. The error is of type Problems, with
-// paths in camelCase.
+// readOnly keys are allowed and ignored. The error is of type Problems, with paths in
+// camelCase.
 func DecodeJSON(data []byte, target any, readOnly ...string) (Given, error) {
 	root, err := readJSON(data)
 	if err != nil {

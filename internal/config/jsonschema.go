@@ -79,7 +79,7 @@ func (d schemaDeriver) of(typ reflect.Type, at schemaPlace) map[string]any {
 			return map[string]any{"type": []string{"object", "null"}, "additionalProperties": d.of(typ.Elem(), at)}
 		}
 		properties, spellings := map[string]any{}, map[string]any{}
-		at.key = "" // the table is that of any of them
+		at.key = "" // they share one table
 		for _, name := range names {
 			properties[name] = d.of(typ.Elem(), at)
 			maps.Copy(spellings, spelled(name, properties[name]))

@@ -10,8 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Source is everything from which a configuration is made. The command line wins
-// over the environment, the environment over the file, the file over defaults.
+// Source has all inputs of a configuration. The command line wins over the environment,
+// the environment over the file, the file over defaults.
 type Source struct {
 	// File is the name of the file in messages; relative ${file:...} references
 	// begin in its directory.

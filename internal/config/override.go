@@ -49,9 +49,9 @@ type overrides struct {
 	warnings []string
 }
 
-// fromEnvironment applies the variables that name a setting. The others may
-// belong to somebody else (Kubernetes writes PATCHBAY_SERVICE_HOST for a service
-// called patchbay), so they are only worth a warning.
+// fromEnvironment applies the variables that name a setting. The others may have another
+// purpose (Kubernetes writes PATCHBAY_SERVICE_HOST for a service called patchbay), so
+// they are only worth a warning.
 func (o *overrides) fromEnvironment(variables map[string]string) {
 	type assignment struct {
 		name string

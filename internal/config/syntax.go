@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// syntaxProblem reports an error of the YAML library. The library tells the line
-// in words, for some errors one too low, and the column not at all.
+// syntaxProblem reports an error of the YAML library. The library gives the line in
+// words, for some errors one too low, and no column.
 func (r *reader) syntaxProblem(err error, content []byte) {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	at := origin{file: r.file, line: 1, column: 1}

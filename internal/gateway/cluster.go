@@ -87,8 +87,8 @@ func (g *Gateway) member(started time.Time) cluster.Member {
 	return m
 }
 
-// reachable returns an address with the name of this machine in place of one that means
-// all of its addresses.
+// reachable returns an address. It replaces a host that means all addresses by the name
+// of this machine.
 func reachable(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

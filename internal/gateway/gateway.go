@@ -82,7 +82,8 @@ type Gateway struct {
 	close      sync.Once
 	wings      []*wing.Wing
 	pages      *pages.Pages
-	// usingLedger is locked from a look at whether the ledger is on until requests obey.
+	// usingLedger is held from the check whether the ledger is on until requests follow
+	// it.
 	usingLedger sync.Mutex
 }
 
@@ -99,8 +100,8 @@ type Parts struct {
 type Options struct {
 	// Build is the version that the gateway reports.
 	Build actuator.Build
-	// FromFile says that the configuration comes from a file: health and metrics
-	// then tell how reading it went.
+	// FromFile says that the configuration comes from a file: health and metrics then
+	// report how reading it went.
 	FromFile bool
 	// Demo says that the backends are simulated, and Routes are served in addition to the
 	// routes that every gateway has.
@@ -297,7 +298,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	return nil
 }
 
-// currency returns that of the prices in force.
+// currency returns the currency of the prices in force.
 func (g *Gateway) currency() string {
 	doc, _ := g.Control.Document()
 	return doc.Prices.Currency

@@ -35,8 +35,8 @@ func snapshotsOf(doc *config.Document) func(context.Context) (quota.Snapshots, e
 	}
 }
 
-// newBook returns the budgets of keys and tenants, with a ledger of their own beside that
-// of usage: it has the same stores, and a journal of its own.
+// newBook returns the budgets of keys and tenants, with a ledger of their own beside the
+// ledger of usage: it has the same stores, and a journal of its own.
 func (g *Gateway) newBook() *budget.Book {
 	doc, log := g.Document, g.log
 	settings := doc.Quota.Clone()
@@ -77,8 +77,8 @@ func (g *Gateway) editLedger(edit quota.Edit) {
 	g.useLedger()
 }
 
-// useLedger makes requests ask the ledger while it is on. One that is turned off meanwhile
-// counts nothing.
+// useLedger makes requests ask the ledger while it is on. A ledger that is turned off
+// meanwhile counts nothing.
 func (g *Gateway) useLedger() {
 	g.usingLedger.Lock()
 	defer g.usingLedger.Unlock()

@@ -31,7 +31,7 @@ func CheckListen(doc *config.Document) error {
 	return nil
 }
 
-// OpenAddresses returns the addresses at which other machines reach the unified API.
+// OpenAddresses returns the addresses of the unified API that other machines can reach.
 func OpenAddresses(doc *config.Document) []string {
 	return slices.DeleteFunc(slices.Concat([]string(doc.Server.Listen), doc.Server.OllamaListen), listen.IsLoopback)
 }

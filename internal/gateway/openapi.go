@@ -25,7 +25,7 @@ func OpenAPI(version string, more []web.Route) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nothing is asked of the others but which routes they have.
+	// The other parts only list their routes.
 	all := surfaces{new(v1.API), newWings(&wing.Core{Document: settings, Current: new(routing.Current), Log: slog.New(slog.DiscardHandler), Unified: new(v1.API)}), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
 	return openapi.Document(version, all.routes(more))
 }

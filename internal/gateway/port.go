@@ -15,8 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// Port is an address on which the gateway listens, and the servers of its
-// connections.
+// Port is an address with a listener, and the servers of its connections.
 type Port struct {
 	Address  string // as it was configured
 	Listener net.Listener
@@ -26,7 +25,7 @@ type Port struct {
 
 	secure  *listen.Secure // nil without encryption
 	http2   *http.Server   // serves the connections with HTTP/2, which need encryption
-	silent  web.Silent     // those on which nothing has come
+	silent  web.Silent     // connections without a byte so far
 	serving sync.WaitGroup // runs http2
 }
 
@@ -73,7 +72,7 @@ func openPort(address string, certificates *listen.Certificates, log *slog.Logge
 	return p, nil
 }
 
-// noTLS is the reply to a request without encryption where there must be one.
+// noTLS is the reply to a request without encryption on a port that requires it.
 func noTLS() []byte {
 	return web.RefusalOf("400 Bad Request", schema.NewError(schema.CodeInvalidHTTP, "This address speaks TLS only; use https:// in place of http://."))
 }
@@ -96,8 +95,8 @@ func (p *Port) prepare(base context.Context, handler http.Handler, log *slog.Log
 		ConnState:   p.silent.ConnState,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 250,
-			// A client that is gone without a word is noticed even while nothing is
-			// sent to it, and one that reads nothing holds no memory for long.
+			// A client that is gone without a word is noticed even while nothing is sent
+			// to it. A client that reads nothing holds no memory for long.
 			SendPingTimeout:  30 * time.Second,
 			PingTimeout:      15 * time.Second,
 			WriteByteTimeout: 30 * time.Second,

@@ -2,8 +2,8 @@ package gateway
 
 import "github.com/patchbay-ai/patchbay/internal/hosts/transport"
 
-// nameProxies logs the proxies of the environment through which backends are reached,
-// because nothing else shows them.
+// nameProxies logs the proxies of the environment on the way to backends, because nothing
+// else shows them.
 func (g *Gateway) nameProxies(proxies transport.Proxies) {
 	https, http, exempt, err := proxies.Named()
 	if err != nil {

@@ -71,8 +71,8 @@ func newRouter(routes []web.Route, gate *web.Gate, missing http.HandlerFunc) *we
 	return r
 }
 
-// The functions below answer requests that no route answers, in the error format
-// of the surface to which the path belongs.
+// The functions below answer requests without a route, in the error format of the surface
+// that the path belongs to.
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	switch {
@@ -120,8 +120,8 @@ func fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
 	}
 }
 
-// notReady answers a request of the unified API that comes before it is known
-// who may be let in.
+// notReady answers a request of the unified API that comes before the gateway has read
+// its credentials.
 func notReady(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		// The body is not read, so nothing can follow it on this connection.
@@ -165,7 +165,7 @@ func (g *Gateway) describe(s surfaces) {
 }
 
 // newRouterOf puts the routes of a port behind a gate of its own, because the gate's
-// rules depend on who can reach the port.
+// rules depend on the port.
 func (g *Gateway) newRouterOf(port *Port) *web.Router {
 	settings := g.Document.Security
 	hosts := settings.AllowedHosts

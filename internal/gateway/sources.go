@@ -18,8 +18,8 @@ type configFile struct {
 // begin notes that there is a file, and that it was read.
 func (f *configFile) begin() { f.lastRead.Store(time.Now().UnixNano()) }
 
-// read notes another reading of the file; the reason says why it was not taken,
-// and is empty where it was.
+// read notes another reading of the file. The reason says why the file was refused; empty
+// means that it was taken.
 func (f *configFile) read(reason string) {
 	if f.lastRead.Load() == 0 {
 		return // a reload without a file reads only variables and flags

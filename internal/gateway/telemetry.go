@@ -38,7 +38,7 @@ func (g *Gateway) openTelemetry(opened *cleanups) error {
 	return nil
 }
 
-// closeTelemetry ends it, after the last trace was sent.
+// closeTelemetry ends the exports, after the last trace was sent.
 func (g *Gateway) closeTelemetry(ctx context.Context) {
 	if g.traces == nil {
 		return

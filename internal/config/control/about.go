@@ -48,12 +48,12 @@ func (c *Control) aboutOf(v *Version) About {
 type aboutCache struct {
 	mu    sync.Mutex
 	known map[int]About
-	// change counts removals. A description that was read before a removal may be that of
-	// another version with the same number.
+	// change counts removals. A description from before a removal may describe another
+	// version with the same number.
 	change int
 }
 
-// maxAbouts is of how many versions it is remembered.
+// maxAbouts bounds the number of versions in the cache.
 const maxAbouts = 5000
 
 func (c *aboutCache) of(number int) (about About, change int, known bool) {

@@ -24,9 +24,10 @@ var (
 	ErrCurrent = errors.New("the current version cannot be deleted")
 )
 
-// Change says who changes the configuration, and how.
+// Change describes a change: its origin, its author and its conditions.
 type Change struct {
-	// Origin is where the change comes from, such as FromAPI; Author is who made it.
+	// Origin is the source of the change, such as FromAPI; Author is the person who made
+	// it.
 	Origin, Author string
 	// Summary describes the change; an empty one is derived from the differences.
 	Summary string

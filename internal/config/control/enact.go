@@ -28,7 +28,7 @@ type proposal struct {
 	// already, or takes the place of one that cannot be used.
 	keepsHead bool
 	dryRun    bool
-	// author is who puts next into force, empty where that is not known.
+	// author puts next into force; empty where the author is not known.
 	author string
 	// surplus are the old versions that are removed when next is in force.
 	surplus []int

@@ -22,8 +22,7 @@ type localLog struct {
 	// position is the state of the shared log that the store has, zero where the store has
 	// none. Its revision is 0 where the store lacks a part of that state.
 	position Position
-	// revision is that of the last position that was stored, for goroutines that do not
-	// have the lock.
+	// revision belongs to the last stored position. Goroutines without the lock read it.
 	revision atomic.Int64
 	// abouts has its own lock.
 	abouts aboutCache

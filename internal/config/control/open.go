@@ -83,7 +83,7 @@ func tryKeys(ctx context.Context, doc *config.Document, shared Shared) error {
 	return nil
 }
 
-// newKeys returns the keys with which secrets are encrypted, nil where there are none.
+// newKeys returns the keys that encrypt secrets, nil where there are none.
 func newKeys(doc *config.Document) (*seal.Keys, error) {
 	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
 	if err != nil {

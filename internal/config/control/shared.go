@@ -57,7 +57,7 @@ func (c *Control) Follow(ctx context.Context) {
 	}
 	defer func() {
 		disconnect()
-		if ctx.Err() != nil { // not after a panic, after which it is called again
+		if ctx.Err() != nil { // not after a panic: it is then called again
 			c.Close()
 		}
 	}()

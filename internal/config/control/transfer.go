@@ -123,7 +123,7 @@ type incoming struct {
 func (i incoming) sharedHead() (Head, bool) { return i.log.head, true }
 func (incoming) publish(logEntry) error     { return nil }
 func (incoming) isPublished() bool          { return true }
-func (incoming) end()                       {} // who began the transaction ends it
+func (incoming) end()                       {} // the caller that began the transaction ends it
 
 // save makes the store have the same versions as the log.
 func (i incoming) save(p *proposal) (err error) {

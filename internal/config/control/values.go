@@ -20,7 +20,7 @@ import (
 // revoked key.
 type Values struct {
 	shared Shared
-	keys   *seal.Keys // with which they are signed; nil means that they are not
+	keys   *seal.Keys // sign the values; nil means that they are not signed
 	log    *slog.Logger
 
 	mu *sync.Mutex // guards shared and the fields below; in a gateway it is the lock of Control

@@ -19,7 +19,7 @@ type (
 	Head = versions.Head
 	// Position is a point in the history of a shared log.
 	Position = versions.Position
-	// Activation is a moment at which a version came into force.
+	// Activation is the moment that a version came into force.
 	Activation = versions.Activation
 	// Log is a log of versions.
 	Log = versions.Log

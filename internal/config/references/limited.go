@@ -70,8 +70,8 @@ func (s Resolver) Only(l Limit) Resolver {
 	return s
 }
 
-// fullName returns the name of a variable as it is, and that of a file with its whole
-// path.
+// fullName returns the name of a variable unchanged, and the name of a file with its
+// whole path.
 func (s Resolver) fullName(name string) string {
 	path, isFile := strings.CutPrefix(name, filePrefix)
 	if !isFile {
@@ -113,7 +113,7 @@ func (l *limit) refuseText(name, text string) *RefusedError {
 	return nil
 }
 
-// Names returns the names to which a text refers, those in defaults included.
+// Names returns the names that a text refers to, including the names in defaults.
 func Names(text string) []string {
 	var names []string
 	for text != "" {

@@ -1,5 +1,5 @@
 // Package cluster lets the gateways of one configuration know each other: each announces
-// itself in a store that all of them reach, and reads who else did.
+// itself in a store that all of them reach, and reads the announcements of the others.
 package cluster
 
 import (
@@ -35,7 +35,7 @@ type Member struct {
 	ID string `json:"id"`
 	// Address is where it listens, as host and port.
 	Address string `json:"address"`
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string `json:"version"`
 	// ConfigVersion is the version of the configuration that is in force there, and
 	// Revision the state of the shared configuration that it knows, 0 where none is shared.
@@ -64,7 +64,7 @@ type Registry interface {
 	Close()
 }
 
-// State is how a member is.
+// State is the condition of a member.
 type State string
 
 // The states.
@@ -120,8 +120,8 @@ type Watch struct {
 	mu     sync.Mutex // guards the fields below; Run and Announce use it
 	source string
 	open   Registry
-	// newest is the highest revision that was seen, and since when each member that
-	// has an older one has it.
+	// newest is the highest revision that was seen, and since when each member with an
+	// older one has had it.
 	newest int64
 	older  map[string]time.Time
 }
@@ -265,7 +265,7 @@ func stateOf(m *Member, ago time.Duration, isBehind bool) State {
 	return Up
 }
 
-// Present returns how many gateways are there, this one included.
+// Present returns the number of running gateways, including this one.
 func (w *Watch) Present() int {
 	k := w.known.Load()
 	if k == nil {

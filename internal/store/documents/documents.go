@@ -19,7 +19,7 @@ type Document struct {
 	// Kind and ID name the document. Both consist of letters, digits, - and _ only.
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
-	// Scope is to whom it belongs.
+	// Scope is the owner of the document.
 	Scope string `json:"scope"`
 	// Created orders the documents of a kind, together with ID.
 	Created time.Time `json:"created"`
@@ -41,11 +41,11 @@ type Query struct {
 	Kind string
 	// Scopes limit the list to documents of these scopes; none means all.
 	Scopes []string
-	// OnlyOpen lists only those with work left to do.
+	// OnlyOpen lists only documents with work left to do.
 	OnlyOpen bool
-	// After is the id of the document after which the list begins; empty for the first. It
-	// may be that of one that was deleted if NewID made it, or if AfterCreated says when it
-	// was created.
+	// After is the id of the document before the first of the list; empty for the
+	// beginning. The document may have been deleted if NewID made the id, or if
+	// AfterCreated has its time of creation.
 	After        string
 	AfterCreated time.Time
 	// IsAscending lists the oldest first, not the newest.
@@ -56,8 +56,8 @@ type Query struct {
 	OnlyNames bool
 }
 
-// PlaceOfDeleted returns when the document After was created if it does not exist any more.
-// An id that tells nothing about that is ErrNotFound.
+// PlaceOfDeleted returns when the document After was created if it does not exist any
+// more. An id without a time is ErrNotFound.
 func (q *Query) PlaceOfDeleted() (time.Time, error) {
 	if !q.AfterCreated.IsZero() {
 		return q.AfterCreated, nil
@@ -88,11 +88,11 @@ var (
 type Store interface {
 	// Get returns a document, or ErrNotFound.
 	Get(ctx context.Context, kind, id string) (Document, error)
-	// List returns documents in their order. A Query.After that exists nowhere and tells no
-	// place is ErrNotFound.
+	// List returns documents in their order. A Query.After that neither exists nor has a
+	// time is ErrNotFound.
 	List(ctx context.Context, query Query) ([]Document, error)
-	// Put stores a document and returns its new version, or ErrChanged if its version is
-	// not that of the one that is stored.
+	// Put stores a document and returns its new version, or ErrChanged if its version
+	// differs from the stored one.
 	Put(ctx context.Context, doc Document) (int64, error)
 	// Delete removes a document. One that does not exist is no error.
 	Delete(ctx context.Context, kind, id string) error

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// An id that tells when its document was created has timeMark behind the prefix, and then
-// the time in milliseconds. No id without a time has the mark there: a text of rand.Text
-// has neither 0 nor 1.
+// An id with the time of creation has timeMark behind the prefix, and then the time in
+// milliseconds. No id without a time has the mark there: a text of rand.Text has neither
+// 0 nor 1.
 const (
 	timeMark   = '0'
 	timeBase   = 32
@@ -24,13 +24,13 @@ func RandomID(prefix string) string { return prefix + strings.ToLower(rand.Text(
 // document that was deleted.
 func NewID(prefix string, created time.Time) string { return RandomID(Dated(prefix, created)) }
 
-// Dated returns the beginning of an id that tells when its document was created.
+// Dated returns the beginning of an id with a time of creation.
 func Dated(prefix string, created time.Time) string {
 	digits := strconv.FormatInt(max(created.UnixMilli(), 0), timeBase)
 	return prefix + string(timeMark) + strings.Repeat("0", max(timeDigits-len(digits), 0)) + digits
 }
 
-// createdOf returns when the document of an id was created, if the id tells it.
+// createdOf returns the time of creation in an id, if the id has one.
 func createdOf(id string) (time.Time, bool) {
 	text := id[strings.IndexAny(id, "-_")+1:]
 	if len(text) <= timeDigits || text[0] != timeMark {

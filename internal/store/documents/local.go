@@ -197,7 +197,7 @@ func (l *Local) Put(_ context.Context, doc Document) (int64, error) {
 	return doc.Version, nil
 }
 
-// set adds a document to the index, in place of its version before.
+// set adds a document to the index and replaces its version before.
 func (l *Local) set(doc Document, now time.Time) {
 	if found := l.find(doc.Kind, doc.ID); found != nil && found.Scope == doc.Scope && found.Created.Equal(doc.Created) {
 		l.change(found, doc, now)
@@ -371,7 +371,7 @@ func (q *Query) order(a, b *Document) int {
 	return compare(b, a)
 }
 
-// page returns the first documents that a query asks for, behind the one after which it begins.
+// page returns the first documents that a query asks for, behind the document after.
 func (o ordered) page(q *Query, after *Document) []*kept {
 	rest := o
 	if q.After != "" {

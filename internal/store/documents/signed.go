@@ -21,7 +21,7 @@ const (
 	// between two attempts.
 	renewTime  = 20 * time.Second
 	renewEvery = 20 * time.Second
-	// warnEvery is how often it is logged that a document was refused.
+	// warnEvery is the least time between two log lines about refused documents.
 	warnEvery = 10 * time.Second
 )
 
@@ -75,8 +75,8 @@ func (s *Signed) Close() {
 	s.working.Wait()
 }
 
-// keepRenewing renews the signatures until that has succeeded, and for as long as gateways
-// run that write documents without.
+// keepRenewing renews the signatures until that has succeeded, and as long as other
+// gateways write unsigned documents.
 func (s *Signed) keepRenewing(ctx context.Context) {
 	for waiting.Pause(ctx, renewEvery) == nil {
 		err := s.renew(ctx)
@@ -192,8 +192,8 @@ func signatureOf(data []byte) string {
 	return signature
 }
 
-// check takes the signature off a document, and reports whether it is good: right, or missing
-// where that may be.
+// check takes the signature off a document, and reports whether it is good: right, or
+// missing where that is allowed.
 func (s *Signed) check(doc *Document) bool {
 	signature := signatureOf(doc.Data)
 	if signature == "" {

@@ -22,7 +22,7 @@ type Dir struct {
 	Before func(Step) error
 }
 
-// Step is one of the things that a write does, in this order.
+// Step is one step of a write, in this order.
 type Step string
 
 // The steps of a write, and the one of a removal.
@@ -35,8 +35,8 @@ const (
 	Remove  Step = "remove"
 )
 
-// IsFull reports whether something could not be written because the disk has no space left, or
-// no more that this user may take.
+// IsFull reports whether a write failed because the disk has no space left, or none that
+// this user may take.
 func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

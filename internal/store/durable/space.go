@@ -26,6 +26,6 @@ func (s Space) Reserve() int64 {
 
 // IsShort reports whether a disk has no space but the reserved one.
 func (s Space) IsShort(reserve int64) bool {
-	const margin = 1 << 20 // so much may be written before somebody looks again
+	const margin = 1 << 20 // so much may be written between two looks
 	return s.Total > 0 && s.Free-margin < reserve
 }

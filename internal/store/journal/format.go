@@ -13,10 +13,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Format says how the files of one kind look. A file is a mark that also says whether it is
-// sealed, some bytes for its writer, and the head of the box if it is sealed. A record is the
-// length of its body, a checksum, a part that is never sealed, and the body. The formats differ
-// because files of earlier releases have to be read, and by earlier releases.
+// Format says how the files of one kind look. A file is a mark that also says whether it
+// is sealed, some bytes for its writer, and the head of the box if it is sealed. A record
+// is the length of its body, a checksum, a part that is never sealed, and the body. The
+// formats differ because this release reads files of earlier releases, and earlier
+// releases read its files.
 type Format uint8
 
 // The formats.
@@ -125,7 +126,7 @@ func (f Format) End(text []byte, at int, box *seal.Box, number uint64) []byte {
 	return text
 }
 
-// Overhead returns by how much a record is longer than its body as it is stored.
+// Overhead returns the size of a stored record without its body.
 func (f Format) Overhead() int {
 	l := layouts[f]
 	return l.head() + l.clear

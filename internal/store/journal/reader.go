@@ -14,7 +14,8 @@ const windowSize = 256 << 10
 
 // Record is a record as a file has it. Its parts are valid until the next one is read.
 type Record struct {
-	// Number is the number with which it was sealed, and At the offset of its body in the file.
+	// Number is the record's number in its seal, and At the offset of its body in the
+	// file.
 	Number      uint64
 	At          int64
 	Clear, Body []byte
@@ -57,7 +58,7 @@ type Reader struct {
 	buffer []byte    // the memory of the window
 	length int       // of the current record, with its head
 	number uint64    // of the next record
-	lost   int64     // bytes that were passed over since the latest record
+	lost   int64     // bytes that were skipped since the latest record
 	damage Damage
 	isOver bool
 	err    error

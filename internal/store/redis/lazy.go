@@ -17,8 +17,8 @@ var (
 	errNotConnected = errors.New("there is no connection to Redis")
 )
 
-// Lazy is a connection that is made when it is first used, for stores without which a
-// gateway starts and works.
+// Lazy is a connection that is made at its first use, for stores that a gateway can start
+// and work without.
 type Lazy struct {
 	address string
 

@@ -12,7 +12,7 @@ import (
 // BoxHead is how many bytes the head of a box has: the id of the master key, and a salt.
 const BoxHead = 2*idBytes + boxSalt
 
-// BoxOverhead is how many bytes a sealed part has more than the part itself.
+// BoxOverhead is the number of bytes that sealing adds to a part.
 const BoxOverhead = 16
 
 const boxSalt = 24
@@ -21,8 +21,8 @@ const boxSalt = 24
 // has a number, which is used once. A nil Box encrypts nothing.
 type Box struct{ aead cipher.AEAD }
 
-// NewBox returns a box for a new file, and the head with which the file begins. Without keys
-// it returns nil for both.
+// NewBox returns a box for a new file, and the head of the file. Without keys it returns
+// nil for both.
 func (k *Keys) NewBox(purpose string) (head []byte, box *Box) {
 	if k == nil {
 		return nil, nil

@@ -39,8 +39,8 @@ var ErrDamaged = errors.New("the encrypted secret is damaged or was moved from a
 // ErrForged means that a signature does not belong to the record beside it.
 var ErrForged = errors.New("the signature is wrong")
 
-// Keys are the master keys: the one with which secrets are encrypted and records signed,
-// and perhaps one that was used before. Nil Keys do neither.
+// Keys are the master keys: the current one, which encrypts secrets and signs records,
+// and perhaps a previous one. Nil Keys do neither.
 type Keys struct {
 	current *key
 	byID    map[string]*key
@@ -98,7 +98,7 @@ func newKey(text string) (*key, error) {
 	}, nil
 }
 
-// ID names the current key without telling it.
+// ID names the current key without revealing it.
 func (k *Keys) ID() string {
 	if k == nil {
 		return ""
@@ -106,8 +106,8 @@ func (k *Keys) ID() string {
 	return k.current.id
 }
 
-// Derive fills a key for a purpose, which is the same wherever the current key is, and tells
-// nothing about it.
+// Derive fills a key for a purpose. It is the same wherever the current key is, and
+// reveals nothing about the current key.
 func (k *Keys) Derive(purpose string, key []byte) {
 	// It fails for lengths of several kilobytes only.
 	made, _ := hkdf.Expand(sha256.New, k.current.deriving, purpose, len(key))
@@ -155,7 +155,7 @@ func (k *Keys) open(place, sealed string) (text string, isMarked bool, err error
 	return string(plain), isMarked, nil
 }
 
-// mark returns the part of a nonce that tells the releases apart.
+// mark returns the part of a nonce that distinguishes the releases.
 func (k *key) mark(salt []byte, place, text string) []byte {
 	return sum(k.marking, []string{string(salt), place, text})[:k.aead.NonceSize()-saltBytes]
 }
@@ -163,7 +163,7 @@ func (k *key) mark(salt []byte, place, text string) []byte {
 // Sign returns the signature of a record that consists of parts.
 func (k *Keys) Sign(parts ...string) string { return k.current.label(sum(k.current.signing, parts)) }
 
-// Verify returns ErrForged unless a signature is that of these parts. ErrKey means that
+// Verify returns ErrForged unless a signature belongs to these parts. ErrKey means that
 // it was made with a key that is not among the Keys.
 func (k *Keys) Verify(signature string, parts ...string) error {
 	by, data, err := k.read(signature)
@@ -187,8 +187,8 @@ func sum(key []byte, parts []string) []byte {
 	return mac.Sum(nil)
 }
 
-// label writes bytes as a text that names the key with which they were made, and read
-// returns both.
+// label writes bytes as a text with the id of the key that made them, and read returns
+// both.
 func (k *key) label(data []byte) string {
 	return strings.Join([]string{version, k.id, base64.RawURLEncoding.EncodeToString(data)}, ".")
 }

@@ -3,8 +3,8 @@ package seal
 // Value is a record that was read from a store.
 type Value struct {
 	Data []byte
-	// IsTrusted says that somebody signed it who has the master key, or that there is no
-	// master key.
+	// IsTrusted says that it was signed with the master key, or that there is no master
+	// key.
 	IsTrusted bool
 }
 

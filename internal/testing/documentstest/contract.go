@@ -70,7 +70,7 @@ func Run(t *testing.T, store documents.Store) {
 	testEach(t, store, began)
 }
 
-// testDeletedPlace checks that a list goes on after a document that was deleted.
+// testDeletedPlace checks that a list continues after a deleted document.
 func testDeletedPlace(t *testing.T, store documents.Store, began time.Time) {
 	t.Helper()
 	ctx := t.Context()

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Conversations returns requests like those of a public trace of conversations: 3.4 a
-// second. Six in ten begin a conversation, the others continue one after some minutes.
-// They have prompts of a few hundred to a hundred thousand tokens. All begin with the
-// same block. On the standard engines round robin and least connections fare with them as
-// with the trace.
+// Conversations returns requests as in a public trace of conversations: 3.4 a second. Six
+// in ten begin a conversation, the others continue one after some minutes. They have
+// prompts of a few hundred to a hundred thousand tokens. All begin with the same block.
+// On the standard engines round robin and least connections fare with them as with the
+// trace.
 func Conversations() []*Request {
 	const (
 		horizon   = 2400.0

@@ -12,8 +12,9 @@ type Engines struct {
 	// Models are configured in the gateways; other models are added when they are asked
 	// for.
 	Models []string
-	// Secretive says that engines do not tell how large their caches are, and Boundless that
-	// gateways are not told for how many models they have room, only which ones they have.
+	// Secretive says that engines do not report the size of their caches. Boundless says
+	// that they do not report for how many models they have room, only which ones they
+	// have.
 	Secretive, Boundless bool
 	// Outages are when engines are gone. They come back with nothing in memory.
 	Outages []Outage

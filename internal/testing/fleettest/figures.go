@@ -18,7 +18,7 @@ type Figures struct {
 	EstimateError         float64 // the median of |estimate - truth| / truth; NaN without estimates
 }
 
-// soon is the time within which a first token should come.
+// soon is the time limit for a good first token.
 const soon = 2.0
 
 // Summarize returns the figures of these times to the first token and of the number of

@@ -53,7 +53,7 @@ type Sharer interface {
 	Import(from string, message []byte, now float64)
 }
 
-// Listener is a gateway to which engines tell how they are.
+// Listener is a gateway that takes reports of engines.
 type Listener interface {
 	Tell(engine, waiting, running int, models []string, now float64)
 }
@@ -72,7 +72,7 @@ type Run struct {
 	Seed     uint64
 }
 
-// simulation is a run that goes on.
+// simulation is the state of a run.
 type simulation struct {
 	*Run
 	rng       *rand.Rand
@@ -94,7 +94,7 @@ func (run *Run) Do() Figures {
 	}
 	for n := range max(run.Gateways, 1) {
 		s.gateways = append(s.gateways, run.New(run.Engines, n, source(run.Seed+uint64(n), 1)))
-		// Gateways tell at different times within each interval.
+		// Gateways export at different times within each interval.
 		s.exchanged = append(s.exchanged, run.Share*float64(n)/float64(max(run.Gateways, 1)))
 	}
 	for _, r := range run.Requests {

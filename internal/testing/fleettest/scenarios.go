@@ -51,10 +51,10 @@ type Comparison struct {
 	RoundRobin, LeastConnections, LeastTime Figures
 }
 
-// OverRR returns the mean time to the first token beside that of round robin.
+// OverRR returns the mean time to the first token in relation to round robin.
 func (c Comparison) OverRR() float64 { return c.LeastTime.Mean / c.RoundRobin.Mean }
 
-// OverLC returns the mean time to the first token beside that of least connections.
+// OverLC returns the mean time to the first token in relation to least connections.
 func (c Comparison) OverLC() float64 { return c.LeastTime.Mean / c.LeastConnections.Mean }
 
 // Compare does three runs that differ in the policy only.

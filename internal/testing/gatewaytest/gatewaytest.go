@@ -204,8 +204,8 @@ func (r *Gateway) ChatLater(ctx context.Context, body string, headers ...string)
 	return done
 }
 
-// TryChat is Chat for other goroutines than that of the test: it reports a failure
-// in the reply instead of ending the test.
+// TryChat is Chat for goroutines beside the test's own: it reports a failure in the reply
+// instead of ending the test.
 func (r *Gateway) TryChat(ctx context.Context, body string, headers ...string) Reply {
 	response, err := r.Client.Do(r.Request(ctx, http.MethodPost, "/v1/chat/completions", body, headers...))
 	if err != nil {

@@ -94,7 +94,7 @@ func DataOf[T any](t *testing.T, a ManagementReply) T {
 	return value
 }
 
-// Paths of the management API, to which a service type or a number is added.
+// Paths of the management API; a service type or a number follows them.
 const (
 	TypesPath          = "/api/config/type/services/"
 	AddInstancePath    = "/api/config/instance/add/"

@@ -27,7 +27,7 @@ type Run struct {
 	Scale float64
 }
 
-// running is a run that goes on.
+// running is the state of a run.
 type running struct {
 	*Run
 	client *http.Client

@@ -42,8 +42,8 @@ func (p *prompt) chain() string {
 	return before.String()[from:]
 }
 
-// chains makes the answer to a prompt a chained one if the backend is told so. The model goes
-// on with a last message of its own if it is asked to, or always does.
+// chains makes the answer to a prompt a chained one if the backend has Chain set. The
+// model continues a last message of its own if the request asks for it, or always does.
 func (x *exchange) chains(p *prompt, goesOn bool) {
 	p.script, p.isChained = x.step.Text, x.backend.options.Chain
 	p.goesOn = goesOn

@@ -27,11 +27,12 @@ type prompt struct {
 	limit  int    // of tokens per answer; 0 means none
 	script string // replaces the text of the answer
 	fills  bool   // the answer is as long as the limit
-	// begun is a last message of the model itself, with which it goes on. isChained says that
-	// the answer is a chained one, and isText that no conversation but a text goes on.
+	// begun is a last message of the model itself, which it continues. isChained says
+	// that the answer is a chained one, and isText that the request continues a text and
+	// no conversation.
 	begun             string
 	isChained, isText bool
-	goesOn            bool // the request asks the model to go on with begun
+	goesOn            bool // the request asks the model to continue begun
 
 	thinks     bool // aloud, before the answer
 	wholeCalls bool // the dialect cannot stream a tool call in parts
@@ -148,7 +149,7 @@ func (p *prompt) story() string {
 	return text.String()
 }
 
-// rest returns how a backend goes on with an answer that another one began.
+// rest returns a backend's continuation of an answer that another one began.
 func (p *prompt) rest(name string, seed uint64) string {
 	whole := p.greeting(name, seed) + p.story()
 	at := 0

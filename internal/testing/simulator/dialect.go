@@ -11,8 +11,8 @@ type dialect interface {
 	errorBody(status int, problem apiError) []byte
 	// errorEvent returns an error for the middle of a stream, with its framing.
 	errorEvent(message string) []byte
-	// key returns the credential that a request presents. Where requests are signed, it is
-	// that of the backend if the signature is made with it.
+	// key returns the credential that a request presents. Where requests are signed, it
+	// is the backend's key if that key made the signature.
 	key(x *exchange) string
 }
 

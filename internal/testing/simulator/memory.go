@@ -95,8 +95,9 @@ func (x *exchange) keepFor(keepAlive jsontext.Value) (goes bool) {
 	return seconds == 0
 }
 
-// loadOrGo serves a request of Ollama's that only loads a model or takes it out of memory.
-// It returns the reason with which the answer ends, empty if the request was answered.
+// loadOrGo serves a request of Ollama's that only loads a model or takes it out of
+// memory. It returns the reason at the end of the answer, empty if the request was
+// answered.
 func (x *exchange) loadOrGo(model string, goes bool) (reason string) {
 	switch {
 	case x.backend.engine == nil:

@@ -143,7 +143,7 @@ func (x *exchange) withUsage(open []byte, usage string) []byte {
 	return append(append(open, `,"usage":`...), usage...)
 }
 
-// sendJSON sends a JSON object, to which it adds the members of the step and the
+// sendJSON completes and sends a JSON object: it adds the members of the step and the
 // closing brace.
 func (x *exchange) sendJSON(open []byte) {
 	x.send(http.StatusOK, "application/json", x.step.close(open))

@@ -157,8 +157,8 @@ func (b *Backend) URL() string { return "http://" + b.listener.Addr().String() }
 // journal.
 func (b *Backend) SetDown(down bool) { b.listener.down.Store(down) }
 
-// Close ends every connection, also those in the middle of an answer, and
-// returns when everything the backend started has ended.
+// Close ends every connection, also in the middle of an answer, and returns when
+// everything the backend started has ended.
 func (b *Backend) Close() {
 	b.closeOnce.Do(func() {
 		// The context is cancelled first: a handler can then distinguish the end of the

@@ -78,8 +78,8 @@ type Step struct {
 	AfterBytes int
 	// MidEvent sends half of the next event before Stop.
 	MidEvent bool
-	// Inject is written verbatim after After events; without Stop the stream
-	// then goes on.
+	// Inject is written verbatim after After events; without Stop the stream then
+	// continues.
 	Inject string
 	// StreamError is the message of an error event in the shape of the dialect,
 	// sent after After events; the answer ends there, properly unless Stop

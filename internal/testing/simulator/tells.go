@@ -33,13 +33,14 @@ type Lie struct {
 	Model string
 }
 
-// Lie makes the engine of the backend tell something else than the truth; nil ends that.
+// Lie makes the engine of the backend report falsely; nil ends that.
 func (b *Backend) Lie(lie *Lie) { b.lie.Store(lie) }
 
 // Engine returns the engine of the backend, nil without one.
 func (b *Backend) Engine() *engine.Live { return b.engine }
 
-// defaultSlots is how many slots llama.cpp tells of where the engine has any number.
+// defaultSlots is the number of slots that llama.cpp reports where the engine has no
+// bound.
 const defaultSlots = 4
 
 // addEngine adds the endpoints of the engine.
@@ -87,7 +88,7 @@ func (t *told) number(truth float64) string {
 	return strconv.FormatFloat(truth, 'g', -1, 64)
 }
 
-// slots returns how many slots llama.cpp tells of.
+// slots returns the number of slots that llama.cpp reports.
 func (t *told) slots() int {
 	if t.Spec.Slots == 0 {
 		return defaultSlots

@@ -180,7 +180,7 @@ func freePort(t testing.TB) (host, port string) {
 			_ = listener.Close()                    // it has no connections
 			return loopback, port
 		}
-		_ = claim.Close() // somebody else has the port
+		_ = claim.Close() // another program has the port
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			t.Fatal(err)
 		}

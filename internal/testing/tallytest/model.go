@@ -16,7 +16,7 @@ import (
 
 // Model is a central store.
 type Model struct {
-	// Now is the clock; nil means the real one, or that of a bubble of synctest.
+	// Now is the clock; nil means the real one, or the clock of a synctest bubble.
 	Now func() time.Time
 
 	mu     sync.Mutex

@@ -23,7 +23,7 @@ func (m *Model) News() int64 {
 	return m.news
 }
 
-// Tell stores totals as every gateway does.
+// Tell stores totals like redistally.
 func (m *Model) Tell(sheets []tally.Sheet, isNews bool) []map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

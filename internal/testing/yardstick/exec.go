@@ -79,7 +79,7 @@ func serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// take takes the first request of those with the same key.
+// take takes the first request with a key.
 func take(from map[asked][]*fleettest.Request, key asked) *fleettest.Request {
 	r := from[key][0]
 	if from[key] = from[key][1:]; len(from[key]) == 0 {

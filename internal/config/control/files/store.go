@@ -282,7 +282,7 @@ func recordFile(of versions.Record) string {
 	return fileOf(int(of))
 }
 
-// besideOf names the file beside that of a record.
+// besideOf names the file for the signature or the changes of a record.
 func besideOf(file, suffix string) string { return strings.TrimSuffix(file, recordSuffix) + suffix }
 
 // readBeside returns the signature or the changes of a record, empty where it has none.

@@ -92,8 +92,9 @@ func mayAffect(happened, path string) bool {
 	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
-// FingerprintOf returns the fingerprint of a file. A file that cannot be read has that of
-// an empty one, and so has a pipe: a pipe gives its content only once, so it is not read.
+// FingerprintOf returns the fingerprint of a file. An unreadable file has the fingerprint
+// of an empty one, and so has a pipe: a pipe gives its content only once, so it is not
+// read.
 func FingerprintOf(path string) Fingerprint {
 	var data []byte
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {

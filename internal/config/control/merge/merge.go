@@ -60,7 +60,8 @@ func mergeFields(base, file, into reflect.Value) {
 	}
 }
 
-// isGroup tells a group of settings from a single one that happens to be a struct.
+// isGroup reports whether a type is a group of settings, and not a single setting that
+// happens to be a struct.
 func isGroup(typ reflect.Type) bool {
 	if typ.Kind() != reflect.Struct {
 		return false

@@ -21,9 +21,9 @@ const (
 	// AbandonedAfter ends the transaction of a gateway that froze inside it. The others
 	// can then write again.
 	AbandonedAfter = 5 * time.Second
-	// channel is the notification channel on which every commit is announced.
+	// channel is the notification channel that announces every commit.
 	channel = "patchbay_config"
-	// tablesLock is the advisory lock under which the tables are made.
+	// tablesLock is the advisory lock of a gateway that makes the tables.
 	tablesLock = 7_284_113_906
 )
 

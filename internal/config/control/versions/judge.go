@@ -7,8 +7,8 @@ import (
 )
 
 // IsUnsigned reports whether the version was read where versions are signed, and has no
-// signature: a gateway of an earlier release has written it, or somebody who does not have
-// the master key.
+// signature: a gateway of an earlier release has written it, or somebody without the
+// master key.
 func (v *Version) IsUnsigned() bool { return v.isUnsigned }
 
 // Judge returns the services of a version as they may come into force. An instance that

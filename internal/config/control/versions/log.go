@@ -63,17 +63,18 @@ type Head struct {
 	// Activations are when versions came into force on this gateway, the latest last. A
 	// shared log does not have them.
 	Activations []Activation `json:"activations,omitzero"`
-	// Position is the state of the shared log to which this head belongs. It is zero
-	// for a gateway that shares nothing.
+	// Position is the state of the shared log that this head belongs to. It is zero for a
+	// gateway that shares nothing.
 	Position
 }
 
-// Activation is a moment at which a version came into force on this gateway: when it
-// was made, or later, by a rollback.
+// Activation is the moment that a version came into force on this gateway: when it was
+// made, or later, by a rollback.
 type Activation struct {
 	Version int       `json:"version"`
 	At      time.Time `json:"at"`
-	// By is who did it, empty where that is not known because another gateway did.
+	// By is the author, empty where another gateway activated the version and the author
+	// is not known.
 	By string `json:"by,omitzero"`
 }
 

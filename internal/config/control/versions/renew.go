@@ -53,9 +53,9 @@ func (r *Renewal) begin(with sealing) {
 // IsSigned reports whether the log is signed, be it for the first time.
 func (r *Renewal) IsSigned() bool { return r.isSigned || r.signed > 0 }
 
-// Found returns the instances, with their service types, that may not send the secrets to
-// which they refer, because the services of the configuration file do not refer to them in
-// the same way.
+// Found returns the instances, with their service types, that may not send their
+// referenced secrets, because the services of the configuration file do not refer to them
+// in the same way.
 func (r *Renewal) Found() []string { return slices.Sorted(maps.Keys(r.found)) }
 
 // isFirst reports whether records without a signature are signed.

@@ -122,7 +122,7 @@ func saidBy(record []byte) (string, error) {
 	}
 }
 
-// isOpenedPlace tells the members of a version that may be encrypted.
+// isOpenedPlace reports whether a member of a version may be encrypted.
 func isOpenedPlace(pointer jsontext.Pointer) bool {
 	steps := strings.Split(string(pointer), "/")
 	const depth = 6 // "", services, chat, instances, 0, apiKey
@@ -178,9 +178,9 @@ func (h Head) Sign(keys *seal.Keys) string {
 }
 
 // Verify reports whether a head is signed, and which shared log is known to be signed. A
-// head is not signed if somebody wrote it who does not sign, such as a gateway of an
-// earlier release: the signature then names the earlier head. A signature that names the
-// same head and is wrong gives seal.ErrForged.
+// head is not signed if its writer does not sign, such as a gateway of an earlier
+// release: the signature then names the earlier head. A signature that names the same
+// head and is wrong gives seal.ErrForged.
 func (h Head) Verify(keys *seal.Keys, signature string) (isSigned bool, signedLog string, err error) {
 	if signature == "" {
 		return false, "", nil

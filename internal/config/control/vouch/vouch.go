@@ -1,5 +1,5 @@
-// Package vouch decides which stored versions somebody signed who has the master key, and
-// which instances of the others get their secrets all the same.
+// Package vouch decides which stored versions were signed with the master key, and which
+// instances of the others get their secrets all the same.
 package vouch
 
 import (

@@ -20,11 +20,11 @@ type Postgres struct {
 	conn   *pgx.Conn // nil after an error
 }
 
-// tableLock is the advisory lock under which the table is made.
+// tableLock is the advisory lock of a gateway that makes the table.
 const tableLock = 7_284_113_907
 
-// NewPostgres returns the list in the PostgreSQL at an address, to which it connects when
-// it is used. The error never repeats the address, which may hold a password.
+// NewPostgres returns the list in the PostgreSQL at an address. It connects when it is
+// used. The error never repeats the address, which may hold a password.
 func NewPostgres(address string) (*Postgres, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
@@ -80,8 +80,8 @@ func (p *Postgres) announce(ctx context.Context, self cluster.Member) ([]cluster
 	return all, err
 }
 
-// appendSeen adds a member, unless its record cannot be read: one of a newer release may
-// have more, but nothing less.
+// appendSeen adds a member, unless its record cannot be read. A record of a newer release
+// may have more members, but never fewer.
 func appendSeen(all []cluster.Seen, record []byte, ago time.Duration) []cluster.Seen {
 	var m cluster.Member
 	if err := json.Unmarshal(record, &m); err != nil || m.ID == "" {

@@ -36,5 +36,5 @@ func (r *Redis) Announce(ctx context.Context, self cluster.Member) ([]cluster.Se
 // Leave does nothing: the pool leaves when it ends.
 func (r *Redis) Leave(context.Context, string) error { return nil }
 
-// Close does nothing: the connection is that of the pool.
+// Close does nothing: the pool owns the connection.
 func (r *Redis) Close() {}

@@ -16,7 +16,7 @@ const (
 	// timeout bounds every call of the database, including the wait for earlier calls: a
 	// request waits for the answer.
 	timeout = 3 * time.Second
-	// tableLock is the advisory lock under which the table is made.
+	// tableLock is the advisory lock of a gateway that makes the table.
 	tableLock = 7_284_113_908
 )
 
@@ -29,8 +29,8 @@ type Store struct {
 
 var _ documents.Store = (*Store)(nil)
 
-// New returns the store in the PostgreSQL at an address, to which it connects when it is
-// used. The error never repeats the address, which may hold a password.
+// New returns the store in the PostgreSQL at an address. It connects when it is used. The
+// error never repeats the address, which may hold a password.
 func New(address string) (*Store, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Close() {
 	s.drop()
 }
 
-// drop closes the connection. A database that hangs is not waited for.
+// drop closes the connection. It does not wait for a database that hangs.
 func (s *Store) drop() {
 	if s.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout/10)

@@ -16,7 +16,7 @@ func newCache(most int) *cache {
 	return &cache{most: most, order: list.New(), at: map[uint64]*list.Element{}}
 }
 
-// match returns how many of the blocks are there from the first on.
+// match returns how many of the first blocks are in the cache.
 func (c *cache) match(blocks []uint64) (n int) {
 	for n < len(blocks) && c.at[blocks[n]] != nil {
 		n++

@@ -24,7 +24,7 @@ type Spec struct {
 	Wake float64 // to wake up from sleep
 	// Keep is how long an unused model stays; 0 is for ever.
 	Keep float64
-	// Size is how many bytes a model takes, as the engine tells it.
+	// Size is the reported size of a model in bytes.
 	Size int
 	// Insists says that a load goes on after its last request has left.
 	Insists bool
@@ -242,8 +242,8 @@ func (e *Engine) fill(changed bool) {
 type place int
 
 const (
-	skip  place = iota // it waits, and those behind it may go on
-	block              // it waits, and those behind it too
+	skip  place = iota // it waits, and later requests may start
+	block              // it waits, and later requests too
 	load
 	read
 )

@@ -6,7 +6,7 @@ import (
 )
 
 // Live is an engine in real time. It keeps its times exactly, however late it is woken:
-// on a busy machine first tokens are noticed late, but no engine becomes slower by that.
+// on a busy machine first tokens are noticed late, but that makes no engine slower.
 type Live struct {
 	mu     sync.Mutex
 	engine *Engine
@@ -98,7 +98,8 @@ func (l *Live) Due(j *Job, token int) (time.Time, bool) {
 // Slow makes the engine slower by a factor, from the next prefill on.
 func (l *Live) Slow(factor float64) { l.do(func(e *Engine, _ float64) { e.Slow(factor) }) }
 
-// Restart takes everything out of the engine. Who waits for a first token is woken.
+// Restart takes everything out of the engine. Requests that wait for a first token are
+// woken.
 func (l *Live) Restart() { l.do(func(*Engine, float64) { l.restart() }) }
 
 func (l *Live) restart() {

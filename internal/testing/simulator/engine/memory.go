@@ -189,8 +189,8 @@ func (e *Engine) Retire(model string) {
 	}
 }
 
-// Unload takes a model out of memory at once, and returns the requests without a first
-// token that are lost by that. It returns false if the model was not there.
+// Unload takes a model out of memory at once, and returns the lost requests without a
+// first token. It returns false if the model was not there.
 func (e *Engine) Unload(model string, now float64) (lost []*Job, was bool) {
 	e.advance(now)
 	at := e.find(model)
