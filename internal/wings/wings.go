@@ -70,8 +70,8 @@ func (b Bounds) Check(report func(path, message string)) {
 	sockets.Settings.Check(b.WebSockets, func(path, message string) { report("websockets."+path, message) })
 }
 
-// CheckTogether reports values that do not go with those of other sections. isShared says
-// that gateways share the configuration.
+// CheckTogether reports values that contradict values of other sections. isShared says that
+// gateways share the configuration.
 func (s *Sections) CheckTogether(bounds Bounds, isShared bool, report func(path, message string)) {
 	batches.CheckFolder(s.Batches, s.Files.Folder, isShared, report)
 	processes.CheckMemory(s.Processes, bounds.Bounds, report)

@@ -14,8 +14,7 @@ import (
 const (
 	// maxContent is how much is kept of the text of a request and of an answer.
 	maxContent = 64 << 10
-	// maxCaptured bounds all headers and texts that are kept, those of requests that
-	// still run included.
+	// maxCaptured bounds all kept headers and texts, also of running requests.
 	maxCaptured = 16 << 20
 	// growth is the smallest step that the room for a text grows by.
 	growth = 2 << 10
@@ -45,7 +44,7 @@ type Header struct {
 	IsMasked bool   `json:"masked,omitzero"`
 }
 
-// Content is a body: its text as far as it is one, and its length.
+// Content is a body: its length, and the part of it that is text.
 type Content struct {
 	Type  string
 	Bytes int64

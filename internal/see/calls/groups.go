@@ -54,7 +54,8 @@ type Group struct {
 	// Rescued counts the requests that another instance or model answered. Lost counts the
 	// failed ones.
 	Rescued, Lost int64
-	// Fallbacks are the models that answered for those of the group, the latest for each.
+	// Fallbacks are the models that answered in place of the group's models, the latest for
+	// each.
 	Fallbacks []Fallback
 	// Refused and Calls are the requests of the account in the last minutes.
 	Refused, Calls int64

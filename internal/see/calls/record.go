@@ -52,8 +52,8 @@ type Record struct {
 	// Gone says that the client left before it had the whole answer.
 	Gone bool `json:"gone,omitzero"`
 
-	// Unified says that the request came to an endpoint of the unified API. The
-	// members below are empty for all others, and those are not counted.
+	// Unified says that the request came to an endpoint of the unified API. The members
+	// below are empty for all other requests, and those are not counted.
 	Unified bool               `json:"-"`
 	Service schema.ServiceType `json:"service"`
 	// Door is the endpoint that it came to.
@@ -68,8 +68,8 @@ type Record struct {
 	Asked string `json:"asked,omitzero"`
 	// Instance is the identifier of the one that answered or failed last.
 	Instance string `json:"instance,omitzero"`
-	// Strategy is how the instance was picked. Candidates counts the instances of the
-	// model by their backend.Obstacle; the first number counts those without one.
+	// Strategy is the strategy that picked the instance. Candidates counts the instances of
+	// the model by their backend.Obstacle; the first number counts the eligible ones.
 	Strategy   string     `json:"strategy,omitzero"`
 	Candidates Candidates `json:"candidates,omitzero"`
 	// KeyID names the API key, where keys are required, Tenant is whom the request is

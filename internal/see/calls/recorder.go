@@ -340,8 +340,8 @@ func (r *Recorder) Calls() iter.Seq[*Record] {
 	}
 }
 
-// Search passes on calls, the newest first: those in memory, then those of the archive. It returns
-// the number before which a further search goes on, 0 where there is nothing.
+// Search passes on calls, the newest first: calls in memory, then calls of the archive. A
+// further search goes on before the number next; 0 means that there are no more.
 func (r *Recorder) Search(ctx context.Context, q Query, yield func(*Record) bool) (next uint64, err error) {
 	for c := range r.Calls() {
 		switch {

@@ -16,15 +16,15 @@ const (
 	// maxInstances is how many instances have a history. One takes about 210 KiB
 	// from its first request on.
 	maxInstances = 100
-	// idleAfter is after how many seconds without a request the history of an
-	// instance makes room for that of another one.
+	// idleAfter is the number of seconds without a request after which the history of an
+	// instance makes room for another one.
 	idleAfter = 3600
 	// lateSeconds is how late a sample may be without leaving a hole.
 	lateSeconds = 5
 )
 
-// Sampler reads the counts once a second and keeps their history, and that of tenants by the
-// records of their requests. Nothing on the way of a request knows about it.
+// Sampler reads the counts once a second and keeps their history. It keeps the history of
+// tenants by the records of their requests. Nothing on the way of a request knows about it.
 type Sampler struct {
 	registry *metrics.Registry
 	current  *routing.Current

@@ -233,7 +233,7 @@ type summed interface {
 	sum(r Range, first, last int64) counts
 }
 
-// render shows the history of a track. That of a part has no overhead.
+// render shows the history of a track. The history of a part has no overhead.
 func (s *Sampler) render(q Query, t summed, out TimeSeries, isPart bool) TimeSeries {
 	shape := shapes[q.Range]
 	last := s.second / shape.step

@@ -71,9 +71,9 @@ func LevelName(l slog.Level) string {
 // maxConfigured bounds the names that can be given a level.
 const maxConfigured = 1000
 
-// Levels are the levels of all loggers. Names are dotted; a logger without a
-// level of its own has that of the longest beginning that has one, and at last
-// that of Root.
+// Levels are the levels of all loggers. Names are dotted; a logger without a level of its
+// own inherits the level of the longest beginning of its name that has one, and at last the
+// level of Root.
 type Levels struct {
 	mu         sync.Mutex
 	initial    slog.Level // of Root, at the start

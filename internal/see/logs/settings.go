@@ -47,7 +47,7 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 }
 
-// LogLevel is how much is logged, as it is configured.
+// LogLevel is the configured level of the log.
 type LogLevel string
 
 // The log levels.
@@ -73,7 +73,7 @@ func (l *LogLevel) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// LogFormat is the shape of log lines, as it is configured.
+// LogFormat is the configured shape of log lines.
 type LogFormat string
 
 // The log formats. Auto is text on a terminal and JSON elsewhere.

@@ -16,7 +16,7 @@ type collector struct {
 	places   map[string]int // of the families, by name
 }
 
-// collect returns every family that has series, with each of them as it is now.
+// collect returns every family that has series, with their present values.
 func (c *collector) collect() *gathered {
 	s := &scrape{collector: c, gathered: newGathered(c.places)}
 	for _, service := range schema.ServiceTypes() {

@@ -45,8 +45,8 @@ func (s *gathered) filled() []*dto.MetricFamily {
 	return slices.DeleteFunc(s.all[:], func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
 }
 
-// add adds a series to the family with a name, which must be in the table. Values are those of the
-// family's labels, in their order; the last ones may be left out.
+// add adds a series to the family with a name, which must be in the table. The values
+// belong to the family's labels, in their order; the last ones may be left out.
 func (s *gathered) add(family string, m *dto.Metric, values []string) {
 	place := s.places[family]
 	labels := families[place].Labels

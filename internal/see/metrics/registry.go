@@ -9,9 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Registry holds the counts that belong to the gateway as a whole: those of each
-// service type and those of the HTTP surfaces. The counts of an instance live
-// with the instance.
+// Registry holds the counts that belong to the gateway as a whole: the counts of each
+// service type and of the HTTP surfaces. The counts of an instance live with the instance.
 type Registry struct {
 	services services
 	doors    [schema.DoorCount][schema.ResultCount]Counter

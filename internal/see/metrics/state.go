@@ -14,8 +14,9 @@ type State struct {
 	to        *gathered
 }
 
-// Value adds a series to the family with a name, that of a scrape with the default prefix. The
-// labels are the values of those of the family, in their order; the last ones may be left out.
+// Value adds a series to the family with a name, the name in a scrape with the default
+// prefix. The labels are the values of the family's labels, in their order; the last ones
+// may be left out.
 func (s *State) Value(family string, v float64, labels ...string) { s.to.value(family, v, labels...) }
 
 // Count is Value for a number of things.
@@ -56,8 +57,8 @@ type InstanceView struct {
 type EngineView struct {
 	// Queue is how many seconds of prefill a new request would find there.
 	Queue float64
-	// Waiting and Decoding are calls before and after their first token, Others those of
-	// other gateways before it.
+	// Waiting and Decoding are calls before and after their first token, Others the calls
+	// of other gateways before it.
 	Waiting, Decoding, Others int
 	// Cached is how many bytes of prompts it is believed to have cached.
 	Cached int64

@@ -88,7 +88,7 @@ func (s *system) read(interval time.Duration) systemView {
 	}
 }
 
-// readCPU compares the clocks of the processors with those of the last reading.
+// readCPU compares the clocks of the processors with the last reading.
 func (s *system) readCPU(now time.Time) {
 	elapsed := now.Sub(s.looked).Seconds()
 	first := s.looked.IsZero()

@@ -41,7 +41,7 @@ type candidate struct {
 	fixed int // how many bytes of it are fixed words
 }
 
-// byLength returns all sentences, those with the most fixed words first.
+// byLength returns all sentences, the ones with the most fixed words first.
 var byLength = sync.OnceValue(func() []candidate {
 	all := make([]candidate, 0, len(catalogue()))
 	for _, e := range catalogue() {

@@ -17,7 +17,8 @@ var refusals = []entry{
 			`that are there.`},
 	{"call.rate_limit", "The rate limit of {limit} requests is reached; the next one is allowed in {wait}."},
 	{"call.uncounted", "The quota ledger cannot count this request now, and requests must not pass uncounted."},
-	// Those of budgets as calls that are kept since older versions have them, and as they are.
+	// Sentences about budgets, in the words of older versions that kept calls still have,
+	// and in the present words.
 	{"call.budget_reserved_tenant",
 		"What is left of the budget of the tenant {tenant} ({limit} {unit}, {window}) is reserved for requests that " +
 			"have not ended, or kept for other gateways; try again shortly. {used} are used and {reserved} reserved."},

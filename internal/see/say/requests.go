@@ -83,7 +83,7 @@ var invalid = []entry{
 	{"call.read_slowly",
 		"The answer is shared with equal requests, and this client read it too slowly for the rest to be kept; send " +
 			"the request again."},
-	// Those of the Responses API.
+	// Sentences of the Responses API.
 	{"call.content", "The content must be a string or an array of parts."},
 	{"call.part_text", "The text of a part must be a string."},
 	{"call.refusal_text", "The text of a refusal must be a string."},
@@ -142,7 +142,7 @@ var invalid = []entry{
 		"The conversation before this request has {size} bytes, more than the {most} that are allowed for a request."},
 	{"call.items_large",
 		"The items that 'input' refers to have more than the {most} bytes that are allowed for a request."},
-	// Those of WebSockets.
+	// Sentences of WebSockets.
 	{"socket.off", "WebSockets are off here (limits.websockets.connections). Use POST, with 'stream' for events."},
 	{"socket.version", "Only version 13 of the WebSocket protocol is spoken here (Sec-WebSocket-Version)."},
 	{"socket.one_key", "A request for a WebSocket has one header Sec-WebSocket-Key."},
@@ -176,7 +176,7 @@ var invalid = []entry{
 		"'prompt' names a prompt of the account at the backend. Send its text as 'instructions', or have whoever " +
 			"runs the gateway set 'account-ids: true' for the instance."},
 	{"socket.model", "The model of a connection cannot be changed; open another with ?model=."},
-	// Those of files and batches.
+	// Sentences of files and batches.
 	{"files.off", "Files and batches are off on this gateway; its operator turns them on with batches.enabled."},
 	{"files.unknown", "There is no such file. It may have expired, or it was made with the key of another tenant."},
 	{"files.large", "The file is larger than the {size} bytes that are allowed (files.max-size)."},

@@ -20,8 +20,8 @@ type Code string
 // Keywords describes codes in the OpenAPI document.
 func (Code) Keywords() map[string]any { return map[string]any{"enum": Codes()} }
 
-// Other is the code of words that are not the gateway's own, such as those of a backend or
-// of the operating system, and of sentences that have no code yet.
+// Other is the code of words that are not the gateway's own, such as the words of a backend
+// or of the operating system, and of sentences that have no code yet.
 const Other Code = "other"
 
 // Sentence is a sentence as its code and the values in it.

@@ -268,7 +268,8 @@ func (a *answering) at(place int) *message {
 	return &a.messages[place]
 }
 
-// merge adds the parts of another message to that of a choice; texts go on with the last one.
+// merge adds the parts of another message to the message of a choice; texts go on with the
+// last one.
 func (a *answering) merge(place int, more message) {
 	to := a.at(place)
 	for _, p := range more.Parts {

@@ -15,7 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
 
-// State is how far a batch is.
+// State is the progress of a batch.
 type State string
 
 // The states. The last four are ends.

@@ -102,7 +102,7 @@ type Options struct {
 
 const (
 	defaultLease = 30 * time.Second
-	// pollEvery is how often the batches are looked at.
+	// pollEvery is the time between two looks at the batches.
 	pollEvery = time.Second
 	// expireEvery is the time between two searches for batches and files that are too old,
 	// or too many.

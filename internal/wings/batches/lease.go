@@ -38,8 +38,8 @@ type lease struct {
 // errTaken means that another gateway has a lease.
 var errTaken = errors.New("another gateway has it")
 
-// chunkName names the lease of a chunk, finalName that of the end of a batch, and checkName
-// that of the check of its lines.
+// chunkName names the lease of a chunk, finalName the lease of the end of a batch, and
+// checkName the lease of the check of its lines.
 func chunkName(number int) string { return strconv.Itoa(number) }
 
 const (

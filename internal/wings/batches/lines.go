@@ -81,7 +81,7 @@ func (r *lineReader) readLine() ([]byte, error) {
 	}
 }
 
-// written is a line as it is written.
+// written is the JSON form of a line.
 type written struct {
 	CustomID *string        `json:"custom_id"`
 	Method   string         `json:"method"`

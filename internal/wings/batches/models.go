@@ -8,7 +8,7 @@ import (
 // mostModels is how many models of one batch are remembered.
 const mostModels = 100
 
-// servedOf returns those of the models that are served now, sorted and not nil.
+// servedOf returns the models that are served now, sorted and not nil.
 func (e *Engine) servedOf(endpoint string, models map[string]bool) []string {
 	served := []string{}
 	for _, model := range slices.Sorted(maps.Keys(models)) {
@@ -37,7 +37,7 @@ func (j *job) noteServed(model string) {
 	}
 }
 
-// storeServed makes the batch know the models that were served, for whoever runs it after a
+// storeServed notes the served models in the batch, for the gateway that runs it after a
 // crash.
 func (j *job) storeServed() error {
 	j.mu.Lock()

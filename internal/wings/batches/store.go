@@ -55,7 +55,8 @@ func decode(doc documents.Document) (Batch, error) {
 	return b, nil
 }
 
-// edit changes a batch as it is now. The function returns false to leave it as it is.
+// edit changes the present form of a batch. The function change returns false to leave it
+// unchanged.
 func (e *Engine) edit(ctx context.Context, id string, change func(*Batch) bool) (Batch, error) {
 	for {
 		b, err := e.get(ctx, id)

@@ -51,7 +51,7 @@ type Options struct {
 	CheckTime time.Duration
 }
 
-// Run makes all checks. Those of the network run at the same time.
+// Run makes all checks. The checks of the network run at the same time.
 func Run(ctx context.Context, o Options) {
 	client := transport.New(transport.Options{Control: transport.RefuseMetadata})
 	defer client.Close()
@@ -108,7 +108,7 @@ func (e *examination) heard(date string) {
 	e.skews = append(e.skews, time.Until(at))
 }
 
-// clock compares the clock of this machine with those of the backends.
+// clock compares the clock of this machine with the clocks of the backends.
 func (e *examination) clock() []Finding {
 	const area = "clock"
 	if len(e.skews) == 0 {

@@ -246,7 +246,7 @@ func (d *draft) bifrostModels(n *yaml.Node, setting string, p *bifrostProvider, 
 // bifrostAlias is the provider's name of a model, and how it is called.
 type bifrostAlias struct{ model, version, endpoint string }
 
-// bifrostAliases returns the provider's names of models: those of deployments at Azure,
+// bifrostAliases returns the provider's names of models: the names of deployments at Azure,
 // and other aliases.
 func (d *draft) bifrostAliases(n, azure *yaml.Node, setting string) map[string]bifrostAlias {
 	names := map[string]bifrostAlias{}

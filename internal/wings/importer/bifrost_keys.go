@@ -205,7 +205,7 @@ func (d *draft) bifrostTerms(g *governance, n *yaml.Node, setting, owner, id str
 	}
 	named := d.Text(n, "budget_id")
 	for i, budget := range reading.Items(reading.At(g.root, "budgets")) {
-		// A budget that is read for one owner may be that of another one, too.
+		// A budget that is read for one owner may belong to another one, too.
 		if wanted := d.Peek(budget, owner) == id || named != "" && d.Peek(budget, "id") == named; wanted {
 			d.bifrostBudget(budget, fmt.Sprintf("governance.budgets[%d]", i), isAligned, t)
 			d.Use(reading.At(budget, owner))

@@ -131,7 +131,7 @@ func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 	return true
 }
 
-// litellmWildcard reads an entry for all models of a provider, or those of a pattern.
+// litellmWildcard reads an entry for all models of a provider, or for a pattern.
 func (d *draft) litellmWildcard(e *litellmEntry) {
 	prefix := e.name[:strings.LastIndexByte(e.name, '/')+1]
 	switch {

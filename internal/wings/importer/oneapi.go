@@ -319,7 +319,7 @@ func (d *draft) object(n *yaml.Node, setting, name string) map[string]string {
 // maxTier is the last tier that an instance can have.
 const maxTier = 100
 
-// channels makes instances of channels. Those of the highest priority are in tier 0.
+// channels makes instances of channels. Channels of the highest priority are in tier 0.
 func (d *draft) channels(channels []channel) {
 	var priorities []int64 // the highest first
 	for _, c := range channels {

@@ -99,7 +99,7 @@ func (d *draft) address(text, from, usual string) string {
 	return strings.TrimRight(d.withFallback(text, from, missing), "/")
 }
 
-// withDefaults returns an address as it is where no variable is set.
+// withDefaults returns an address with the defaults of all its variables.
 func withDefaults(address string) string { return references.Resolver{}.Expand(address).Text }
 
 // escaped escapes the characters of a text that begin a reference.

@@ -1,7 +1,7 @@
-// Package processes runs model servers on the gateway's own host: it starts one when it is
-// told to, waits until it answers, starts it again if it fails, and ends it when it is told to
-// or when the gateway ends, however that happens. Package residency decides which processes are
-// in memory together, and which one leaves when another needs its place.
+// Package processes runs model servers on the gateway's own host: it starts one on demand,
+// waits until it answers, starts it again if it fails, and ends it on demand or when the
+// gateway ends, however that happens. Package residency decides which processes are in
+// memory together, and which one leaves when another needs its place.
 package processes
 
 import (
@@ -23,7 +23,7 @@ const (
 	maxArguments = 1024
 	maxRestarts  = 100
 	// portWord is the word for the port of a process in its command, its environment and
-	// its ready URL. It has no braces, because those are references of the configuration.
+	// its ready URL. It has no braces, because braces are references of the configuration.
 	portWord = "$PORT"
 	// defaultReady is where llama.cpp, vLLM and others say that they are ready.
 	defaultReady = "http://127.0.0.1:" + portWord + "/health"

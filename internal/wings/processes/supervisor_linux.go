@@ -14,7 +14,8 @@ import (
 // also of processes in a session of their own.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// closeFiles keeps the files from the process that whoever started the gateway left open.
+// closeFiles keeps inherited files from the process, which the starter of the gateway left
+// open.
 func closeFiles() { _ = unix.CloseRange(controlFile, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // attributes puts the process into a group of its own, and has it killed should somebody

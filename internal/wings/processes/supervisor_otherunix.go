@@ -7,8 +7,7 @@ import "syscall"
 // adopt does nothing: only Linux lets a process adopt the orphans of its descendants.
 func adopt() {}
 
-// closeFiles leaves files open that whoever started the gateway left open: only Linux closes
-// them in one call.
+// closeFiles leaves inherited files open: only Linux closes them in one call.
 func closeFiles() {}
 
 // attributes puts the process into a group of its own.

@@ -14,7 +14,7 @@ import (
 // as it did.
 type caps map[string]float64
 
-// of returns the share for the requests of a key, which those of its tenant bound too.
+// of returns the share for the requests of a key. The share of its tenant bounds it too.
 func (c caps) of(k *quota.Key) float64 {
 	share := 1.0
 	for _, account := range []string{allowance.KeyName(k.APIKey), allowance.TenantName(k.Tenant)} {

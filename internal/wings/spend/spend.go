@@ -78,8 +78,8 @@ type Report struct {
 	// Enabled is false while the ledger is off.
 	Enabled bool
 	Step    quota.Window
-	// From and To are the period as it was counted, in whole steps, and BeforeFrom is
-	// where the period before begins, which ends at From.
+	// From and To are the counted period, in whole steps. The period before begins at
+	// BeforeFrom and ends at From.
 	From, To, BeforeFrom time.Time
 	// Starts are the beginnings of the steps.
 	Starts []time.Time

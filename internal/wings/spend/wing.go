@@ -36,7 +36,7 @@ func (o *office) routes() []web.Route {
 	}}
 }
 
-// defaultSpendGroups is how many groups a reply lists unless the request says it.
+// defaultSpendGroups is how many groups a reply lists if the request gives no number.
 const defaultSpendGroups = 100
 
 // spendQuery has the period and the filters of a question about spending.

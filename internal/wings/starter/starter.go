@@ -34,7 +34,7 @@ type Options struct {
 	TokenHash, KeyHash string
 }
 
-// Content returns the file. It can be read as it is.
+// Content returns the file. The gateway can read it unchanged.
 func Content(o Options) string {
 	var b strings.Builder
 	if o.Schema != "" {

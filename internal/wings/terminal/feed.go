@@ -22,7 +22,7 @@ type Event struct {
 	Change   *live.Change
 	Call     *Call
 	Dropped  *Dropped
-	// Data is the event as it was sent.
+	// Data is the event in the bytes of the feed.
 	Data []byte
 }
 

@@ -52,7 +52,7 @@ type Flight struct {
 	failure []byte
 }
 
-// stage is how far a call is.
+// stage is the progress of a call.
 type stage uint8
 
 const (
@@ -110,8 +110,8 @@ func (f *Flight) firstLeaves() {
 	}
 }
 
-// leave notes that one of those aboard is not there any more; the last one ends the call.
-// The mutex is locked.
+// leave notes that one of the requests aboard is gone; the last one ends the call. The
+// mutex is locked.
 func (f *Flight) leave() {
 	f.aboard.Leave(context.Canceled, false)
 	f.moved.Broadcast()
@@ -379,7 +379,7 @@ func (r *follower) Usage() schema.Usage {
 // BeforeWait implements proxy.Shared.
 func (r *follower) BeforeWait(flush func()) { r.flush = flush }
 
-// Failing implements proxy.Shared: the answer ends as that of the first request did.
+// Failing implements proxy.Shared: the answer ends like the answer of the first request.
 func (r *follower) Failing(proxy.Failure) proxy.Failure {
 	return func(known *schema.Error, _ string) []byte {
 		r.flight.mu.Lock()

@@ -62,7 +62,7 @@ func (s *Store) Close() {
 	s.connection.Close()
 }
 
-// stored is an answer as it is kept.
+// stored is the form of an answer in Redis.
 type stored struct {
 	ContentType string       `json:"contentType"`
 	Events      bool         `json:"events,omitzero"`
@@ -74,8 +74,8 @@ type stored struct {
 
 func (s *Store) nameOf(key answercache.Key) string { return s.prefix + hex.EncodeToString(key[:]) }
 
-// Get returns an answer. One that cannot be read, such as one that is sealed with another
-// key, is not there.
+// Get returns an answer. An unreadable one, such as one sealed with another key, counts as
+// missing.
 func (s *Store) Get(ctx context.Context, key answercache.Key) (*answercache.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitToGet)
 	defer cancel()

@@ -57,7 +57,7 @@ const (
 	prefix = "patchbay:responses:"
 	// timeout bounds one command: a client waits for it.
 	timeout = 2 * time.Second
-	// warnEvery is how often it is logged that an answer was refused.
+	// warnEvery is the least time between two lines about refused answers.
 	warnEvery = 10 * time.Second
 )
 

@@ -23,8 +23,8 @@ var totalSource string
 const (
 	// entrySize is about the memory that Redis needs for an answer besides its text.
 	entrySize = 500
-	// rounds is how often room is made, and how often the counts are put right, for one
-	// answer; the next one goes on.
+	// rounds bounds the tries to make room, and to put the counts right, for one answer;
+	// the next one goes on.
 	rounds = 8
 	// askEvery is how often Redis is asked how much memory it may have. All answers
 	// together take at most one part in memoryPart of that.

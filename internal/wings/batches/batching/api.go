@@ -1,6 +1,6 @@
-// Package batching is the endpoints of files and batches: /v1/files and /v1/batches in the
-// shapes of OpenAI, /v1/messages/batches in those of Anthropic, and how a line of a batch
-// becomes a request of its owner.
+// Package batching holds the endpoints of files and batches: /v1/files and /v1/batches in
+// the shapes of OpenAI, /v1/messages/batches in the shapes of Anthropic. It turns a line of
+// a batch into a request of its owner.
 package batching
 
 import (
@@ -86,7 +86,7 @@ type visit struct {
 	r     *http.Request
 	owner files.Owner
 	scope string
-	// user is whom the request is made for, as far as a header says it that the key trusts.
+	// user is the user that the request is made for, from a header that the key trusts.
 	user string
 	// account counts the request in the limit of such operations.
 	account account.Account

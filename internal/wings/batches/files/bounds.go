@@ -267,8 +267,8 @@ func (s *shortage) isMet(by documents.Use) bool {
 	return by.Count >= s.lacks.Count && by.Bytes >= s.lacks.Bytes
 }
 
-// results returns the results of batches that owners have, without data: those of the first
-// owner first, and of each the oldest first.
+// results returns the results of batches that owners have, without data: the results of the
+// first owner first, and of each the oldest first.
 func (s *Store) results(ctx context.Context, scopes ...string) ([]documents.Document, error) {
 	var all []documents.Document
 	for _, scope := range scopes {

@@ -22,8 +22,9 @@ const (
 	// frame is how many bytes are encrypted together: any part of a content can be read
 	// without the bytes before it.
 	frame = 64 << 10
-	// checkEvery is how often the room is looked at while a content grows, mostAhead how much is
-	// taken ahead at most when it has grown, and patience how long the answer may take.
+	// checkEvery is the number of bytes between two looks at the room while a content
+	// grows, mostAhead how much is taken ahead at most when it has grown, and patience how
+	// long the answer may take.
 	checkEvery = 1 << 20
 	mostAhead  = 16 << 20
 	patience   = 10 * time.Second
@@ -65,13 +66,13 @@ type Upload struct {
 	held  documents.Use
 	ended bool
 	limit int64
-	// isCounted says that the bounds hold for it, unlike those of CreateOwn.
+	// isCounted says that the bounds hold for it, unlike for a file of CreateOwn.
 	isCounted bool
 }
 
-// Create begins a file. The name, the purpose, the owner and whether it is hidden are given;
-// without an id it gets one, and without an end that of the settings. Its place among the files
-// of its owner is taken at once.
+// Create begins a file. The name, the purpose, the owner and whether it is hidden are
+// given; without an id it gets one, and without an end it gets the end of the settings. Its
+// place among the files of its owner is taken at once.
 func (s *Store) Create(ctx context.Context, file File) (*Upload, error) {
 	place := documents.Use{Count: 1, Bytes: block}
 	if err := s.take(ctx, file.Owner.Scope(), place); err != nil {

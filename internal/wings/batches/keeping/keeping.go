@@ -1,6 +1,5 @@
 // Package keeping decides which files and batches are kept: so many of each owner and of
-// all together, only those of existing keys, and only those that operators have not
-// removed.
+// all together, only of existing keys, and none that operators have removed.
 package keeping
 
 import (
@@ -25,8 +24,8 @@ func Kinds() []string { return []string{Kind, removedKind} }
 // Errors of a Keeper.
 var (
 	// ErrTooMany means that an owner has as many batches as are kept, and none of them has
-	// ended, and ErrAllTooMany that all owners together have, and that none of those gives
-	// way who have as many as the one who asks.
+	// ended. ErrAllTooMany means that all owners together have too many, and no owner gives
+	// way who has as many as the one who asks.
 	ErrTooMany    = errors.New("there are too many batches, and none of them has ended")
 	ErrAllTooMany = errors.New("there are too many batches of all owners, and none of them gives way")
 	// ErrInUse means that a batch that has not ended needs a file.
@@ -117,8 +116,8 @@ func (k *Keeper) removeOldest(ctx context.Context, scope string, most int) (remo
 	return removed, err
 }
 
-// removeOfMost removes so many batches that have ended of those owners who have the most, and
-// no fewer than the one who asks.
+// removeOfMost removes so many ended batches of the owners with the most, and with no fewer
+// than the one who asks.
 func (k *Keeper) removeOfMost(ctx context.Context, asks string, most int) (removed int, err error) {
 	uses, err := k.o.Documents.Uses(ctx, Kind)
 	if err != nil {

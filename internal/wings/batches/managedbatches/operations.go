@@ -62,7 +62,7 @@ func (b *work) managed() []web.Route {
 	}
 }
 
-// batchState is how far a batch is.
+// batchState is the progress of a batch.
 type batchState string
 
 // Names returns every state.

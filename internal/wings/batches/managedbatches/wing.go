@@ -1,5 +1,5 @@
-// Package managedbatches is the wing of files and batches: it opens them for a gateway, and lets
-// operators see, cancel and delete those of all owners.
+// Package managedbatches is the wing of files and batches: it opens them for a gateway, and
+// lets operators see, cancel and delete the files and batches of all owners.
 package managedbatches
 
 import (

@@ -31,7 +31,7 @@ const (
 	// flushInterval is how long a record may wait to be written.
 	flushInterval = time.Second
 	// maxWaiting is how many records may wait, and maxWaitingContents how many bytes of
-	// contents; those beyond are not written.
+	// contents; later ones are not written.
 	maxWaiting, maxWaitingContents = 8192, 16 << 20
 	// flushedAt is how many records that wait are written without waiting for more.
 	flushedAt = maxWaiting / 4
@@ -362,8 +362,8 @@ type portion struct {
 	unfit           unwritable
 }
 
-// add adds a record. One that cannot be written is left out: it would not get better, and
-// those behind it would wait for ever.
+// add adds a record. It leaves out a record that cannot be written: it would not get
+// better, and the ones behind it would wait for ever.
 func (b *portion) add(form form, c *calls.Record) {
 	b.records++
 	lines, err := form.appendRecord(b.lines, c)

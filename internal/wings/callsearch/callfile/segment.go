@@ -84,7 +84,7 @@ func readSegment(path string, most int64, keys *seal.Keys) (*segment, error) {
 	return parseSegment(data, keys)
 }
 
-// parseSegment reads the content of a segment as far as it is complete.
+// parseSegment reads the complete part of a segment's content.
 func parseSegment(data []byte, keys *seal.Keys) (*segment, error) {
 	r, err := journal.Calls.Parse(data, keys, purpose)
 	if err != nil {

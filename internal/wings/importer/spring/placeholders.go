@@ -12,7 +12,7 @@ type Placeholder struct {
 	HasFallback    bool
 }
 
-// Placeholders returns those of a text that are not inside another one.
+// Placeholders returns the placeholders of a text that are not inside another one.
 func Placeholders(text string) []Placeholder {
 	var found []Placeholder
 	for from := 0; ; {

@@ -110,7 +110,7 @@ func (l *relay) stopAtOnce() {
 	time.AfterFunc(closing, l.cancel)
 }
 
-// closeBackend ends the backend's connection as that of the client has ended.
+// closeBackend ends the backend's connection with the status of the client's end.
 func (l *relay) closeBackend() {
 	l.mu.Lock()
 	isLost, farewell := l.isLost, l.farewell

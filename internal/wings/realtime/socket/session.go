@@ -32,8 +32,8 @@ type session struct {
 	link
 	opened *http.Request
 	id     string // of the request that opened it
-	// calls is the context of the requests on the connection, which ends before that of the
-	// connection.
+	// calls is the context of the requests on the connection. It ends before the context of
+	// the connection.
 	calls context.Context //nolint:containedctx // it lives as long as the connection
 	// pings counts the client's pings in the second that began at pingsSince; only the
 	// reader counts them.

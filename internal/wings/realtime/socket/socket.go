@@ -63,8 +63,8 @@ func New(options Options) *Doors {
 	return &Doors{options: options, stopping: make(chan struct{})}
 }
 
-// ServeWith sets the handler that answers the requests which come as messages: the one that
-// answers those of HTTP.
+// ServeWith sets the handler for requests that come as messages: the same that answers
+// requests of HTTP.
 func (d *Doors) ServeWith(handler http.Handler) { d.handler.Store(&handler) }
 
 // Stop ends every WebSocket, once the requests on it have ended.

@@ -17,18 +17,18 @@ type talk struct {
 	// length in bytes of everything added since.
 	read  int64
 	added int
-	// instructions and tools are the lengths of those of the session. inRead bytes of them
-	// are counted in read already.
+	// instructions and tools are the lengths of the session's instructions and tools.
+	// inRead bytes of them are counted in read already.
 	instructions, tools, inRead int
-	// most is how many tokens a response may have, as the session says it in JSON; nil while
-	// it says nothing.
+	// most is how many tokens a response may have, in the session's JSON; nil while the
+	// session sets no limit.
 	most []byte
 }
 
 // longestLimit is more than a number or a word for a limit has.
 const longestLimit = 32
 
-// The names that the limit of a response has: that of now, and that of sessions before.
+// The names of the limit of a response: the present one, and the one of earlier sessions.
 var limitNames = [...]string{"max_output_tokens", "max_response_output_tokens"}
 
 // set takes over the settings of a session, by its client or as the backend says them.
@@ -60,8 +60,8 @@ func (t *talk) tokens() int64 {
 	return t.read + estimate.TokensOf(t.added+max(t.setup()-t.inRead, 0))
 }
 
-// remembered returns how many tokens a model reads for a response beside those of the message
-// that asks for it. A response with an input of its own is apart from the conversation, unless
+// remembered returns how many tokens a model reads for a response beside the message that
+// asks for it. A response with an input of its own is apart from the conversation, unless
 // it refers to items of it.
 func (t *talk) remembered(asked jsonscan.Value) int64 {
 	input := asked.Get("input")

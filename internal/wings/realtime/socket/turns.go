@@ -458,7 +458,8 @@ func (l *relay) settle(t *turn, usage schema.Usage, code string) {
 	defer l.finish(record)
 	defer opened.Close()
 	opened.Caller.Grant.Note(time.Now())
-	// At the price when the response was let in or, where the model is gone, at that of before.
+	// At the price when the response was let in or, where the model is gone, at the price
+	// before.
 	opened.ServeBy(cmp.Or(opened.Table.Service(record.Service).Find(l.served), l.pool))
 	if err := opened.Count(); err != nil {
 		code = codeOf(err)
