@@ -246,8 +246,8 @@ func (c *Credentials) backUpOwn(theirs map[string]seal.Value) {
 		"credentials", lost, "copy", name, "error", err)
 }
 
-// setValue stores and decodes a value. One that cannot be decoded becomes a
-// credential that no caller can present.
+// setValue stores and decodes a value. A value that cannot be decoded becomes a credential
+// that no caller can present.
 func (c *Credentials) setValue(name string, value seal.Value) error {
 	if name == sessionKeyName && c.master != nil {
 		c.session.isPlain = true // its readers could make sessions, so it makes none

@@ -59,8 +59,8 @@ func (i IssuedToken) RoleInForce() Role {
 	return i.Role
 }
 
-// Status is ACTIVE, EXPIRED, REVOKED, or UNREADABLE for one that a newer release
-// wrote, which is refused.
+// Status is ACTIVE, EXPIRED or REVOKED. It is UNREADABLE if a newer release wrote the key;
+// the gateway refuses that key.
 func (i IssuedKey) Status(now time.Time) string { return i.status(i.KeySHA256, i.ExpiresAt, now) }
 
 // Status is like the method of IssuedKey, for tokens.

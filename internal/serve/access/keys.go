@@ -47,10 +47,10 @@ func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration, cha
 	})
 }
 
-// IsRemoved reports whether the key with an id and an issue is there no more: it was revoked,
-// its id was issued anew, or the configuration file does not have it any more. One that has
-// expired or was rotated is there. Where keys are not required, or not known yet, none is
-// removed.
+// IsRemoved reports whether the key with an id and an issue no longer exists: it was
+// revoked, its id was issued anew, or it left the configuration file. A key that has
+// expired or was rotated still exists. Where keys are not required, or not known yet, none
+// is removed.
 func (c *Credentials) IsRemoved(id, issue string) bool {
 	if c == nil || !c.settings.Enabled || !c.Known() {
 		return false

@@ -117,7 +117,7 @@ func (k *kind[T, P]) Issue(ctx context.Context, wanted T, change Change) (text s
 	return text, issued, err
 }
 
-// Revoke makes a credential useless, also one of the configuration file.
+// Revoke makes a credential useless, including a credential of the configuration file.
 func (k *kind[T, P]) Revoke(ctx context.Context, name string, change Change) error {
 	_, err := k.store(ctx, change, func() (T, error) {
 		static := k.ofFile(name)
@@ -205,8 +205,8 @@ func (k *kind[T, P]) storedName(name string) string { return k.word + "/" + name
 // stores reports whether a value holds a credential of this kind.
 func (k *kind[T, P]) stores(value string) bool { return strings.HasPrefix(value, k.storedName("")) }
 
-// decode reads the value of a credential into its record. One that cannot be read becomes a
-// record that has a name alone, which no caller can present.
+// decode reads the value of a credential into its record. An unreadable value becomes a
+// record with nothing but a name, which no caller can present.
 func (k *kind[T, P]) decode(stored string, value []byte) error {
 	name := strings.TrimPrefix(stored, k.storedName(""))
 	var read T

@@ -105,7 +105,7 @@ func newSessionKey(master *seal.Keys) (name string, value any) {
 // errKeyExists ends the making of a key where another gateway was faster.
 var errKeyExists = errors.New("the key of sessions exists")
 
-// makeSessionKey makes the key that signs sessions, unless there is one that is not stale.
+// makeSessionKey makes the key that signs sessions, unless a fresh one exists.
 func (c *Credentials) makeSessionKey(ctx context.Context) error {
 	err := c.change(ctx, func() (string, any, error) {
 		if c.session.key != nil && !c.session.isStale {

@@ -49,7 +49,7 @@ func (r *Role) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown role %q (known: %s)", text, strings.Join(roleNames[:], ", "))
 }
 
-// Settings say who is let in.
+// Settings decide who may use the gateway.
 type Settings struct {
 	Enabled bool `json:"enabled"`
 	// AllowOpen permits listening beyond loopback while Enabled is false.

@@ -27,8 +27,8 @@ func (i IssuedToken) Check(report func(path, message string)) {
 	checkExpiry("", i.ExpiresAt, report)
 }
 
-// Rotate gives a token that was issued a new text, which it returns; the old one is
-// useless from then on.
+// Rotate gives an issued token a new text and returns it; the old text is useless from then
+// on.
 func (t *Tokens) Rotate(ctx context.Context, name string, change Change) (text string, rotated IssuedToken, err error) {
 	return t.rotate(ctx, name, change, func(token *IssuedToken) { token.IsUnsigned = false })
 }

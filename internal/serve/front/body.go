@@ -112,8 +112,8 @@ func (b *body) hasCome() bool {
 	}
 }
 
-// Close is there for http.Request.Body. The connection discards the unread rest when the request
-// has been answered.
+// Close exists for http.Request.Body. The connection discards the unread rest when the
+// request has been answered.
 func (b *body) Close() error { return nil }
 
 // take moves bytes from the connection into p, reading once when none have come: into p

@@ -211,8 +211,8 @@ func (s *Server) count() int {
 	return len(s.conns)
 }
 
-// Close ends all requests and closes all connections at once, and waits until none
-// is served any more.
+// Close ends all requests and closes all connections at once, and waits until no connection
+// is served.
 func (s *Server) Close() {
 	s.halt((*conn).abort)
 	s.serving.Wait()

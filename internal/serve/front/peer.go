@@ -76,8 +76,8 @@ func (c *conn) halfClosed() {
 	}
 }
 
-// probeClient probes the client of a request twice. One that cannot be probed is taken
-// for gone.
+// probeClient probes the client of a request twice. It takes a client for gone if it cannot
+// probe it.
 func (c *conn) probeClient(request *requestContext) {
 	if !c.probeOnce(request) {
 		request.cancel()

@@ -176,8 +176,8 @@ func (r *response) hasBody() bool {
 	return !r.isHead && r.status != http.StatusNoContent && r.status != http.StatusNotModified && r.status != http.StatusSwitchingProtocols
 }
 
-// writeHead writes the head of the reply; whole is the length of a body that is complete,
-// and -1 of one that is not.
+// writeHead writes the head of the reply; whole is the length of a complete body, and -1 if
+// more may follow.
 func (r *response) writeHead(whole int64) {
 	r.hasHead = true
 	r.borrow()
@@ -305,7 +305,7 @@ func (r *response) sendWith(more, end []byte) {
 	r.giveBack()
 }
 
-// noteSending notes that no interim reply may be sent any more.
+// noteSending notes that an interim reply is too late from now on.
 func (r *response) noteSending() {
 	if !r.sent {
 		r.sent = true

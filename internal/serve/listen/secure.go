@@ -161,7 +161,7 @@ func newQueue(addr net.Addr) queue {
 // pass waits until Accept takes the connection. False means that nobody will call it.
 func (q queue) pass(conn net.Conn) bool { return q.send(accepted{conn: conn}) }
 
-// report lets Accept return an error once. False means that nobody accepts any more.
+// report lets Accept return an error once. False means that nobody will call it.
 func (q queue) report(err error) bool { return q.send(accepted{err: err}) }
 
 func (q queue) send(a accepted) bool {

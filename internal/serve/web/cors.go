@@ -47,14 +47,14 @@ func newOrigins(allowed []string, keysNeeded func() bool) *origins {
 	}
 }
 
-// isFree reports whether pages of all origins may use a path: all that is neither management
-// nor stored for clients who need no key.
+// isFree reports whether pages of all origins may use a path: it belongs neither to
+// management nor to objects stored for clients who need no key.
 func (o *origins) isFree(path string) bool {
 	path = strings.TrimPrefix(CollapseSlashes(path), "/") // as the router reads it
 	return !isManaged(path) && (!isStored(path) || o.keysNeeded())
 }
 
-// names reports whether the origin of a request is one that is allowed by its name.
+// names reports whether the list of origins names the origin of a request.
 func (o *origins) names(r *http.Request) bool {
 	given := r.Header["Origin"]
 	return len(given) == 1 &&

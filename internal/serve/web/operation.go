@@ -169,12 +169,12 @@ type Function struct {
 	call               func(c *Call, route *Route) (any, error)
 }
 
-// Do makes a Function of one that reads neither a query nor a body.
+// Do makes a Function of a Go function that reads neither a query nor a body.
 func Do[R any](do func(*Call) (R, error)) Function {
 	return Function{reply: *new(R), call: func(c *Call, _ *Route) (any, error) { return do(c) }}
 }
 
-// DoWith makes a Function of one that reads a query.
+// DoWith makes a Function of a Go function that reads a query.
 func DoWith[Q, R any](do func(*Call, *Q) (R, error)) Function {
 	return Function{query: *new(Q), reply: *new(R), call: func(c *Call, _ *Route) (any, error) {
 		var query Q
@@ -185,7 +185,7 @@ func DoWith[Q, R any](do func(*Call, *Q) (R, error)) Function {
 	}}
 }
 
-// DoBody makes a Function of one that reads a body.
+// DoBody makes a Function of a Go function that reads a body.
 func DoBody[B, R any](do func(*Call, *B) (R, error)) Function {
 	return Function{body: *new(B), reply: *new(R), call: func(c *Call, route *Route) (any, error) {
 		var body B
@@ -196,7 +196,8 @@ func DoBody[B, R any](do func(*Call, *B) (R, error)) Function {
 	}}
 }
 
-// List makes a Function of one that returns a list. A request may ask for a page of it.
+// List makes a Function of a Go function that returns a list. A request may ask for a page
+// of it.
 func List[T any](do func(*Call) ([]T, error)) Function {
 	return ListWith(func(c *Call, _ *PageQuery) ([]T, error) { return do(c) })
 }

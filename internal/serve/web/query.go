@@ -101,8 +101,8 @@ func readNumber(text string, tag reflect.StructTag, to *int) error {
 // Has reports whether the query gives a value for a parameter.
 func (c *Call) Has(name string) bool { return c.URL.Query().Get(name) != "" }
 
-// lacks returns an error if the body lacks a member that its tags require: one that is not
-// given, or is empty. The tag want names the choices of one that has few.
+// lacks returns an error if the body lacks a member that its tags require: the member is
+// not given, or is empty. The tag want names the choices of a member with few.
 func (c *Call) lacks(body any) error {
 	value := reflect.ValueOf(body).Elem()
 	for i := range value.NumField() {

@@ -171,8 +171,8 @@ func (w *Response) Begun() bool { return w.call.Status != 0 }
 
 // ProbeWith sets the function that sends the client something harmless after the head of
 // the reply was sent; nil means that the body has no room for that. A client may close its
-// sending side after its request and wait for the reply, and looks like one that has left
-// until something is sent to it.
+// sending side after its request and wait for the reply. It then looks like a client that
+// has left until the gateway sends something to it.
 func ProbeWith(w http.ResponseWriter, probe func()) {
 	if response, ok := w.(*Response); ok {
 		if to, ok := response.ResponseWriter.(interface{ ProbeWith(probe func()) }); ok {

@@ -158,7 +158,7 @@ func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodConnect {
-		router.refuseTunnel(w, r) // mux has an answer of its own to it
+		router.refuseTunnel(w, r) // mux has its own answer to it
 		return
 	}
 	router.mux.ServeHTTP(w, r)

@@ -34,7 +34,7 @@ import (
 )
 
 // Core is the gateway as wings see it. Parts that are made later than a wing are nil at
-// first; all of them are there when Wing.Open is called, and nothing replaces them.
+// first; all of them are set when Wing.Open is called, and nothing replaces them.
 type Core struct {
 	Document  *config.Document // as it was at the start
 	Log       *slog.Logger

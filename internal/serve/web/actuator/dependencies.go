@@ -141,8 +141,8 @@ type clusterDetails struct {
 	Draining int `json:"draining"`
 }
 
-// clusterHealth is degraded while the list of gateways cannot be reached, or one of them
-// is away or has not the latest configuration.
+// clusterHealth is degraded while the list of gateways cannot be reached, or while a
+// gateway is away or lacks the latest configuration.
 func (a *API) clusterHealth() (h health, isShared bool) {
 	if a.options.Cluster == nil {
 		return h, false
@@ -161,7 +161,8 @@ func (a *API) clusterHealth() (h health, isShared bool) {
 			counts[cluster.Draining]}}, true
 }
 
-// configState adds the sources of the configuration to a scrape. One that is not in use is well.
+// configState adds the sources of the configuration to a scrape. A source that is not in
+// use counts as healthy.
 func (a *API) configState(to *metrics.State) {
 	var sources ConfigSources
 	if a.options.Config != nil {

@@ -68,7 +68,7 @@ func sourcesOf(doc *config.Document, origins map[string]string, environ []string
 	return sources
 }
 
-// The names of the sources. The first one that has a setting wins.
+// The names of the sources. The first source with a setting wins.
 const (
 	commandLine       = "commandLineArgs"
 	variablesUsed     = "patchbayEnvironment"

@@ -159,7 +159,7 @@ func (a *API) setLevel(name string, wanted *string) error {
 	return refusedLevel(err)
 }
 
-// refusedLevel returns an error about a level as one of the request; nil stays nil.
+// refusedLevel turns an error about a level into an error of the request; nil stays nil.
 func refusedLevel(err error) error {
 	if err != nil {
 		return web.Invalid("", "%v", err)

@@ -137,8 +137,8 @@ func (a *API) sharedState(to *metrics.State) {
 // shownBudgets bounds the keys and tenants with budgets that become series.
 const shownBudgets = 100
 
-// budgetsState adds the budgets of the keys and tenants that have used the greatest part
-// of one, because these are about to be refused.
+// budgetsState adds the budgets of the keys and tenants that have used the greatest part of
+// theirs, because the gateway is about to refuse these.
 func (a *API) budgetsState(to *metrics.State) {
 	s := statsOf(a.options.BudgetLedger)
 	storesState(to, "model_router_budget_store", "redis", &s)

@@ -36,7 +36,7 @@ type Explanation struct {
 	// Pick is the identifier of the instance that would be called. It is null
 	// where none would, and where the strategy picks at random.
 	Pick *string `json:"pick"`
-	// Tier is the one of the instances that may be picked now; null where none may.
+	// Tier is the tier of the instances that may be picked now; null where none may.
 	Tier *int `json:"tier"`
 	// Why gives the reason for the pick, in words.
 	Why     string         `json:"why"`
@@ -208,7 +208,7 @@ func View(x survey.Explanation, door schema.Door, model string, client netip.Add
 	for _, c := range x.Candidates {
 		if c.Obstacle == backend.NoObstacle {
 			view.Tier = &c.Settings.Tier
-			break // all that may be picked are of one tier
+			break // all candidates have one tier
 		}
 	}
 	said := why(x)

@@ -67,7 +67,7 @@ func saidOf(err error, message string) []say.Sentence {
 		said = append(said, say.Field(invalid.Field, invalid.Text))
 	}
 	if said = say.All(said...); say.Join(said) != message {
-		return say.Of(message) // it was cut, or is one of others
+		return say.Of(message) // the message was cut, or has other sentences
 	}
 	return said
 }

@@ -22,7 +22,7 @@ type addition struct {
 	Instance    backend.Settings `json:"instance"`
 }
 
-// SetDefaults makes the instance one that leaves everything out.
+// SetDefaults gives the instance the settings that hold where the body has none.
 func (a *addition) SetDefaults() { *a = addition{Instance: backend.DefaultSettings()} }
 
 // addRequest describes additions in the OpenAPI document.

@@ -160,8 +160,8 @@ func (f *callFilter) isAsked(c *calls.Record) bool {
 	return f.is("asked", c.Asked)
 }
 
-// isTried reports whether the instance that is asked for, or one of the host, answered, or failed
-// before another did.
+// isTried reports whether the wanted instance, or an instance of the wanted host, answered,
+// or failed before another one did.
 func (f *callFilter) isTried(c *calls.Record) bool {
 	if f.isAt(c.Instance) {
 		return true

@@ -99,7 +99,7 @@ func (a *API) renderSnapshot(now time.Time, words bool) []byte {
 	}
 	data, err := web.Encode(a.liveSnapshot(now, web.WordingFor(role)))
 	if err != nil {
-		return []byte("{}") // a view can be encoded; one that cannot is a defect
+		return []byte("{}") // every view can be encoded; a failure is a defect
 	}
 	return data
 }

@@ -117,7 +117,7 @@ func (d *deriver) of(t reflect.Type, way direction) Schema {
 	return s
 }
 
-// plain returns the schema of a type that has no meaning of its own.
+// plain returns the schema of a type by its kind alone.
 func (d *deriver) plain(t reflect.Type, way direction) Schema {
 	switch t.Kind() {
 	case reflect.Bool:

@@ -69,8 +69,8 @@ func (d *door) failureEvent(known *schema.Error, requestID string) []byte {
 	return append(append([]byte("data: "), known.Body()...), "\n\n"...)
 }
 
-// doors is the table of doors: a new one is a row here, and a dialect.Client where
-// its clients do not speak the unified dialect.
+// doors is the table of doors. A new door is a row here, and a dialect.Client if its
+// clients do not speak the unified dialect.
 var doors = []*door{
 	{
 		id: schema.DoorChat, path: "/v1/chat/completions", aliases: []string{"/chat/completions"},

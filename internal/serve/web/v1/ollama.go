@@ -43,10 +43,11 @@ func (x *exchange) dropLatest() {
 	x.request.Model, x.request.PathModel = []byte(name), name
 }
 
-// answerLoad answers a request for nothing but a model in memory, once it is there, and reports
-// whether it is one. It counts as a request in the limits. Where the gateway neither runs the
-// server nor keeps the model, and where a model is to leave, there is nothing to wait for: which
-// models leave is decided by the settings, because others may use them.
+// answerLoad answers a request that only wants a model in memory, once it is there, and
+// reports whether it is such a request. The request counts in the limits. There is nothing
+// to wait for if the gateway neither runs the server nor keeps the model, or if the request
+// wants a model to leave: the settings decide which models leave, because others may use
+// them.
 func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
 	if !ollama.IsLoad(&x.request) {
 		return false, nil

@@ -107,8 +107,8 @@ func (p *passedAnswer) stick(instance string) {
 	}
 }
 
-// keepAnswer puts an answer into the store. The client gets it in any case: one that is
-// too large, or that the store does not take, cannot be continued by its id.
+// keepAnswer puts an answer into the store. The client gets it in any case. If the answer
+// is too large, or the store does not take it, no request can continue it by its id.
 func (a *API) keepAnswer(ctx context.Context, answer *recall.Answer) {
 	a.warnUnkept(ctx, a.answers.Put(ctx, answer))
 }

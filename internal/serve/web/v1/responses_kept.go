@@ -19,8 +19,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/described"
 )
 
-// KeptRoutes returns the operations on kept responses. One that a backend keeps is asked for
-// there.
+// KeptRoutes returns the operations on kept responses. They ask the backend for a response
+// that it keeps.
 func KeptRoutes(a *API) []web.Route {
 	var routes []web.Route
 	add := func(method, path string, handler http.HandlerFunc) {
