@@ -21,8 +21,8 @@ import (
 type Catalog struct {
 	// Current holds the table in force.
 	Current *routing.Current
-	// Keys decides who may ask, and TrustedProxies are the proxies whose X-Forwarded-For
-	// is believed.
+	// Keys decides who may ask, and TrustedProxies are the proxies that may set
+	// X-Forwarded-For.
 	Keys           access.Callers
 	TrustedProxies []netip.Prefix
 	// Fail answers with an error, in the dialect of the endpoint.
@@ -144,8 +144,8 @@ func (c *Catalog) models(r *http.Request) ([]model, *schema.Error) {
 	return models, nil
 }
 
-// SpeaksMessages tells whether the caller of an endpoint that several APIs have speaks
-// Anthropic's: its clients always say which version of it they speak.
+// SpeaksMessages reports whether the caller of an endpoint that several APIs have speaks
+// Anthropic's API: its clients always send the version that they speak.
 func SpeaksMessages(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
 
 // messagesModel is a model as Anthropic's API shows it.
@@ -179,7 +179,7 @@ type modelsQuery struct {
 }
 
 // selectModels returns the models that a query selects, and whether there are more in
-// the direction in which the query goes.
+// the direction of the query.
 func selectModels(models []model, query url.Values) (selected []model, hasMore bool, failed *schema.Error) {
 	const most = 1000
 	limit := len(models)
@@ -234,7 +234,7 @@ func (AnyList) Alternatives() []any { return []any{modelList{}, messagesModelPag
 // Alternatives are the shapes of a model.
 func (AnyModel) Alternatives() []any { return []any{model{}, messagesModel{}, GeminiModelEntry{}} }
 
-// longestName is how much of the name of an unknown model is shown.
+// longestName is the length to which the name of an unknown model is cut.
 const longestName = 120
 
 // tellNone says that no instance was called.

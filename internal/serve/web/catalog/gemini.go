@@ -37,8 +37,8 @@ type GeminiKey struct {
 	Key string `json:"key" doc:"The API key, in place of the header x-goog-api-key."`
 }
 
-// SpeaksGemini tells whether the caller of an endpoint that several APIs have speaks
-// Google's: its clients have a header of their own for the key.
+// SpeaksGemini reports whether the caller of an endpoint that several APIs have speaks
+// Google's API: its clients have a header of their own for the key.
 func SpeaksGemini(r *http.Request) bool {
 	return !SpeaksMessages(r) && r.Header.Get("X-Goog-Api-Key") != ""
 }

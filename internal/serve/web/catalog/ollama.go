@@ -15,12 +15,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// OllamaVersion is the version of Ollama whose API is spoken. Clients ask for it to learn
-// what they can use.
+// OllamaVersion is the version of Ollama with the API that the gateway speaks. Clients ask
+// for it to learn which features they can use.
 const OllamaVersion = "0.17.4"
 
-// OllamaDetails says what a model is. The gateway knows nothing of it, and clients want the
-// members all the same.
+// OllamaDetails describes a model. The gateway does not know these facts, and clients want
+// the members all the same.
 type OllamaDetails struct {
 	ParentModel       string   `json:"parent_model"`
 	Format            string   `json:"format"`
@@ -72,7 +72,7 @@ type OllamaShow struct {
 	ModifiedAt   time.Time         `json:"modified_at" format:"date-time"`
 }
 
-// OllamaShowRequest is what /api/show takes. Old clients call the model name.
+// OllamaShowRequest is the body of /api/show. Old clients call the model name.
 type OllamaShowRequest struct {
 	Model string `json:"model"`
 	Name  string `json:"name"`
@@ -142,7 +142,8 @@ func (c *Catalog) Processes(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	for _, m := range models {
 		if bytes, isThere := c.inMemory(m, now); isThere {
-			// Nobody knows until when it stays. Clients show the time as one that passes.
+			// The gateway does not know how long it stays. Clients show the time as one
+			// that passes.
 			running.Models = append(running.Models,
 				OllamaRunning{Name: m.ID, Model: m.ID, Size: bytes, ExpiresAt: now.UTC().Add(time.Hour)})
 		}
@@ -224,16 +225,15 @@ func (c *Catalog) Version(w http.ResponseWriter, _ *http.Request) {
 	web.WriteJSON(w, http.StatusOK, OllamaVersionReply{OllamaVersion})
 }
 
-// Running answers GET / of Ollama's listener, by which clients find out that somebody is
-// there.
+// Running answers GET / of Ollama's listener. Clients ask it whether a server is there.
 func (c *Catalog) Running(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	tellNone(w)
 	_, _ = io.WriteString(w, "Ollama is running") // a client that left does not need it
 }
 
-// Refused answers what would change the models of an Ollama server: those of a gateway are
-// configured.
+// Refused answers requests that would change the models of an Ollama server. The
+// configuration defines the models of a gateway.
 func (c *Catalog) Refused(w http.ResponseWriter, r *http.Request) {
 	if _, err := c.listModels(r); err != nil {
 		c.Fail(w, r, err)

@@ -27,7 +27,7 @@ type requestBase struct {
 
 type extra map[string]jsontext.Value
 
-// more stands for further members, which the gateway passes on.
+// more holds further members, which the gateway passes on.
 type more struct {
 	Others jsontext.Value `json:",unknown"`
 }
@@ -41,12 +41,12 @@ func (either[A, B]) Alternatives() []any { return []any{*new(A), *new(B)} }
 // modelName is the name of a model, which has no control characters and is not blank.
 type modelName string
 
-// Keywords say what a name looks like, and how long it may be.
+// Keywords describe a name, and its greatest length.
 func (modelName) Keywords() map[string]any {
 	return map[string]any{"pattern": `^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$`, "maxLength": 512}
 }
 
-// sampling is how the tokens of an answer are chosen, and how they are sent.
+// sampling holds the settings for choosing the tokens of an answer, and for sending them.
 type sampling struct {
 	Stream           bool                     `json:"stream"`
 	StreamOptions    streamOptions            `json:"stream_options"`

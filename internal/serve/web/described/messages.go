@@ -22,7 +22,7 @@ type countRequest struct {
 	more
 }
 
-// messageInput is what both have in common.
+// messageInput holds the members that both requests have in common.
 type messageInput struct {
 	Model         modelName                   `json:"model" required:"true" example:"demo-chat"`
 	Messages      []messageTurn               `json:"messages" required:"true" minItems:"1"`

@@ -43,7 +43,7 @@ type ollamaGenerateRequest struct {
 	Images []string `json:"images" doc:"In base64."`
 }
 
-// ollamaEnd is what the whole answer, or the last line of a stream, has.
+// ollamaEnd holds the members of the whole answer, or of the last line of a stream.
 type ollamaEnd struct {
 	Model              string `json:"model"`
 	CreatedAt          string `json:"created_at" format:"date-time"`

@@ -10,7 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"
 )
 
-// Operation returns what the document says about a route, by its pattern without aliases.
+// Operation returns the documentation of a route, by its pattern without aliases.
 func Operation(pattern string) web.Route { return operations[pattern] }
 
 // mediaForm is the type of a form with files, and mediaEvents describes a reply that
@@ -26,7 +26,7 @@ var (
 		http.StatusGatewayTimeout}
 )
 
-// operations is what the document says about the unified API.
+// operations is the documentation of the unified API, by pattern.
 var operations = map[string]web.Route{
 	"POST /v1/chat/completions": {
 		Summary: "Chat; with stream true the reply is a stream of events", Body: chatRequest{}, Reply: chatCompletion{},

@@ -27,8 +27,8 @@ func (responseRequest) Docs() map[string]string {
 	}
 }
 
-// inputTokensRequest and compactRequest are what one reads of the requests that are made
-// about a conversation.
+// inputTokensRequest and compactRequest are the documented members of the requests about a
+// conversation.
 type inputTokensRequest struct {
 	Model              modelName                      `json:"model" required:"true" example:"demo-chat"`
 	Input              either[string, []responseItem] `json:"input"`
@@ -117,7 +117,7 @@ type itemQuery struct {
 	After string `json:"after" doc:"The id of the item after which the list begins."`
 }
 
-// DeletedResponse is the reply of what deletes a response.
+// DeletedResponse is the reply to the deletion of a response.
 type DeletedResponse struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
