@@ -184,8 +184,8 @@ test-llama: ## Kill llama.cpp's server 200 times in the middle of a stream that 
 	@PATCHBAY_LLAMA_SERVER=$(LLAMA_SERVER) PATCHBAY_LLAMA_MODEL=$(MODEL) PATCHBAY_KILL_ROUNDS=200 go test -count=1 -v -timeout 60m $(TEST_FLAGS) ./cmd/patchbay -run StreamsGoOnWhenLlamaCppIsKilled
 
 .PHONY: way
-way: ## Count the packages and files that one request runs through, with a binary that counts
-	@PATCHBAY_WAY=1 go test -count=1 -v $(TEST_FLAGS) ./cmd/patchbay -run RequestCrossesFewPackages
+way: ## Count the blocks, files and packages that one request runs through, with a binary that counts
+	@PATCHBAY_WAY=1 go test -count=1 -v $(TEST_FLAGS) ./cmd/patchbay -run BlocksThatARequestRuns
 
 .PHONY: without
 without: ## Build and test the core without each wing in turn and without all (WINGS="spend demo" for some at once)
