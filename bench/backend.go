@@ -15,8 +15,8 @@ import (
 // events is how many events a streamed answer has.
 const events = 64
 
-// answerLikeABackend answers requests with texts that were made before. The model
-// that is asked for says how.
+// answerLikeABackend answers requests with texts that were made before. The requested
+// model chooses the text.
 func answerLikeABackend(conn net.Conn) {
 	whole, embedding, chunks := wholeAnswer(), embeddingAnswer(1536), streamedAnswer()
 	var doors doorAnswers

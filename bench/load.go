@@ -28,7 +28,7 @@ type workload struct {
 	refused bool
 }
 
-// workloads returns all of them; the one for memory has so many streams.
+// workloads returns all workloads; the one for memory has so many streams.
 func workloads(streams int) []workload {
 	const chat, embeddings = "/v1/chat/completions", "/v1/embeddings"
 	return []workload{ // memory first, because memory that was used once stays

@@ -253,7 +253,7 @@ func (g *gateway) peakDuring(something func() error) (peak int64, err error) {
 	}
 }
 
-// nginxPath returns where nginx is, which is often no place that users look in, or an
+// nginxPath returns the path of nginx, which is often outside the users' PATH, or an
 // empty text.
 func nginxPath() string {
 	for _, name := range []string{"nginx", "/usr/sbin/nginx"} {

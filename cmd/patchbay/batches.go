@@ -42,7 +42,7 @@ else needs (batches.enabled), shows how far it is, and fetches the results.
 	return cmd
 }
 
-// newBatchVerb completes a command that asks the gateway which its flags name.
+// newBatchVerb completes a command that asks the gateway in its flags.
 func newBatchVerb(env []string, cmd *cobra.Command,
 	do func(ctx context.Context, g *batchClient, args []string) error) *cobra.Command {
 	flags := remoteFlags{settingFlags: settingFlags{env: env}, isClient: true}
@@ -279,8 +279,8 @@ func (p *promptReader) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// requestsOf returns a file of requests from its beginning on, or an error if its first line is
-// none.
+// requestsOf returns a file of requests from its beginning on, or an error if its first
+// line is no request.
 func requestsOf(content io.Reader) (io.Reader, error) {
 	const enough = 64 << 10
 	from := bufio.NewReaderSize(content, enough)

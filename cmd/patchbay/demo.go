@@ -87,7 +87,7 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 			return failed(err)
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		flags.dataDir, loaded.Document.Server.DataDir = dir, dir // the flag is for when the file is read again
+		flags.dataDir, loaded.Document.Server.DataDir = dir, dir // the flag counts when the file is read again
 	}
 	if _, given := loaded.Origins["log.access"]; !given && traffic {
 		loaded.Document.Log.Access = false // the demo's own requests would hide its messages to people

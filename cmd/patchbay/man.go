@@ -42,7 +42,7 @@ func newMan(stdout io.Writer) *cobra.Command {
 	return cmd
 }
 
-// verbsBelow returns the verbs of a command that are for users, and theirs.
+// verbsBelow returns the public verbs below a command, at all depths.
 func verbsBelow(cmd *cobra.Command) []*cobra.Command {
 	var verbs []*cobra.Command
 	for _, verb := range cmd.Commands() {

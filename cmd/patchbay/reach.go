@@ -58,8 +58,8 @@ func managementAddresses(server config.Server) []string {
 	return server.Listen
 }
 
-// managementURL returns the URL by which --url names the gateway with this configuration,
-// or the setting to add where only a socket reaches it.
+// managementURL returns the value of --url for the gateway with this configuration, or
+// the setting to add where only a socket reaches it.
 func managementURL(server config.Server) string {
 	for _, address := range managementAddresses(server) {
 		if _, isSocket := listening.SocketPath(address); !isSocket {
@@ -92,7 +92,7 @@ func ownGateway(server config.Server) reachable { return ownPlace(server, manage
 // ownPlace is the gateway on this machine at one of its addresses.
 func ownPlace(server config.Server, addresses []string) reachable {
 	for _, address := range addresses {
-		// A socket asks for no certificate, which a port may do.
+		// A socket asks for no certificate; a port may ask for one.
 		if path, isSocket := listening.SocketPath(address); isSocket {
 			return reachable{"http://localhost", address, &http.Transport{
 				DisableKeepAlives: true,

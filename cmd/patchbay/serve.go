@@ -90,7 +90,7 @@ func formatOf(wanted logs.LogFormat, isTerminal bool, env []string) logs.Format 
 	return logs.Text
 }
 
-// terminalOf returns the terminal that a writer is, if it is one.
+// terminalOf returns the terminal behind a writer, if there is one.
 func terminalOf(w io.Writer) (*os.File, bool) {
 	f, ok := w.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd()))
@@ -139,7 +139,7 @@ func introduce(g *gateway.Gateway, log *slog.Logger) {
 		` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
 }
 
-// finding returns how many instances find their models by asking their backends.
+// finding returns the number of instances that get their models from discovery.
 func finding(g *gateway.Gateway) int {
 	n := 0
 	doc, _ := g.Control.Document()

@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// shellWord returns a text as one word of a command for a POSIX shell, in quotes unless
-// it means nothing to the shell.
+// shellWord returns a text as one word of a command for a POSIX shell, in quotes if the
+// shell would change it.
 func shellWord(text string) string {
 	isPlain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||

@@ -187,7 +187,7 @@ func follow(ctx context.Context, flags *remoteFlags, topics string, on func(term
 	}
 	err = terminal.Follow(ctx, open, on, lost)
 	if errors.Is(err, context.Canceled) {
-		return nil // a signal is how it ends
+		return nil // a signal is the usual end
 	}
 	return failed(err)
 }

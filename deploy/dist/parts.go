@@ -18,10 +18,10 @@ import (
 	"unicode"
 )
 
-// thirdParty is the file with the licences of everything of others that is in a binary.
+// thirdParty is the file with the licences of all third-party parts of a binary.
 const thirdParty = "THIRD_PARTY_LICENSES.txt"
 
-// part is something of others that is built into the binary.
+// part is a third-party part of the binary.
 type part struct {
 	name, version string
 	licence       string // its identifier, as SPDX has it

@@ -38,7 +38,8 @@ func main() {
 }
 
 // build reads the pages, checks their links and writes the site. Problems are links that
-// lead nowhere, and pages that the index does not name; with any nothing is written.
+// lead nowhere, and pages that the index does not name; with any problem nothing is
+// written.
 func build(root, out string) (int, []string, error) {
 	docs, err := read(root)
 	if err != nil {

@@ -179,7 +179,7 @@ func (s *site) viewServed(names []string, i int, d *document, body template.HTML
 	return v
 }
 
-// compress packs a file as it is stored. Memory does not fail to be written to.
+// compress packs a file in its stored form. A write to memory cannot fail.
 func compress(content []byte) []byte {
 	var b bytes.Buffer
 	to, err := gzip.NewWriterLevel(&b, gzip.BestCompression)

@@ -19,7 +19,7 @@ import (
 // is made from it.
 const index = "docs/README.md"
 
-// repository is where files are that are not part of the site.
+// repository is the address of files that are not part of the site.
 const repository = "https://github.com/patchbay-ai/patchbay"
 
 //go:embed assets/page.html

@@ -247,7 +247,7 @@ func (d *decoder) mapKey(entry entry, path string, keyType reflect.Type) (key re
 	return key, join(path, Kebab(fmt.Sprint(key.Interface()))), true
 }
 
-// unknownName words the refusal of a name: with a suggestion where the type lists its
+// unknownName words the refusal of a name, with a suggestion where the type lists its
 // names.
 func unknownName(written string, valueType reflect.Type, err error) string {
 	noun, names := namesOf(valueType)

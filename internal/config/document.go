@@ -79,11 +79,11 @@ const AnyOrigin = "*"
 // Server says where the gateway listens and where it keeps its files.
 type Server struct {
 	Listen listen.Addresses `json:"listen"`
-	// ManagementListen is where all is served but the unified API, which is then the
-	// only thing that is served on Listen; empty means that Listen has everything.
+	// ManagementListen serves everything except the unified API, which then is alone on
+	// Listen; empty means that Listen serves everything.
 	ManagementListen listen.Addresses `json:"managementListen"`
-	// OllamaListen is where clients of Ollama's API find it at the paths that Ollama has,
-	// beside the unified API; empty means nowhere.
+	// OllamaListen serves Ollama's API at Ollama's own paths, beside the unified API;
+	// empty means nowhere.
 	OllamaListen listen.Addresses `json:"ollamaListen"`
 	DataDir      string           `json:"dataDir"`
 	// ShutdownDelay is how long the gateway serves on after the signal to stop. Load
@@ -214,8 +214,8 @@ type Store struct {
 	URL string `json:"url"`
 	// Config is where configuration versions live; empty means files in the data directory.
 	Config string `json:"config"`
-	// KeepVersions is how many of the newest versions of the configuration are
-	// kept; the current one always is. 0 keeps all.
+	// KeepVersions is how many of the newest versions of the configuration are kept,
+	// always including the current one. 0 keeps all.
 	KeepVersions int `json:"keepVersions"`
 }
 
@@ -227,8 +227,8 @@ type Redis struct {
 	KeyPrefix string `json:"keyPrefix"`
 }
 
-// Default returns the document of a gateway that was told nothing: all seven
-// service types, no instances.
+// Default returns the document of a gateway without any settings: all seven service
+// types, no instances.
 func Default() *Document {
 	services := make(map[schema.ServiceType]Service, schema.ServiceTypeCount)
 	for _, serviceType := range schema.ServiceTypes() {
@@ -322,7 +322,7 @@ func (d *Document) NeedRestart(next *Document) []string {
 }
 
 // sameAtStart reports whether a section has fields that only a start reads, and the next
-// document leaves all of them alone.
+// document changes none of them.
 func sameAtStart(section, next reflect.Value) bool {
 	if section.Kind() != reflect.Struct {
 		return false

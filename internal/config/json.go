@@ -158,8 +158,8 @@ func readValue(from *jsontext.Decoder, depth int) (*node, error) {
 	return readObject(from, depth)
 }
 
-// wholeNumber writes a whole number without point and exponent, which JSON may
-// write it with, and returns any other number as it is.
+// wholeNumber writes a whole number without the point and exponent that JSON allows, and
+// returns any other number unchanged.
 func wholeNumber(text string) string {
 	const exact = 1 << 53 // above it not every whole number is a float
 	number, err := strconv.ParseFloat(text, 64)

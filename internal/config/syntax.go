@@ -29,9 +29,9 @@ func (r *reader) syntaxProblem(err error, content []byte) {
 	r.problems.add(at, "", "not valid YAML: "+message)
 }
 
-// indentingTab finds the tab in an indentation that a message is about; line 0
-// means that it is about something else. The library may stop at a value above
-// the tab, and some tabs it calls any character.
+// indentingTab finds the tab in an indentation that a message is about; line 0 means that
+// the message has another cause. The library may stop at a value above the tab, and it
+// calls some tabs "any character".
 func indentingTab(content []byte, from int, message string) (line, column int) {
 	namesTab := strings.HasPrefix(message, "found a tab character")
 	if !namesTab && message != "found character that cannot start any token" {

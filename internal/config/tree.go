@@ -12,9 +12,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/references"
 )
 
-// node is a value as it was written, before anybody knows its type. The tree of
-// the file is made of nodes, and overrides are put into the same tree: that way
-// everything is decoded once, by one set of rules, and remembers its origin.
+// node is a written value, before its type is known. The tree of the file is made of
+// nodes, and overrides are put into the same tree: that way everything is decoded once,
+// by one set of rules, and remembers its origin.
 type node struct {
 	kind   kind
 	origin origin

@@ -184,7 +184,7 @@ func writtenText(text string, isReference bool) *yaml.Node {
 // plainPattern matches texts that need no quotes in YAML, except for yamlWords.
 var plainPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
-// yamlWords are read as other values than texts by some version of YAML.
+// yamlWords are texts that some version of YAML reads as other values.
 var yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 // QuoteYAML writes a text that YAML reads back unchanged, in quotes only where it needs

@@ -12,7 +12,7 @@ type About struct {
 	Number                  int
 	CreatedAt               time.Time
 	Origin, Author, Summary string
-	// Said is the summary as codes and values, nil where it cannot be told.
+	// Said is the summary as codes and values, nil where these are not known.
 	Said []say.Sentence
 }
 
@@ -75,8 +75,8 @@ func (c *aboutCache) put(about About, change int) {
 	c.known[about.Number] = about
 }
 
-// forget forgets versions that are stored or removed: another log may have other ones of
-// their numbers.
+// forget drops versions that are stored or removed: another log may use the same numbers
+// for other versions.
 func (c *aboutCache) forget(numbers ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

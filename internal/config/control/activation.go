@@ -8,8 +8,7 @@ import (
 // maxActivations is how many activations are kept.
 const maxActivations = 200
 
-// activated returns the activations after a proposal came into force in the place of
-// another version.
+// activated returns the activations after a proposal has replaced another version.
 func (p *proposal) activated(before int, now time.Time) []Activation {
 	made := p.next.activations
 	if p.next.version == before || p.keepsHead {

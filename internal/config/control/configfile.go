@@ -40,8 +40,7 @@ func (f *configFile) setRead(doc *config.Document) {
 // isApplied reports whether a file has the services that were last applied.
 func (f *configFile) isApplied(doc *config.Document) bool { return isSource(f.applied.source, doc) }
 
-// edited returns the file as it is after it was applied, or nil if its services were
-// applied before.
+// edited returns the file to apply, or nil if its services were applied before.
 func (f *configFile) edited(doc *config.Document) *appliedFile {
 	if f.isApplied(doc) {
 		return nil

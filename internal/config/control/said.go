@@ -37,9 +37,9 @@ func (c *Control) said(v *Version) []say.Sentence {
 	return nil
 }
 
-// keptChanges returns differences as they are stored beside a version: without values that
-// are not told, which may be parts of secrets. It returns nothing where there are none,
-// because the summary says that in fixed words.
+// keptChanges returns differences as they are stored beside a version: without hidden
+// values, which may be parts of secrets. It returns nothing where there are no
+// differences, because the summary then has fixed words.
 func keptChanges(differences []Difference) jsontext.Value {
 	if len(differences) == 0 {
 		return nil
@@ -52,7 +52,7 @@ func keptChanges(differences []Difference) jsontext.Value {
 	}
 	changes, err := json.Marshal(kept)
 	if err != nil {
-		return nil // a name that is no text; the versions can still be compared
+		return nil // the name is no text; the versions can still be compared
 	}
 	return changes
 }

@@ -35,8 +35,8 @@ type Values struct {
 	followers []Follower
 }
 
-// Follower is told of values as they change; whole says that these are all that
-// the log with this name has. It must not call Values.
+// Follower is told of values as they change. whole says that values holds all values of
+// the log with this name. A Follower must not call Values.
 type Follower func(log string, whole bool, values map[string]seal.Value)
 
 // errNoLog means that no gateway has begun a shared configuration yet.
@@ -46,8 +46,8 @@ func newValues(shared Shared, keys *seal.Keys, mu *sync.Mutex, log *slog.Logger)
 	return &Values{shared: shared, keys: keys, mu: mu, log: log, known: map[string]seal.Value{}}
 }
 
-// OpenValues returns the values of the shared configuration of a gateway for a program
-// that is none, nil where no gateway has begun it yet.
+// OpenValues returns the values of a gateway's shared configuration for a program that is
+// no gateway, nil where no gateway has begun it yet.
 func OpenValues(ctx context.Context, doc *config.Document, shared Shared, log *slog.Logger) (*Values, error) {
 	keys, err := newKeys(doc)
 	if err != nil {

@@ -36,7 +36,7 @@ func checkResidency(service config.Service, warn func(setting, message string)) 
 	}
 	for n, instance := range service.Instances {
 		if instance.Process != "" {
-			continue // which is kept in any case
+			continue // the gateway keeps its model in any case
 		}
 		warnOfInstance := func(setting, message string) { warn(fmt.Sprintf("instances[%d].%s", n, setting), message) }
 		checkKeeping(how.Enabled, instance, leverOf(service, instance), warnOfInstance)
@@ -66,7 +66,7 @@ func checkKeeping(isOn bool, instance backend.Settings, lever engines.Lever, war
 	}
 }
 
-// leverOf returns how the engine of an instance loads its model and gives it up.
+// leverOf returns the means of an instance's engine to load and unload its model.
 func leverOf(service config.Service, instance backend.Settings) engines.Lever {
 	kind, err := kinds.Lookup(cmp.Or(instance.Adapter, service.Adapter))
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 
 // Limit says which references are resolved.
 type Limit struct {
-	// Names are the only ones that are resolved: of variables, and of files with
-	// "file:" before their path.
+	// Names are the only names that are resolved: variables, and files with "file:"
+	// before their path.
 	Names []string
 	// NeverNames are not resolved, even if they are among Names, and neither is a name
 	// with a text that contains one of NeverTexts.

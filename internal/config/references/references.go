@@ -26,7 +26,7 @@ type Result struct {
 	Refused *RefusedError
 	// FromOutside is set where a variable or a file contributed.
 	FromOutside bool
-	// HasReference is set where a reference was replaced, be it by its default.
+	// HasReference is set where a reference was replaced, even by its default.
 	HasReference bool
 	// Whole is set where the text was one reference and nothing else.
 	Whole bool

@@ -105,7 +105,7 @@ func testDeletedPlace(t *testing.T, store documents.Store, began time.Time) {
 	}
 }
 
-// testEach checks that all documents are seen although each is deleted when it is.
+// testEach checks that Each visits all documents although each visit deletes one.
 func testEach(t *testing.T, store documents.Store, began time.Time) {
 	t.Helper()
 	ctx := t.Context()

@@ -14,13 +14,13 @@ func (g *roundRobin) Choose(_ *Request, _ float64, up []int) int {
 	return up[g.turn%len(up)]
 }
 
-// First is of no interest.
+// First does nothing.
 func (g *roundRobin) First(*Request, int, float64) {}
 
-// End is of no interest.
+// End does nothing.
 func (g *roundRobin) End(*Request, int, float64) {}
 
-// Lost is of no interest.
+// Lost does nothing.
 func (g *roundRobin) Lost(int) {}
 
 // leastConnections takes the engine with the fewest calls.

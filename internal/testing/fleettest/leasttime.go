@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// noise is how far tokens are guessed wrong: the logarithm of the factor is normal
-	// with this deviation.
+	// noise is the error of guessed tokens: the logarithm of the factor is normal with
+	// this deviation.
 	noise = 0.3
 	// bytesPerToken is how long the text of a token is.
 	bytesPerToken = 4

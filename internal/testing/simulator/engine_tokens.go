@@ -108,7 +108,7 @@ func (x *exchange) answerInputs(item func(i int) string) {
 	x.sendList(request.Model, len(inputs), inputs, item)
 }
 
-// sendList sends a list of so many items, for which texts were read.
+// sendList sends a list of so many items, after the engine has read their texts.
 func (x *exchange) sendList(model string, n int, texts []string, item func(i int) string) {
 	tokens := 0
 	for _, text := range texts {

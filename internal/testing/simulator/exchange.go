@@ -25,7 +25,7 @@ type exchange struct {
 	serial  uint64 // counts the requests of the backend
 	model   string // that the request names; empty unless the backend has behaviours of models
 
-	refused bool      // it was answered with an error, or not at all, because its model is not there
+	refused bool      // it got an error, or no answer at all, because its model is not there
 	broken  bool      // the connection must end without a complete answer
 	left    time.Time // when it was noticed that the client left
 }
@@ -128,7 +128,7 @@ func (x *exchange) write(data []byte, between time.Duration) bool {
 
 func (x *exchange) wrote(_ int, err error) bool {
 	if err == nil || errors.Is(err, http.ErrContentLength) || errors.Is(err, http.ErrBodyNotAllowed) {
-		return true // what the step asked for does not fit its own head
+		return true // the body of the step does not fit its own head
 	}
 	x.abandon()
 	return false
@@ -172,7 +172,7 @@ func (x *exchange) abandon() {
 	}
 }
 
-// stop ends an answer early, after what was flushed.
+// stop ends an answer early, after the flushed part.
 func (x *exchange) stop() {
 	switch x.step.Stop {
 	case StopReset:
@@ -208,7 +208,7 @@ func (x *exchange) writeRaw() {
 		return
 	}
 	defer conn.Close()
-	// Nobody else closes a hijacked connection when the backend closes.
+	// Only this goroutine closes a hijacked connection when the backend closes.
 	closed := make(chan struct{})
 	unwatch := context.AfterFunc(x.backend.ctx, func() {
 		_ = conn.Close()
@@ -232,8 +232,8 @@ func (x *exchange) writeRaw() {
 	}
 }
 
-// resetConn closes a connection so that the peer sees a reset, if the connection
-// is TCP.
+// resetConn closes a connection, with a reset that the peer sees if the connection is
+// TCP.
 func resetConn(conn net.Conn) {
 	if lingering, ok := conn.(interface{ SetLinger(int) error }); ok {
 		_ = lingering.SetLinger(0)

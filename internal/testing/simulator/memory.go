@@ -38,14 +38,14 @@ func (b *Backend) addMemory(add func(pattern string, answer service)) {
 	}
 }
 
-// needs loads the model of a request, if the engine has room for only so many. It returns
-// false if the request was answered. A vLLM takes requests while it sleeps, and holds them
-// until it is woken up.
+// needs loads the model of a request, if the engine has room for some models only. It
+// returns false if the request was answered. A vLLM takes requests while it sleeps, and
+// holds them until it is woken up.
 func (x *exchange) needs(model string) bool {
 	return x.backend.engine == nil || x.backend.options.Engine.Room == 0 || x.backend.options.Kind == VLLM || x.load(model)
 }
 
-// untagged returns the name of a model without the tag that Ollama's have if none is said.
+// untagged returns the name of a model without the default tag of Ollama's models.
 func untagged(model string) string { return strings.TrimSuffix(model, ":latest") }
 
 // load waits until a model is in memory. If it cannot be loaded or the client leaves, it
@@ -140,7 +140,7 @@ func answerIsSleeping(x *exchange) {
 	x.sendText(http.StatusOK, fmt.Sprintf(`{"is_sleeping":%t}`, x.backend.told().IsAsleep))
 }
 
-// status returns how llama.cpp and llama-swap call the state of a model.
+// status returns the word of llama.cpp and llama-swap for the state of a model.
 func (t *told) status(model, loaded, loading, absent string) string {
 	switch {
 	case slices.Contains(t.Loading, model):

@@ -92,9 +92,9 @@ const (
 	flacHead      = 42 // the mark, and the description of a stream of unknown length
 )
 
-// voice returns how an audio file begins and how each word sounds in it. The frames of
-// MP3, AAC and FLAC and the streams of Ogg may follow each other. Only samples are spoken
-// at another speed. The type is empty where the format is not known.
+// voice returns the beginning of an audio file and the sound of each word in it. The
+// frames of MP3, AAC and FLAC and the streams of Ogg may follow each other. Only samples
+// are spoken at another speed. The type is empty where the format is not known.
 func voice(format string, words int, speed float64) (contentType string, head, word []byte) {
 	switch strings.ToLower(format) {
 	case "", "mp3":

@@ -44,8 +44,7 @@ func inspect(file *upload) recording {
 	return r
 }
 
-// mp3Rate returns the bytes per second that the first frame of a file has; the
-// others may differ.
+// mp3Rate returns the bytes per second of a file's first frame; other frames may differ.
 func mp3Rate(head []byte) int {
 	rates := [...]int{0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0}
 	if head[1]&0x18 == 0x18 { // MPEG-1; others are version 2 or 2.5

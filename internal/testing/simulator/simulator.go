@@ -48,16 +48,16 @@ type Options struct {
 	// not count then. Kind is the product that the engine imitates.
 	Engine *engine.Spec
 	Kind   Kind
-	// Sleepless makes a vLLM one without a sleep mode, as it is unless VLLM_SERVER_DEV_MODE is
-	// set: it neither sleeps nor knows the commands.
+	// Sleepless makes a vLLM without a sleep mode, like a real one unless
+	// VLLM_SERVER_DEV_MODE is set: it neither sleeps nor knows the commands.
 	Sleepless bool
 	// Chain makes each token of a chat or a completion a hash of everything before it,
-	// which makes an answer that another backend continues the same only if nothing is
-	// lost or doubled. A backend of OpenAI's dialect continues a last message of the
-	// model only if it is asked to, as vLLM does, unless Kind is LlamaCpp.
+	// which shows whether an answer that another backend continues has lost or doubled
+	// anything. A backend of OpenAI's dialect continues a last message of the model only
+	// if it is asked to, as vLLM does, unless Kind is LlamaCpp.
 	Chain bool
-	// Default is how requests are answered that neither the script nor
-	// Behaviours decide.
+	// Default describes the answers to requests that neither the script nor Behaviours
+	// decide.
 	Default Behaviour
 	// Behaviours say how the requests of a model are answered, by its name.
 	Behaviours map[string]Behaviour

@@ -80,7 +80,7 @@ func (b *Backend) told() told {
 	return t
 }
 
-// number returns how a number is told.
+// number returns the reported text of a number.
 func (t *told) number(truth float64) string {
 	if t.lie.Number != "" {
 		return t.lie.Number

@@ -156,7 +156,7 @@ func (f *Faults) serve(client net.Conn) {
 	}
 }
 
-// add reports whether a connection may be.
+// add reports whether a connection is allowed, and notes it.
 func (f *Faults) add(l *link) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,8 +189,8 @@ func (l *link) read(pieces chan<- piece) {
 	}
 }
 
-// pass gives a piece to the client, as the fault of the moment says, and reports
-// whether the connection lives on.
+// pass gives a piece to the client, changed by the present fault, and reports whether the
+// connection lives on.
 func (f *Faults) pass(l *link, p piece) bool {
 	for {
 		now := f.faultFor(l)
@@ -214,7 +214,7 @@ func (f *Faults) pass(l *link, p piece) bool {
 	}
 }
 
-// faultFor returns the fault of the moment for the next piece of a connection.
+// faultFor returns the present fault for the next piece of a connection.
 func (f *Faults) faultFor(l *link) *fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()

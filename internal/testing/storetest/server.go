@@ -32,7 +32,8 @@ type Server struct {
 	ready   func(context.Context) error
 	process *os.Process
 	exited  chan struct{}
-	// ending ends the server with its test: SIGKILL, unless it has to put something away.
+	// ending is the signal that ends the server with its test: SIGKILL, unless the server
+	// has to clean up.
 	ending syscall.Signal
 }
 

@@ -199,8 +199,8 @@ func (m *Model) exchange(c *Member, hello tally.Hello, asks []tally.Ask) (tally.
 
 func micro(d time.Duration) int64 { return d.Microseconds() }
 
-// beat notes that a gateway is there, and returns which part of the limits was for
-// gateways that are not cut off until now, and which part is from now on.
+// beat notes that a gateway is there. It returns the part of the limits for connected
+// gateways until now, and the part from now on.
 func (m *Model) beat(c *Member, now int64, expected int) (p tally.Presence, before, part float64) {
 	var own tally.Presence
 	had := len(m.seen) > 0
@@ -244,7 +244,7 @@ func (m *Model) beat(c *Member, now int64, expected int) (p tally.Presence, befo
 	return p, before, part
 }
 
-// divide returns which part of the limits is for gateways that are not cut off.
+// divide returns the part of the limits for gateways that are not cut off.
 func (k *mark) divide(p tally.Presence, now int64) (tally.Presence, float64) {
 	if k.expected > p.Members && now-max(k.since, k.to) < micro(tally.SettleTime) {
 		p.Silent += k.expected - p.Members

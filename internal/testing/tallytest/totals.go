@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 )
 
-// Told returns how often something was told.
+// Told returns the number of calls of Tell.
 func (m *Model) Told() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *Member) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([
 	return all, errors.Join(ctx.Err(), c.hear(ctx))
 }
 
-// IsSpread reports that all is lost at once.
+// IsSpread reports false: this store loses all of its data at once.
 func (c *Member) IsSpread() bool { return false }
 
 // Put replaces the text of a writer in the store, like somebody who writes to it by hand.

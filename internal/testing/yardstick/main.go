@@ -11,7 +11,7 @@
 //	go run ./internal/testing/yardstick -http bin/patchbay -llama-server llama-server -model tiny.gguf
 //
 // Without a trace its workload is generated. With -exec it is a policy for a simulation
-// in another process, which it is asked by in lines of JSON.
+// in another process, which sends its questions as lines of JSON.
 package main
 
 import (

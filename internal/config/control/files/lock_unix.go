@@ -13,6 +13,6 @@ func lockExclusively(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
-// unlock gives the file up at once. Closing it does not, while a child that this process
+// unlock releases the file at once. Closing it does not, while a child that this process
 // is starting still has a copy of its descriptor.
 func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

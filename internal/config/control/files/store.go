@@ -255,7 +255,7 @@ func rewriteIn(dir *durable.Dir, change func(*versions.Version, string) (*versio
 		}
 		v, err := versions.ReadVersion(number, data)
 		if err != nil {
-			continue // the start says so when it needs it
+			continue // the start reports it when it needs the version
 		}
 		signature, err := readBeside(dir, name, signatureSuffix)
 		if err != nil {

@@ -193,7 +193,8 @@ func (l *Log) makeTables(ctx context.Context) error {
 		}
 	}
 	if !l.hasChanges {
-		// The column waits for transactions of other gateways, and all that come wait for it.
+		// Adding the column waits for transactions of other gateways, and all later ones
+		// wait for it.
 		l.hasChanges, err = l.mayMake(ctx, "SET LOCAL lock_timeout = '200ms'", changesColumn)
 	}
 	return err
@@ -208,7 +209,7 @@ func (l *Log) look(ctx context.Context) (there bool, err error) {
 	return there, err
 }
 
-// Codes of errors that say that the user may not do that, and that it is in use.
+// Codes of errors: the user lacks the right, and the object is in use.
 const (
 	insufficientPrivilege = "42501"
 	lockNotAvailable      = "55P03"

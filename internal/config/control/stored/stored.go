@@ -48,7 +48,7 @@ func Marshal(of map[schema.ServiceType]config.Service) ([]byte, error) {
 	return json.Marshal(services, json.Deterministic(true))
 }
 
-// Unmarshal reads services on top of their defaults. It refuses unknown members.
+// Unmarshal reads services over their defaults. It refuses unknown members.
 func Unmarshal(data []byte) (map[schema.ServiceType]config.Service, error) {
 	var raw map[schema.ServiceType]jsontext.Value
 	if err := json.Unmarshal(data, &raw, strict()); err != nil {

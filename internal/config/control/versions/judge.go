@@ -37,7 +37,7 @@ func nextSigned(logs []Log, except int) func(*vouch.Trust) bool {
 				if at++; at >= len(logs) {
 					return false
 				}
-				numbers, _ = logs[at].Versions() // one that cannot be listed vouches for nothing
+				numbers, _ = logs[at].Versions() // a log that cannot be listed vouches for nothing
 				slices.Reverse(numbers)
 			}
 			number := numbers[0]
@@ -53,8 +53,8 @@ func nextSigned(logs []Log, except int) func(*vouch.Trust) bool {
 	}
 }
 
-// Entrusted returns services that were edited, with other doubts where instances in doubt
-// have got secrets that they did not have before.
+// Entrusted returns edited services with new doubts where doubtful instances have got
+// secrets that they did not have before.
 func Entrusted(services, before Services) Services { return vouch.Entrusted(services, before) }
 
 // LiftDoubts ends the doubts about instances that a configuration file has.

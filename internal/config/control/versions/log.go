@@ -108,7 +108,7 @@ type Shared interface {
 // Transaction is a transaction on a shared log.
 type Transaction interface {
 	Log
-	// Replace stores a version again that is there.
+	// Replace stores an existing version again.
 	Replace(v *Version) error
 	// Initialise gives an empty log its first head. It reports false if another
 	// gateway was faster.

@@ -50,7 +50,7 @@ func (r *Renewal) begin(with sealing) {
 	r.file.Add(r.File)
 }
 
-// IsSigned reports whether the log is signed, be it for the first time.
+// IsSigned reports whether the log is signed, perhaps for the first time.
 func (r *Renewal) IsSigned() bool { return r.isSigned || r.signed > 0 }
 
 // Found returns the instances, with their service types, that may not send their
@@ -74,8 +74,8 @@ func (r *Renewal) look(v *Version, signature string) error {
 	return err
 }
 
-// renew returns a stored version and its signature as they should be; a nil version is
-// as it should be.
+// renew returns a stored version and its signature as they should be; nil means that the
+// version needs no change.
 func (r *Renewal) renew(v *Version, signature string) (next *Version, nextSignature string, err error) {
 	opened, err := r.read(v, signature)
 	if errors.Is(err, ErrForged) {
@@ -160,8 +160,8 @@ func (s SealedStore) Renew(r *Renewal, beforeFirst func() error) error {
 	return s.SetHead(head)
 }
 
-// ignoreUnreadable returns the errors of a head that end the start. One that is damaged
-// does not.
+// ignoreUnreadable returns an error of the head that ends the start. A damaged head does
+// not end it.
 func ignoreUnreadable(err error) error {
 	if errors.Is(err, ErrMasterKey) || errors.Is(err, ErrForged) {
 		return err

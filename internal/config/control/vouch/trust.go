@@ -142,7 +142,7 @@ func Entrusted(services, before Services) Services {
 }
 
 // Find returns the services of a version that was stored before versions were signed,
-// with doubts about the instances that refer to secrets as no known one does.
+// with doubts about instances that refer to secrets in an unknown way.
 func (t *Trust) Find(services Services) Services {
 	found, _ := mapInstances(services, func(_ schema.ServiceType, s backend.Settings) (backend.Settings, error) {
 		if len(s.References()) > 0 && !t.has(&s, &s) {

@@ -15,9 +15,9 @@ const (
 )
 
 const (
-	// forever is longer than anybody waits, in seconds.
+	// forever is longer than any test waits, in seconds.
 	forever = 1e8
-	// soon is how long a model stays that is to go when it is idle.
+	// soon is how long an idle model stays that is to be unloaded.
 	soon = 1e-9
 )
 
