@@ -110,8 +110,8 @@ type checkerRun struct {
 
 	told      chan told
 	inquiries int                      // that are running
-	tellers   int                      // groups whose engine is asked and in use
-	models    map[*fleet.Host][]string // of all instances, by what the engines call them
+	tellers   int                      // groups with an engine that is asked and in use
+	models    map[*fleet.Host][]string // of all instances, by the names of their engines
 }
 
 // member is one instance that is watched.
@@ -121,7 +121,7 @@ type member struct {
 	settings HealthSettings
 	group    *group
 	key      string // the headers that a probe sends, to notice a change of them
-	logged   Status // what the log was told
+	logged   Status // the status in the log
 	round    uint64 // the latest refresh that found the instance
 	served   int64  // how many calls had succeeded at the latest probe
 }

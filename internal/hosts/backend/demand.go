@@ -41,8 +41,8 @@ const (
 	assumedLine = 5 * time.Second
 )
 
-// expect returns how many requests are to be expected at the same time while a line runs that
-// begins now, beside so many that run now.
+// expect returns how many requests to expect at the same time while a line runs that begins
+// now, given the number that run now.
 func (d *demand) expect(running int, now time.Time) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -110,7 +110,7 @@ func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if cause == transport.CauseRefused {
-		h.stuck = time.Time{} // what comes next is another process
+		h.stuck = time.Time{} // the next one is another process
 	}
 	if h.countFailure(now, took, cause, settings) {
 		h.setFlags(true, false)
@@ -245,8 +245,8 @@ type HealthSnapshot struct {
 	// Cause is the cause of the failure that took the instance out, or of the latest
 	// check where it is still in.
 	Cause transport.Cause
-	// FailingSince is when the first of the failures was that made the instance unhealthy, zero
-	// where it is not.
+	// FailingSince is the time of the first of the failures that made the instance unhealthy,
+	// zero where it is not.
 	FailingSince time.Time
 	// NextCheck is when the next check is due, zero where nothing is checked. It is
 	// in the past while that check runs.

@@ -23,9 +23,8 @@ const (
 	inquiriesPerSecond = 25
 	// maxInquiries is how many engines are asked at a time.
 	maxInquiries = 8
-	// firstSilence is for how long a question is not repeated that was not answered. For one
-	// that was refused it doubles up to lastSilence: most engines that do not know it never
-	// will.
+	// firstSilence is the pause after a question without an answer. After a refusal it
+	// doubles up to lastSilence: most engines that do not know a question never will.
 	firstSilence = 10 * time.Second
 	lastSilence  = time.Hour
 )
@@ -35,7 +34,7 @@ const (
 // there.
 type inquiry struct {
 	host      *fleet.Host // nil if nobody wants to know
-	teller    *Instance   // whose credentials are sent
+	teller    *Instance   // the instance with the credentials that are sent
 	questions []*question
 	isAlive   bool // by the latest check
 	isEmpty   bool // it was found to have lost its memory, and was not alive since
@@ -74,7 +73,7 @@ func questionsTo(i *Instance) []*question {
 	var all []*question
 	for _, one := range i.Kind.Tells {
 		if one.IsOfMemory && i.process != nil {
-			continue // what is in memory is the process
+			continue // the process itself is in memory
 		}
 		path := i.Kind.HealthPath(dialect.Endpoint{BaseURL: i.Settings.BaseURL, HealthPath: one.Path})
 		all = append(all, &question{Question: one, path: path})
@@ -153,7 +152,7 @@ type outcome uint8
 
 const (
 	unanswered outcome = iota // in time, or at all
-	refused                   // the engine does not know the question, or what it said is no answer to it
+	refused                   // the engine does not know the question, or said something else
 	understood
 )
 

@@ -355,7 +355,7 @@ func (i *Instance) Limit(now time.Time) ratelimit.Decision {
 	return i.Limiter.Peek(netip.Addr{}, now)
 }
 
-// Return gives a permit back with which no call was made.
+// Return gives back a permit without a call.
 func (i *Instance) Return(permit Permit, now time.Time) {
 	permit.spent.Return(now)
 	i.Breaker.Done(permit.breaker, breaker.Cancelled, now)
@@ -421,7 +421,7 @@ func (s *State) Well() bool {
 // Label names the instance in metrics: without scheme, path and credentials.
 func (i *Instance) Label() string {
 	if i.process != nil {
-		return i.Settings.Name + "@" + i.Settings.Process + processHost // whose port changes
+		return i.Settings.Name + "@" + i.Settings.Process + processHost // its port changes
 	}
 	return i.Settings.Name + "@" + i.Origin.Addr()
 }
@@ -469,7 +469,7 @@ func (s *State) Overloaded(until time.Time) {
 	s.changes.note()
 }
 
-// overloadedFor returns for how long the instance is still to be avoided.
+// overloadedFor returns how long the instance is still to be avoided.
 func (s *State) overloadedFor(now time.Time) time.Duration {
 	until := s.overload.Load()
 	if until == 0 {

@@ -11,7 +11,8 @@ import (
 // Obstacle is the reason why an instance cannot take a request.
 type Obstacle uint8
 
-// The obstacles, after NoObstacle in the order in which they last: the longest first.
+// The obstacles, after NoObstacle in the order of how long they last: the longest
+// first.
 const (
 	NoObstacle  Obstacle = iota
 	Disabled             // by its settings

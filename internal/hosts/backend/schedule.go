@@ -19,8 +19,8 @@ const (
 	// backend that loads a model.
 	firstPause   = time.Second
 	warmingPause = time.Second
-	// goneTime is for how long a backend that refuses connections is probed every gonePause at
-	// least: it is probably being started, and a refusal costs nobody anything.
+	// goneTime is how long a backend that refuses connections is probed at least every
+	// gonePause: it is probably being started, and a refusal costs nobody anything.
 	goneTime  = 10 * time.Minute
 	gonePause = 2 * time.Second
 	// minInterval bounds how often a backend is probed, whatever the settings say.

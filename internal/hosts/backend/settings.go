@@ -50,7 +50,7 @@ type Settings struct {
 	// instance of a lower tier is ready.
 	Tier    int  `json:"tier" minimum:"0" maximum:"100" doc:"The instance gets traffic only while no instance of the same model with a lower tier is ready."`
 	Enabled bool `json:"enabled"`
-	// Adapter is the kind of backend; empty means the one of the service.
+	// Adapter is the kind of backend; empty means the kind of the service.
 	Adapter string `json:"adapter" doc:"The kind of backend, which must be one that serves the service type; empty for that of the service type."`
 	// UpstreamModel is the name by which the backend knows the model; empty means Name.
 	UpstreamModel string `json:"upstreamModel" maxLength:"256"`
@@ -140,7 +140,7 @@ func (Settings) Patterns() map[string]string {
 }
 
 // Choices returns the values that texts of an instance may have, where there are
-// only a few: the empty adapter is the one of the service type.
+// only a few: the empty adapter means the adapter of the service type.
 func (Settings) Choices() map[string][]string {
 	return map[string][]string{"adapter": append([]string{""}, kinds.Names()...)}
 }

@@ -51,7 +51,7 @@ type Model struct {
 type Found struct {
 	Adapter string // empty where no list of models was found
 	Models  []Model
-	Errors  []string // what was tried without success, in words for people
+	Errors  []string // the attempts that failed, in words for people
 
 	// isLlama means that the backend is llama.cpp, and certain that it has told the
 	// service type of its model.

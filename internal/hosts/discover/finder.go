@@ -55,7 +55,7 @@ type Finder struct {
 	progress map[string]*progress // by the key of the source
 }
 
-// progress is when a source is asked.
+// progress is the state of the questions to one source.
 type progress struct {
 	settings backend.Settings
 	due      time.Time

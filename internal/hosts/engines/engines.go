@@ -110,14 +110,14 @@ func (r *Report) isAwake(awake bool, models []string) {
 
 // The questions to engines of each kind.
 var (
-	// VLLM are those to vLLM.
+	// VLLM are the questions to vLLM.
 	VLLM = []Question{
 		{Path: "/metrics", Read: readMetrics, Idle: true, Busy: true},
 		{Path: "/is_sleeping", Read: readSleeping, Idle: true, Busy: true, IsOfMemory: true},
 	}
-	// Unknown are those to an engine about which no more is known than that it may have
-	// metrics, such as SGLang or TGI behind OpenAI's API. As it may put its model to sleep,
-	// it is not asked while it is idle.
+	// Unknown are the questions to an engine of an unknown kind, which may have metrics,
+	// such as SGLang or TGI behind OpenAI's API. As it may put its model to sleep, it is
+	// not asked while it is idle.
 	Unknown = []Question{{Path: "/metrics", Read: readMetrics, Busy: true}}
 	// LlamaCpp are the questions to llama.cpp. Its server puts its model to sleep when
 	// nobody has asked for anything but health, props and models for a while.
@@ -127,8 +127,8 @@ var (
 		{Path: "/metrics", Read: readMetrics, Busy: true},
 		{Path: "/slots", Read: readSlots, Busy: true},
 	}
-	// LlamaSwap are those to llama-swap.
+	// LlamaSwap are the questions to llama-swap.
 	LlamaSwap = []Question{{Path: "/running", Read: readRunning, Idle: true, Busy: true, IsOfMemory: true}}
-	// Ollama are those to Ollama.
+	// Ollama are the questions to Ollama.
 	Ollama = []Question{{Path: "/api/ps", Read: readLoaded, Idle: true, Busy: true, IsOfMemory: true}}
 )

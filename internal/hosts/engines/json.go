@@ -143,7 +143,7 @@ func readSleeping(answer *Answer, into *Report) bool {
 	return true
 }
 
-// readRunning reads for which models llama-swap runs a server.
+// readRunning reads the models with a running server of llama-swap.
 func readRunning(answer *Answer, into *Report) bool {
 	running := parse(answer.Body).Get("running")
 	if running.Kind() != jsonscan.Array {

@@ -14,8 +14,8 @@ type Order struct {
 	Model string
 	// Embeds means that it makes vectors and writes no text.
 	Embeds bool
-	// Keep is for how long the engine keeps the model if nobody asks for it: 0 means as it
-	// usually does, less means for ever.
+	// Keep is how long the engine keeps an idle model: 0 means its default, less than 0
+	// for ever.
 	Keep time.Duration
 }
 

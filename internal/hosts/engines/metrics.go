@@ -213,8 +213,8 @@ func progress(m *metrics, _ []byte, value float64) {
 	}
 }
 
-// start takes when a metric was made, which is when the process was started. The start of
-// the process itself counts for more.
+// start takes the creation time of a metric, which is the start time of the process. The
+// start time that the process itself reports counts for more.
 func start(m *metrics, labels []byte, value float64) {
 	if m.report.start == "" {
 		processStart(m, labels, value)

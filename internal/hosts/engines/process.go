@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// startSlack is by how much two starts of the same process may differ: some compute it
-	// anew each time, from a clock that is corrected.
+	// startSlack is the largest difference between two start times of the same process:
+	// some compute the time anew for each answer, from a clock that is corrected.
 	startSlack = 5
 	// restartsApart is the least time that a process lives. Shorter lives mean several
 	// processes behind one address, which answer in turn.
@@ -42,7 +42,7 @@ func (p *Process) IsNew(r *Report, now time.Time) bool {
 	return !soon
 }
 
-// isSameStart reports whether two marks are those of the same process.
+// isSameStart reports whether two marks belong to the same process.
 func isSameStart(a, b string) bool {
 	if a == b {
 		return true

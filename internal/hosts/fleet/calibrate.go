@@ -13,8 +13,8 @@ const (
 	// an instance that was believed to have forgotten it.
 	shrink = 0.04
 	grow   = 0.15
-	// missesOfEmpty is after how many answers in a row with nothing cached, where much
-	// was expected, a cache is taken to have been emptied.
+	// missesOfEmpty is the number of answers in a row with nothing cached, where much
+	// was expected, that make a cache count as emptied.
 	missesOfEmpty = 3
 )
 

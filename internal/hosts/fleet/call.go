@@ -2,7 +2,7 @@ package fleet
 
 import "time"
 
-// Ask is a request for which an instance is chosen.
+// Ask is a request that needs an instance.
 type Ask struct {
 	Prompt *Prompt
 	// Tokens is how many tokens the prompt has by the caller's guess. A guess that is
@@ -12,8 +12,9 @@ type Ask struct {
 	// First is never called. It is false for answers that are not written, such as
 	// vectors.
 	Whole bool
-	// Weights are those of the instances to choose from, in their order; nil means that
-	// all are equal. They belong to the choice: one instance may serve several pools.
+	// Weights are the weights of the instances to choose from, in their order; nil
+	// means that all are equal. They belong to the choice: one instance may serve
+	// several pools.
 	Weights []float64
 }
 
@@ -177,8 +178,8 @@ func (c *Call) First(now time.Time) {
 // Answer holds the numbers that an answer has told about itself. A number below
 // zero was not told.
 type Answer struct {
-	// PromptTokens and CachedTokens are those of the prompt, and of its part that came
-	// from the cache, by the backend's count.
+	// PromptTokens and CachedTokens are the tokens of the prompt and of its cached
+	// part, by the backend's count.
 	PromptTokens, CachedTokens int
 	// OutputTokens is how many tokens were written.
 	OutputTokens int

@@ -6,10 +6,12 @@ const (
 	// doubtful is how likely it is taken to be that a host throws out a model for another one
 	// where nothing is known about its memory.
 	doubtful = 0.5
-	// expires is after how many seconds without a use a model may have left by itself.
+	// expires is the number of seconds without a use after which a model may have left
+	// by itself.
 	expires = 60.0
-	// remembers is for how many seconds it counts that a host threw out a model. Then it is
-	// tried again with more, because a single large request may have been the reason.
+	// remembers is the number of seconds that an eviction by a host counts. Then the host
+	// is tried with more models again, because a single large request may have been the
+	// reason.
 	remembers = 1800.0
 )
 
@@ -36,7 +38,8 @@ func (c *crowd) see(awake int32, hasPushed bool, now float64) {
 	}
 }
 
-// chance returns how likely it is that a model leaves for another one where so many are.
+// chance returns the probability that a model leaves for another one, given the number
+// of models there.
 func (c *crowd) chance(residents int32, now float64) float64 {
 	switch {
 	case residents < max(c.shown, 1):

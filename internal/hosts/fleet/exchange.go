@@ -95,7 +95,8 @@ func (f *Fleet) exportPending() (message []byte, numbers map[*Instance]int, isPe
 	return message, numbers, isPending
 }
 
-// Dropped returns how many prompts other gateways were not told of.
+// Dropped returns the number of prompts that were left out of messages to other
+// gateways.
 func (f *Fleet) Dropped() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +198,7 @@ type ExchangeStats struct {
 	// another secret, Malformed the ones that this release does not read; both are
 	// ignored.
 	Sent, Received, Foreign, Malformed int64
-	// Dropped counts prompts that others were not told of.
+	// Dropped counts prompts that were left out of messages.
 	Dropped int64
 	// Failure is why nothing can be exchanged; nil means that it can.
 	Failure  *condition.Failure

@@ -93,22 +93,22 @@ type Instance struct {
 	credit   float64 // breaks ties: see inTurn
 	position int32   // in the index
 	state    residence
-	// countsCached says that an answer has told of tokens from the cache. Only then an
-	// answer that tells of none means it.
+	// countsCached says that an answer has reported cached tokens. Only then a report
+	// of none is believed.
 	countsCached bool
 
 	id       uint64 // names it to other gateways
 	cache    *holder
 	speed    speed
 	memory   memory
-	pending  float64 // tokens of prefill of own calls whose first token has not come
+	pending  float64 // tokens of prefill of own calls without a first token yet
 	typical  float64 // how many tokens a call has, of the last ones
-	waiting  int32   // own calls whose first token has not come
-	theirs   int32   // calls of other gateways whose first token has not come, by what they told last
+	waiting  int32   // own calls without a first token yet
+	theirs   int32   // calls of other gateways without a first token yet, by their last message
 	decoding int32   // own calls that are being answered
-	misses   int32   // answers in a row that found nothing of what was believed to be cached
+	misses   int32   // answers in a row that found nothing cached where blocks were expected
 	kept     *kept   // how its model is kept in memory, nil if nobody decides that
-	_        [8]byte // up to the end of a cache line, so that calls of one do not slow down another
+	_        [8]byte // up to the end of a cache line: calls of one must not slow down another
 }
 
 // Instance returns the instance of a model on a host, each named by a text of the caller's
@@ -214,7 +214,8 @@ func (f *Fleet) maxBlocks(words int) int {
 	return maxHeld * (few + rest) / (max(words, few) + rest) / max(f.instances, 1)
 }
 
-// identity returns the number by which gateways that share a secret call an instance.
+// identity returns the number of an instance in messages between gateways that share
+// a secret.
 func identity(secret *Secret, host, model string) uint64 {
 	return highwayhash.Sum64([]byte(host+"\x00"+model), secret[:])
 }

@@ -8,7 +8,7 @@ import "slices"
 type Host struct {
 	backlog float64 // seconds of prefill of the calls in the queue
 	settled float64 // the same of calls that were settled and have not ended
-	others  float64 // the same of other gateways, by what they told last
+	others  float64 // the same of other gateways, by their last message
 	last    float64 // when it was done with a prefill
 	first   float64 // when the first call of the queue was sent
 	takes   float64 // seconds of its prefill
@@ -19,12 +19,12 @@ type Host struct {
 	fleet     *Fleet
 	name      string
 	instances []*Instance
-	queue     []*Call // own calls whose first token has not come, in the order of sending
+	queue     []*Call // own calls without a first token yet, in the order of sending
 	epoch     int32   // grows when all that the host had in memory is lost
 	cold      int32   // how many calls of the queue wait for a model to be loaded
 	asked     float64 // when the last call was sent
 	crowd     crowd
-	_         [48]byte // up to the end of a cache line, so that calls of one do not slow down another
+	_         [48]byte // up to the end of a cache line: calls of one must not slow down another
 }
 
 // lateness is the share of its prefill that still counts for a settled call. If an instance
@@ -69,7 +69,7 @@ func (h *Host) wait(now float64) float64 {
 	return seconds
 }
 
-// spent returns for how long the host has worked on the first call of its queue. The
+// spent returns how long the host has worked on the first call of its queue. The
 // comparisons are quicker than min and max, which look for NaN.
 func (h *Host) spent(now float64) float64 {
 	since := h.first

@@ -14,7 +14,7 @@ import (
 // prompt is forgotten before its start, as in the caches of engines.
 type index struct {
 	blocks  []held   // the first is none, and nobody holds it
-	buckets []uint32 // where blocks begin whose names end alike; a power of two
+	buckets []uint32 // heads of the lists of blocks with names that end alike; a power of two
 	sets    []uint64 // words for each block, a bit for each holder
 	words   int
 	unused  uint32 // the first of the blocks that are not in use, linked by next; 0 is none

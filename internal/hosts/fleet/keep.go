@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// announced is for how many seconds a model that a request was sent for counts as being
-	// loaded although nobody has ordered that yet.
+	// announced is the number of seconds that a model counts as being loaded after a
+	// request was sent for it, although nobody has ordered the load yet.
 	announced = 1.0
 	// settled is the number of seconds after an order in which a contradicting report
 	// of the host is not believed: the report may be older than the effect of the
 	// order.
 	settled = 3.0
-	// drained is for how many seconds a model gets no more calls that has to leave for
-	// another one, unless that one asks again.
+	// drained is the number of seconds without new calls for a model that has to leave
+	// for another one. The other one asks again to prolong it.
 	drained = 3.0
 	// restPart of the time that loading takes is how long a model is left alone after a call,
 	// at most longestRest seconds: a client that sends one call after the other is not
@@ -61,8 +61,8 @@ type kept struct {
 	busy      int32   // calls that have entered and not left
 	isOrdered bool    // it is being loaded
 	lingers   bool    // its server takes memory, and no calls
-	leaves    float64 // until then no call enters, so that it can leave for another model
-	asked     uint64  // its number among those that wait for room, 0 if it does not
+	leaves    float64 // until then no call enters: it can leave for another model
+	asked     uint64  // its number among the models that wait for room, 0 if it does not
 	askedAt   float64 // since when it does
 	bytes     int64   // as the host told
 }
@@ -263,7 +263,7 @@ const (
 	Began   Begun = iota
 	Present       // the model is in memory
 	NoRoom        // models that could leave are in use, others wait for longer, or the model itself is about to leave
-	Full          // no model may leave: those that are there are pinned
+	Full          // no model may leave: the ones in memory are pinned
 )
 
 // BeginLoad notes that the model is being loaded by order, and returns the models that leave
@@ -356,8 +356,8 @@ func (i *Instance) Withdraw() {
 	}
 }
 
-// Found says whether the model takes calls and memory, by somebody who looked. A model that has
-// just left, or is being loaded by order, is not found.
+// Found takes the observation whether the model takes calls and memory. A model that has just
+// left, or is being loaded by order, is not found.
 func (i *Instance) Found(isThere, takesMemory bool, now time.Time) {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()
@@ -483,7 +483,8 @@ type Residence struct {
 	// State is one of States, and Since when it began, zero if that is not known.
 	State string
 	Since time.Time
-	// Used is when the model was used last, zero if it was not, and IsInUse that it is.
+	// Used is the time of the last use of the model, zero if there was none, and
+	// IsInUse means a use now.
 	Used    time.Time
 	IsInUse bool
 	// IsPinned says that it never leaves.

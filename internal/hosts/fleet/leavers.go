@@ -100,7 +100,7 @@ func isIdle(i *Instance) bool {
 		func(other *Instance) bool { return i.isOneWith(other) && other.isInUse() })
 }
 
-// rests returns for how many more seconds a model that is not in use is left alone, because it
+// rests returns how many more seconds a model that is not in use is left alone, because it
 // had a call a moment ago and came into memory not long before.
 func (i *Instance) rests(now float64) float64 {
 	if i.kept == nil || i.state == unknown {

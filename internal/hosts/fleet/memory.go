@@ -9,8 +9,8 @@ import (
 // residence says where a model is on its host.
 type residence uint8
 
-// A model about which nothing is known counts as loaded, unless it is known that the host
-// has room for only so many: most engines have their one model in memory for ever.
+// A model without any report counts as loaded, unless the room of its host is known to be
+// limited: most engines have their one model in memory for ever.
 const (
 	unknown residence = iota
 	loaded
@@ -98,8 +98,8 @@ func (i *Instance) loadTime(now float64) (load, again float64) {
 // wantedIn is in how many seconds a model has to be needed again to count half.
 const wantedIn = 600
 
-// wanted returns how soon the model is asked for again, from 1 down to 0. So of several hosts
-// that one loads a model on which the model that leaves is needed last of all.
+// wanted returns how soon the model is asked for again, from 1 down to 0. Of several hosts
+// the one loads a model that gives up the model with the latest next use.
 func (i *Instance) wanted(now float64) float64 {
 	return 1 / (1 + math.Exp2(i.pauseLeft(now))/wantedIn)
 }
@@ -158,8 +158,8 @@ type Models struct {
 	Bytes                  map[string]int64
 }
 
-// Has says which models the host has, as it told when it was asked at a time. A model that is
-// being loaded is no longer so only if it is there.
+// Has takes the host's report of its models, and the time of the question. A model that is
+// being loaded stays in that state until it is reported there.
 func (h *Host) Has(models Models, asked time.Time) {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()

@@ -107,7 +107,7 @@ func (r *reader) block() Block {
 	return Block(b[0])<<32 | Block(binary.BigEndian.Uint32(b[1:]))
 }
 
-// number returns a number that is at most so much.
+// number returns a number up to a limit.
 func (r *reader) number(most uint64) uint64 {
 	n, length := binary.Uvarint(r.message)
 	if length <= 0 || n > most || r.failed {

@@ -6,20 +6,20 @@ const (
 	// pauseSpans is how many lengths of pauses are told apart: from 1 to 2 s, from 2 to 4 s and
 	// so on. The last one is about three days and has longer ones, too.
 	pauseSpans = 18
-	// pauseHalf is after how many seconds a pause counts half as much, and pauseAged how often
-	// that is computed.
+	// pauseHalf is the number of seconds after which a pause counts half as much, and
+	// pauseAged the number of seconds between two computations of that.
 	pauseHalf = 86_400.0
 	pauseAged = 600.0
 	// firstPauses is the number of imagined pauses beside the observed ones. An imagined
 	// pause lasts twice as long again as it has lasted, and leastPause seconds at least.
 	firstPauses = 2.0
 	leastPause  = 30.0
-	// recentUse is for how many seconds after its last use a model leaves for another one only
-	// where all others were used as recently.
+	// recentUse is the number of seconds after its last use that protect a model: it leaves
+	// for another one then only where all others were used as recently.
 	recentUse = 5.0
 )
 
-// pauses are how long a model was not used between two uses, on whichever host. They tell how
+// pauses holds the lengths of pauses between two uses of a model, on any host. They show how
 // soon a model that is not used now is needed again: one that is used in sessions comes back
 // within a minute or not for hours, and one that is used all day comes back soon although
 // another one was used later.

@@ -79,7 +79,7 @@ type burden struct {
 	waits    bool    // models that have to leave are in use
 	leaves   int     // models that have to leave
 	resident int     // models that are there
-	left     float64 // how soon the first of those that leave is needed again: see pauseLeft
+	left     float64 // how soon the first of the leaving models is needed again: see pauseLeft
 }
 
 func (i *Instance) burden(now float64) burden {

@@ -5,7 +5,7 @@ package fleet
 // garbage collector has nothing to follow, and a block takes 20 bytes where a map and a
 // list would take 100.
 type recency struct {
-	entries []recent // a ring; the first is no block and stands between newest and oldest
+	entries []recent // a ring; the first is no block and lies between newest and oldest
 	buckets []uint32 // where the entries of blocks with the same hash begin; a power of two
 	unused  uint32   // the first of the entries that are not in use, linked by next; 0 is none
 	count   int

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// spareRest is for how many seconds nobody must have used a model before it leaves for a call
-// of the class Spare, where it is not put to sleep after a time of its own.
+// spareRest is the number of idle seconds after which a model leaves for a call of the class
+// Spare, where it has no time of its own until it is put to sleep.
 const spareRest = 120.0
 
 // AllowsSpare reports whether a call of the class Spare may come: the model is in memory or on
@@ -75,7 +75,7 @@ func (i *Instance) spareLeavers(now float64) ([]*Instance, Begun) {
 	return nil, NoRoom
 }
 
-// unusedFor returns for how many seconds nobody has used the model. That it came into memory
+// unusedFor returns the seconds since the last use of the model. That it came into memory
 // counts as a use.
 func (i *Instance) unusedFor(now float64) float64 {
 	last := i.memory.used
@@ -85,8 +85,8 @@ func (i *Instance) unusedFor(now float64) float64 {
 	return now - last
 }
 
-// spareRest returns for how many seconds nobody must have used the model before it leaves for
-// a call of the class Spare.
+// spareRest returns the idle seconds after which the model leaves for a call of the class
+// Spare.
 func (i *Instance) spareRest() float64 {
 	if i.kept != nil && i.kept.SleepAfter > 0 {
 		return i.kept.SleepAfter.Seconds()

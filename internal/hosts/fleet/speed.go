@@ -62,11 +62,10 @@ func (s *speed) learnFirst(seconds, tokens float64) {
 }
 
 // learnWhole learns from an answer that came in one piece. Nobody saw when its first token
-// was ready. The time is divided between prompt and answer in the proportion in which the
-// speeds known so far would have it. That is right only in the mean, and only if the
-// speeds are; but every division moves both toward speeds that explain the times of
-// prompts and answers of different lengths, as in expectation maximisation, and both stay
-// above zero.
+// was ready. The time is divided between prompt and answer in proportion to the estimates
+// by the speeds known so far. That is right only in the mean, and only if the speeds are;
+// but every division moves both toward speeds that explain the times of prompts and
+// answers of different lengths, as in expectation maximisation, and both stay above zero.
 func (s *speed) learnWhole(seconds, tokens, outputs, perToken float64) {
 	prompt, answer := tokens*perToken, outputs*s.decode.value()
 	share := prompt / (prompt + answer)

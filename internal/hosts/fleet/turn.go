@@ -42,7 +42,8 @@ func nextInTurn(all []weighed) *Instance {
 	return next
 }
 
-// ties returns up to which cost instances count as the cheapest, and their weights.
+// ties returns the highest cost that counts as the cheapest, and the weights of the
+// instances up to it.
 func ties(all []weighed) (low, weights float64) {
 	low = math.Inf(1)
 	for n := range all {

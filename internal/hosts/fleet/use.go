@@ -53,7 +53,7 @@ type tally struct {
 	truth, expected, blind float64 // seconds to the first token, of the streams
 	tokens                 float64 // of prompts, as the caller guessed them
 	matched, blindMatched  float64 // those of them that were believed to be cached
-	told, cached           float64 // tokens of prompts as engines told them, and those that were cached
+	told, cached           float64 // tokens of prompts by the reports of engines, and the cached ones
 	prefill, saved         float64 // seconds
 	ratios                 [ratioCount]int32
 }

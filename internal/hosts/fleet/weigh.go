@@ -47,7 +47,7 @@ type weighed struct {
 	matched  float64 // share of the prompt
 	queue    float64 // seconds
 	load     float64
-	again    float64 // seconds to load again what loading the model would push out
+	again    float64 // seconds to load the models again that this one would push out
 	depth    int     // blocks that are believed to be cached
 }
 
@@ -90,9 +90,9 @@ func (f *Fleet) Choose(from []*Instance, ask *Ask, now time.Time) *Call {
 	return f.begin(inTurn(whereItComes(all, at)), least, ask, at)
 }
 
-// whereItComes leaves those instances on which the model is being loaded, where some do that and
-// none has it. The caller has asked for those before, with Preferred: since then others may
-// have chosen, and a model that many ask for at once would be loaded on every host.
+// whereItComes leaves only the instances that are loading the model, where some do and none
+// has it. The caller has asked Preferred for these before, but others may have chosen since
+// then, and a model that many ask for at once would be loaded on every host.
 func whereItComes(all []weighed, now float64) []weighed {
 	coming := false
 	for n := range all {

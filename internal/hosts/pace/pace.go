@@ -40,13 +40,13 @@ const (
 	longest  = 10 * time.Second
 	// holds is how many windows pass between two tries.
 	holds = 5
-	// step is by which factor the slots change in a try; a try that went well is followed by a
-	// larger one, up to widest.
+	// step is the factor of a change of the slots in a try; a try that went well is followed
+	// by a larger one, up to widest.
 	step, widest = 1.2, 2.0
-	// deepest is by which factor they are fewer at most in a try, where the time per token has
-	// grown by that.
+	// deepest is the largest factor of a reduction in a try, where the time per token has
+	// grown by as much.
 	deepest = 3.0
-	// margin is by how much better a try has to be.
+	// margin is the least gain that a try needs to be kept.
 	margin = 0.02
 	// busy is the part of the slots that has to be in use for a measurement to say anything.
 	busy = 0.8
@@ -79,7 +79,7 @@ type Controller struct {
 	known                  sample // of base; its calls are 0 where it is not known
 	base                   int    // the best number of slots so far
 	trying                 int    // the direction of a try: 1, -1, or 0 for none
-	next                   int    // that of the next one
+	next                   int    // the direction of the next try
 	factor                 float64
 	held                   int
 	isStarting             bool
@@ -124,7 +124,8 @@ func (c *Controller) Begin(isStream bool, now time.Time) {
 	c.full = c.full || c.running >= c.Limit()
 }
 
-// every is after how many events of streams it is looked whether the window is over.
+// every is the number of events of streams between two looks at the end of the
+// window.
 const every = 16
 
 // Event says that an event with content of a stream came.
@@ -354,7 +355,7 @@ type State struct {
 	Slots int
 	// PerToken is the time per token in the last window, 0 before the first.
 	PerToken time.Duration
-	// Why says why there are so many slots.
+	// Why says why the slots have this number.
 	Why say.Sentence
 }
 
@@ -367,7 +368,7 @@ func (c *Controller) State() State {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// why says why there are so many slots.
+// why says why the slots have this number.
 func (c *Controller) why() say.Sentence {
 	slots, measured := c.base, inMs(c.measured.perToken)
 	switch {

@@ -22,10 +22,10 @@ const (
 	lookEvery = time.Second
 	// sleepTime bounds how long a model may take to fall asleep.
 	sleepTime = time.Minute
-	// rouseAgain is after how long it is tried again to wake up a model that somebody put to
-	// sleep while it has requests.
+	// rouseAgain is the pause between attempts to wake up a model that somebody put to sleep
+	// while it has requests.
 	rouseAgain = 10 * time.Second
-	// unableTime is for how long a model is not told to sleep again that cannot.
+	// unableTime is the time until a model that cannot sleep is told to sleep again.
 	unableTime = 24 * time.Hour
 )
 
@@ -128,7 +128,7 @@ type Keeper struct {
 	changed waiting.Signal // there may be room
 }
 
-// The reasons for which a model is not there, beside those of its Sleeper.
+// The reasons why a model is not there, beside the reasons of its Sleeper.
 var (
 	// ErrTimeout is a timeout also for callers that cannot import this package.
 	ErrTimeout = fmt.Errorf("the model was not loaded in time (%w)", context.DeadlineExceeded)
@@ -297,7 +297,7 @@ type State struct {
 	fleet.Residence
 	// Waiting is how many requests wait for it to be loaded.
 	Waiting int
-	// SleepAfter is when it is put to sleep if nobody uses it; 0 means never.
+	// SleepAfter is the idle time after which it is put to sleep; 0 means never.
 	SleepAfter time.Duration
 	// Loads and Evictions count how often it was loaded, and thrown out for another model,
 	// and Sleeps how often it was put to sleep because nobody used it. Failures counts loads

@@ -29,7 +29,7 @@ type Model struct {
 	keeper *Keeper
 	place  *fleet.Instance
 	server Server // nil where the server stays while the model sleeps
-	// working has room for one who loads the model or puts it to sleep.
+	// working has room for the one goroutine that loads the model or puts it to sleep.
 	working chan struct{}
 
 	sleeper    Sleeper
@@ -42,14 +42,14 @@ type Model struct {
 	roused     time.Time // when it was last woken up in vain for requests that it has, or begins to be
 }
 
-// wake is the loading of a model for all who wait for it.
+// wake is the loading of a model for all callers that wait for it.
 type wake struct {
 	waiting.Party
 	isBegun bool // there is room, and the model is being loaded
-	spare   int  // of those who wait, how many are of the class Spare
+	spare   int  // how many of the waiting callers are of the class Spare
 }
 
-// join adds one who waits.
+// join adds a waiting caller.
 func (w *wake) join(isSpare bool) *wake {
 	w.Join()
 	if isSpare {
@@ -200,7 +200,7 @@ func (m *Model) join(timeout time.Duration, isSpare bool) *wake {
 		return m.wake.join(isSpare)
 	}
 	bounded, release := k.base, func() {}
-	if m.server == nil { // which would end by itself what hangs
+	if m.server == nil { // a server would end a hanging start by itself
 		bounded, release = context.WithTimeoutCause(k.base, timeout, ErrTimeout)
 	}
 	ctx, cancel := context.WithCancelCause(bounded)
@@ -243,13 +243,13 @@ func (m *Model) leave(w *wake, isSpare bool, why error) {
 // errCrowded says that a server that shares memory was woken up by somebody else.
 var errCrowded = errors.New("another server is awake")
 
-// errUnwanted says that a start for which nobody waits gave way to another model.
+// errUnwanted says that a start without waiting callers gave way to another model.
 var errUnwanted = errors.New("another model needs its place, and nobody waits")
 
 // errPanicked replaces a panic while the gateway loaded a model.
 var errPanicked = errors.New("the gateway failed while it loaded the model")
 
-// load loads the model for all who wait.
+// load loads the model for all waiting callers.
 func (m *Model) load(ctx context.Context, w *wake) {
 	began := time.Now()
 	for {
@@ -262,7 +262,7 @@ func (m *Model) load(ctx context.Context, w *wake) {
 		}
 		if errors.Is(err, errCrowded) {
 			m.place.FailLoad(time.Now())
-			continue // with what is known now
+			continue // with the present state
 		}
 		if (err != nil || !isThere) && m.end(ctx, w, err, time.Since(began)) {
 			return
@@ -270,7 +270,7 @@ func (m *Model) load(ctx context.Context, w *wake) {
 	}
 }
 
-// enter lets all enter who wait for a model that is there.
+// enter lets all callers enter that wait for a model that is there.
 func (m *Model) enter(w *wake) bool {
 	k := m.keeper
 	k.mu.Lock()
@@ -282,8 +282,8 @@ func (m *Model) enter(w *wake) bool {
 	return true
 }
 
-// end ends a wake, and lets those enter who have waited for it. It returns false where the model
-// has gone again before they could.
+// end ends a wake, and lets the waiting callers enter. It returns false where the model has
+// gone again before they could.
 func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration) bool {
 	k := m.keeper
 	k.mu.Lock()
@@ -435,9 +435,8 @@ func (m *Model) makeRoom(ctx context.Context, w *wake) (leave []*fleet.Instance,
 	}
 }
 
-// lookAround has servers of this gateway tell where they are, and returns a channel that is
-// closed when there may be room for a model. A start for which nobody waits any more gives way
-// to it.
+// lookAround asks servers of this gateway for their state, and returns a channel that is
+// closed when there may be room for a model. A start without waiting callers gives way to it.
 func (k *Keeper) lookAround(m *Model, now time.Time) (changed <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -462,19 +461,19 @@ func (m *Model) begun(leave []*fleet.Instance, what fleet.Begun) ([]*fleet.Insta
 	}
 	m.keeper.mu.Lock()
 	defer m.keeper.mu.Unlock()
-	m.keeper.changed.Tell() // whoever is next may have room as well
+	m.keeper.changed.Tell() // the next one may have room as well
 	return leave, false, nil
 }
 
-// isForSpare reports whether all who wait for a wake are of the class Spare.
+// isForSpare reports whether all waiting callers of a wake are of the class Spare.
 func (m *Model) isForSpare(w *wake) bool {
 	m.keeper.mu.Lock()
 	defer m.keeper.mu.Unlock()
 	return w.spare == w.Size
 }
 
-// forsake lets nobody else wait for a wake, and reports whether all who do are of the class
-// Spare. Otherwise nothing changes.
+// forsake closes a wake to further callers if all waiting ones are of the class Spare, and
+// reports whether they are. Otherwise nothing changes.
 func (m *Model) forsake(w *wake) bool {
 	m.keeper.mu.Lock()
 	defer m.keeper.mu.Unlock()

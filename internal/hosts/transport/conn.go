@@ -25,7 +25,7 @@ const (
 type conn struct {
 	client *Client
 	to     target
-	nc     net.Conn // what is read and written: the socket, or TLS over it
+	nc     net.Conn // carries the bytes: the socket, or TLS over it
 	socket net.Conn // closing it interrupts everything at once
 	secure bool
 	vector bool   // the socket takes many pieces in one system call
@@ -38,7 +38,7 @@ type conn struct {
 	small      *[]byte
 	r, w       int
 	replyBegun bool    // a byte of a reply came in during this call
-	stray      [1]byte // where quiet reads to: a field, so that it need not be allocated
+	stray      [1]byte // quiet reads into it: a field, which need not be allocated
 
 	// into is where the present read goes, nil for the buffer. lend and idle are
 	// methods as values, made once.
@@ -255,7 +255,7 @@ func (c *conn) grow() {
 // of once per read.
 type alarm struct {
 	set func(time.Time) error
-	at  time.Time // what was set last; zero: none
+	at  time.Time // the deadline that was set last; zero: none
 }
 
 // arrange makes sure that an operation wakes at due or earlier; a zero due

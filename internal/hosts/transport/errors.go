@@ -241,8 +241,8 @@ func isOneOf(err error, known []error) bool {
 }
 
 var (
-	// unroutable are the errors of addresses to which there is no way, and exhausted those of
-	// a machine that has no means to connect.
+	// unroutable are the errors of unreachable addresses, and exhausted the errors of a
+	// machine without the means to connect.
 	unroutable = []error{syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN}
 	exhausted  = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 

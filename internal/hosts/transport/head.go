@@ -84,8 +84,8 @@ func (r *Response) nextHead() ([]byte, error) {
 	}
 }
 
-// fillHead reads once. While a long request is still leaving, the time in which its
-// reply must begin has not started.
+// fillHead reads once. While a long request is still leaving, the time limit for
+// the begin of its reply has not started.
 func (r *Response) fillHead() error {
 	for {
 		due := r.headDue()
@@ -96,7 +96,7 @@ func (r *Response) fillHead() error {
 	}
 }
 
-// headDue is when waiting for the head ends; zero: never.
+// headDue is the end of the wait for the head; zero means never.
 func (r *Response) headDue() time.Time {
 	switch {
 	case r.writeErr != nil:

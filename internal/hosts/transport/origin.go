@@ -16,7 +16,7 @@ import (
 type Origin struct {
 	target
 	host string // value of the Host field
-	name string // what a TLS certificate must be valid for
+	name string // a TLS certificate must be valid for it
 	// prefix precedes the path, and proxyAuth is sent along, where a proxy passes plain
 	// requests on; both are empty elsewhere.
 	prefix, proxyAuth string

@@ -44,8 +44,8 @@ func newProbe(nc net.Conn) *probe {
 // peer has not closed.
 func (p *probe) read(b []byte) (n int, waiting bool) {
 	p.into = b
-	// Control, unlike Read, does not look at deadlines: the one of the last
-	// call may have passed while the connection was idle.
+	// Control, unlike Read, does not look at deadlines: the deadline of the last call
+	// may have passed while the connection was idle.
 	err := p.raw.Control(p.try)
 	p.into = nil
 	if err != nil {

@@ -144,7 +144,7 @@ func (c *conn) writeVector(head []byte, body [][]byte, limit time.Duration) erro
 	var err error
 	for {
 		var n int64
-		n, err = c.vec.WriteTo(c.nc) // moves c.vec past what was written
+		n, err = c.vec.WriteTo(c.nc) // moves c.vec past the written bytes
 		if err == nil || !expired(err) {
 			break
 		}
@@ -157,7 +157,7 @@ func (c *conn) writeVector(head []byte, body [][]byte, limit time.Duration) erro
 		}
 		c.writes.reset(due)
 	}
-	c.vec = all[:0] // WriteTo dropped the pieces, so that no body is held
+	c.vec = all[:0] // WriteTo dropped the pieces: no body is held
 	return err
 }
 

@@ -57,7 +57,7 @@ type Response struct {
 
 	keep  bool          // the connection may serve again after this reply
 	lasts time.Duration // for how long the backend keeps it; below zero: it did not say
-	err   error         // what Read answers from now on
+	err   error         // the answer of Read from now on
 }
 
 // attempt sends a request on a connection, beginning now, and reads the head of the
@@ -179,7 +179,7 @@ func (r *Response) Read(p []byte) (int, error) {
 		r.conn.abort() // the backend should know now, not at Close
 	}
 	if n > 0 {
-		return n, nil // what comes after these bytes is the next call's
+		return n, nil // the bytes after these belong to the next call
 	}
 	return 0, r.err
 }
@@ -331,7 +331,7 @@ type bodyState struct {
 	left     int64       // bytes to come of a fixed body
 	chunks   wire.Chunks // of a chunked body
 	done     bool        // every byte of the message was consumed
-	draining bool        // take only what has already come
+	draining bool        // take only bytes that have already come
 }
 
 func (b *bodyState) begin(h head, method string) {

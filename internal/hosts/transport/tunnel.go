@@ -28,8 +28,9 @@ func (c *Client) reach(ctx context.Context, to Origin) (nc, socket net.Conn, err
 		socket, err = c.dialer(ctx, "tcp", to.addr)
 		return socket, socket, err
 	}
-	// The address that is dialled is the proxy's, so the one of the backend is
-	// looked at here. A name that leads to a forbidden address is the proxy's to know.
+	// The gateway dials the address of the proxy and therefore checks the address of
+	// the backend here. Only the proxy can know that a name leads to a forbidden
+	// address.
 	if ForbiddenHost(to.name) {
 		return nil, nil, ErrForbidden
 	}

@@ -11,9 +11,9 @@ import (
 
 // turn is the state of one visit to a socket; see conn.turnTo.
 type turn struct {
-	pieces [][]byte // what has not left
+	pieces [][]byte // the bytes that have not left
 	begun  bool
-	stale  bool // the backend has closed the connection, or sent what was not asked for
+	stale  bool // the backend has closed the connection, or sent bytes that nobody asked for
 }
 
 // turnTo sends as much of a request as the socket takes without waiting and, if that is
@@ -84,7 +84,7 @@ func (c *conn) visitSocket(fd uintptr) bool {
 	}
 	c.sent.Store(true)
 	if c.reused {
-		return false // there was nothing a moment ago, so that what comes is noticed
+		return false // there was nothing a moment ago: the runtime notices new bytes
 	}
 	return c.probe.readOrWait(fd)
 }

@@ -119,7 +119,7 @@ type Chunks struct {
 	// ago.
 	AllowBlanks bool
 
-	inside   bool // a chunk has begun, so that its end comes when nothing is left of it
+	inside   bool // a chunk has begun: its end comes when nothing is left of it
 	trailing bool // the last chunk has come
 	ended    bool
 	excess   int64 // bytes of extensions that are not made up for by data

@@ -86,8 +86,8 @@ func (b *roundRobin) carry(prev *roundRobin, positions []int, scale float64) {
 type roundRobin struct {
 	mu     sync.Mutex
 	credit []int64 // by the position in the pool
-	// shares are those of all instances, once all were there to be picked from.
-	// They lie side by side: in a large pool most of the time would be spent on
+	// shares are the shares of all instances, known after all were there to be picked
+	// from. They lie side by side: in a large pool most of the time would be spent on
 	// fetching one after the other from memory.
 	shares []int64
 }
@@ -237,7 +237,7 @@ const (
 	// maxWalkedPool is the size up to which a pool is walked for every request: that is
 	// quicker than remembering.
 	maxWalkedPool = 8
-	// maxRememberedClients is for how many clients a balancer knows the answer.
+	// maxRememberedClients is the limit of clients with a remembered pick.
 	maxRememberedClients = 256
 )
 

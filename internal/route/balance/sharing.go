@@ -3,7 +3,7 @@ package balance
 import "github.com/patchbay-ai/patchbay/internal/request/schema"
 
 // Sharing is who shares the prompts that instances have in their caches: a request is sent
-// where its prompt is cached only if one of these has sent the prompt before. Others learn
+// to a cached prompt only if one of these has sent that prompt before. Others learn
 // nothing about their prompts from response times.
 type Sharing uint8
 

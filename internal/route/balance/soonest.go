@@ -56,7 +56,7 @@ func (b *Soonest) Pick(from []*backend.Instance, asked Asked) *backend.Instance 
 	return b.unknown.Pick(from, asked)
 }
 
-// Peek returns nil where the request is not known, on which the choice depends.
+// Peek returns nil where the request is not known: the choice depends on it.
 func (b *Soonest) Peek(from []*backend.Instance, asked Asked) *backend.Instance {
 	switch expected := b.Explain(from, asked); {
 	case len(from) == 1:

@@ -34,7 +34,7 @@ type Breaker struct {
 	trials      int // in flight
 	successes   int // of trials, since the breaker is half open
 	opened      time.Time
-	changed     time.Time // when what people see of it changed last
+	changed     time.Time // the last visible change
 	lastFailure time.Time
 	failing     time.Time // when the first of the failures in a row was
 	// culprit is the one key with calls behind all of the failures in a row, each answered
@@ -238,8 +238,8 @@ func (b *Breaker) blame(permit Permit, outcome Outcome) {
 	b.culprit = whose
 }
 
-// isExcused reports whether the failures in a row tell more of the calls of one key than of
-// the backend: calls of another key succeeded within the recovery timeout.
+// isExcused reports whether the failures in a row say more about the calls of one key than
+// about the backend: calls of another key succeeded within the recovery timeout.
 func (b *Breaker) isExcused(now time.Time) bool {
 	return b.culprit != noKey && b.keys.hasOther(b.culprit, b.sinceStart(now)-int64(b.settings.RecoveryTimeout))
 }

@@ -24,8 +24,8 @@ func (b *Breaker) Update(settings Settings, now time.Time) {
 
 // Force lets an operator decide about the state until Auto releases the breaker,
 // which then starts closed without failures. Asking for the present mode changes
-// nothing, so the operator who asked first stays on record, from the time at which
-// that was; Hold.Since is not read.
+// nothing, so the operator who asked first stays on record, with the time of that;
+// Hold.Since is not read.
 func (b *Breaker) Force(mode Mode, hold Hold, now time.Time) {
 	b.change(now, func() {
 		if mode == b.mode {
@@ -94,7 +94,8 @@ type Snapshot struct {
 	// Since is when the state or the mode changed last.
 	Since       time.Time
 	LastFailure time.Time // zero where there was none
-	// FailingSince is when the first of the failures in a row was, zero where there are none.
+	// FailingSince is the time of the first of the failures in a row, zero where there are
+	// none.
 	FailingSince time.Time
 	// NextRetry is when an open breaker allows a trial, zero where the breaker is
 	// not open or an operator holds it. It is in the past from the end of the

@@ -15,7 +15,7 @@ const (
 	// percent of the calls take no longer than the time after which a second one is made.
 	percent = 95
 	// cost is how many calls must have been made for each second one: 5 % of them. saved is
-	// for how many second ones a quiet time can save. By definition 5 % of the calls exceed
+	// how many second ones a quiet time can save up. By definition 5 % of the calls exceed
 	// the 95th percentile, mostly by little. Some second calls are kept for calls that exceed
 	// it by half: they are there when an instance becomes slow.
 	cost    = 20
@@ -57,11 +57,11 @@ func (w *Watch) Keep(ids []string) {
 	}
 }
 
-// sizeOf returns the size of a call that is so much work, in tokens.
+// sizeOf returns the size class of a call by its work in tokens.
 func sizeOf(tokens float64) int { return min(bits.Len64(uint64(max(tokens, 0))), sizes-1) }
 
-// Answered says how long an instance took for a call that is so much work. A call that was
-// given up teaches nothing: how long it would have taken is not known.
+// Answered says how long an instance took for a call with an amount of work. A call that
+// was given up teaches nothing: how long it would have taken is not known.
 func (w *Watch) Answered(id string, tokens float64, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *latest) add(took time.Duration) {
 	} else {
 		l.took[l.next%kept] = took
 	}
-	const everyFew = 4 // sorting is the greatest part of what a call costs here
+	const everyFew = 4 // sorting is the greatest part of the cost of a call here
 	if l.next++; l.next%everyFew == 0 || len(l.took) == enough {
 		l.late = percentile(l.took)
 	}
@@ -91,10 +91,10 @@ func percentile(took []time.Duration) time.Duration {
 	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
-// After returns after which time a call at an instance that is so much work takes too long,
-// and whether that is known: the 95th percentile of the latest calls of its size at the
-// instance or, if that is less, the median of those of all instances of the pool. So one
-// that has become slow is measured by the others.
+// After returns the time after which a call takes too long at an instance, given its work,
+// and whether that is known. It is the 95th percentile of the latest calls of its size at
+// the instance or, if that is less, the median of such percentiles of all instances of the
+// pool. A slow instance is thus measured by the others.
 func (w *Watch) After(id string, tokens float64) (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +124,7 @@ func (w *Watch) Called() {
 	w.credit = min(w.credit+1, cost*saved)
 }
 
-// MuchLater returns after which time a call takes much too long, given when it takes too
+// MuchLater returns the time after which a call takes much too long, given when it takes too
 // long.
 func MuchLater(after time.Duration) time.Duration { return after + after/2 }
 

@@ -39,8 +39,8 @@ func isPlainChat(req *schema.Request) bool {
 	return true
 }
 
-// soundPerToken is how many bytes of a sound count as a token. Only how requests of one model
-// compare to each other matters.
+// soundPerToken is how many bytes of a sound count as a token. Only the ratio between
+// requests of one model matters.
 const soundPerToken = 400
 
 // Work returns how much work a request is, in tokens.

@@ -27,7 +27,7 @@ const (
 	All
 )
 
-// GivenUp is the cause with which the context of a call ends that is given up. Its text is for
+// GivenUp is the cause that ends the context of a call when it is given up. Its text is for
 // people.
 type GivenUp string
 

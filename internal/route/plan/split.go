@@ -12,7 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/scatter"
 )
 
-// Piece is a part of a request that is split, and the instance for which it was cut.
+// Piece is a part of a split request, and the instance that it was cut for.
 type Piece struct {
 	scatter.Piece
 	At   *backend.Instance
@@ -49,9 +49,9 @@ func Split(pool *routing.Pool, ready []*backend.Instance, req *schema.Request, n
 	return pieces
 }
 
-// rankPlaces brings instances into the order in which they are preferred for so much work,
-// and returns how they compare: by the picture that the fleet has of all of them, or else by
-// their weights, beginning with the fewest calls.
+// rankPlaces sorts instances by preference for an amount of work, and returns how they
+// compare: by the picture that the fleet has of all of them, or else by their weights,
+// beginning with the fewest calls.
 func rankPlaces(ready []*backend.Instance, tokens int64, now time.Time) []scatter.Place {
 	known := make(map[*backend.Instance]scatter.Place, len(ready))
 	for _, i := range ready {
@@ -80,9 +80,9 @@ func rankPlaces(ready []*backend.Instance, tokens int64, now time.Time) []scatte
 	return places
 }
 
-// Preferred returns those instances of a pool that have their model in memory, or on which it is
-// best loaded, of the ones that are ready; see fleet.Preferred for spread and onlyAsk. The list
-// that is given stays as it is.
+// Preferred returns the ready instances of a pool that have their model in memory, or else
+// the best ones to load it; see fleet.Preferred for spread and onlyAsk. The given list stays
+// as it is.
 func Preferred(
 	pool *routing.Pool, ready []*backend.Instance, spread, onlyAsk bool, now time.Time,
 ) []*backend.Instance {

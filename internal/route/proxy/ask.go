@@ -34,8 +34,8 @@ type Question struct {
 
 // Ask puts a question to an instance that speaks the dialect of a door itself, and calls
 // use with the body of the answer. Its memory counts as memory for bodies until use
-// returns. found is false if the instance is gone or does not have what was asked for. The
-// error is a *schema.Error or the cause with which ctx ended.
+// returns. found is false if the instance is gone or does not have the object. The error
+// is a *schema.Error or the cause with which ctx ended.
 func (p *Proxy) Ask(ctx context.Context, q Question, use func(body []byte)) (found bool, err error) {
 	var instance *backend.Instance
 	for _, i := range p.current.Load().Instances() {

@@ -33,7 +33,7 @@ type attempt struct {
 	followed *fleet.Call
 	// resident is the model that the call has entered, nil where models are not kept.
 	resident *residency.Model
-	// paced is the call as one from which the instance's slots are learned.
+	// paced follows the call to learn the instance's slots.
 	paced    backend.Paced
 	speaker  dialect.Speaker
 	out      wire.Call
@@ -171,7 +171,7 @@ func (a *attempt) classifier() reply.Classifier {
 	return reply.Classifier{Instance: a.instance, Request: a.Asks}
 }
 
-// errTotal is the cause with which a call ends that exceeds its total timeout.
+// errTotal is the cause that ends a call that exceeds its total timeout.
 var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTimeout)
 
 // noteFailure tells the instance and the record that the call failed. It changes the

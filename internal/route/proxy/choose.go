@@ -148,7 +148,7 @@ func (c *choice) refuseUntranslatable() error {
 }
 
 // canTranslate reports whether the dialect of an instance can express the request,
-// as far as its fields tell. It excludes an instance whose dialect cannot.
+// as far as its fields tell. It excludes the instance if it cannot.
 func (c *choice) canTranslate(i *backend.Instance) bool {
 	if c.translates == i || c.onlyLoads() {
 		return true

@@ -22,7 +22,7 @@ type fallen struct {
 }
 
 const (
-	// enderTime is for how long a request is refused that ended two backends, and mostEnders
+	// enderTime is how long a request is refused after it ended two backends, and mostEnders
 	// how many such requests are known at a time.
 	enderTime  = time.Minute
 	mostEnders = 1024
@@ -83,14 +83,13 @@ func (e *enders) drop(digest uint64) {
 	e.remove(func(k ender) bool { return k.digest == digest })
 }
 
-// remove forgets those for which over returns true. It needs the mutex.
+// remove forgets the entries that over selects. It needs the mutex.
 func (e *enders) remove(over func(ender) bool) {
 	e.list = slices.DeleteFunc(e.list, over)
 	e.kept.Store(int64(len(e.list)))
 }
 
-// enderDigest returns the number by which a request is recognised if the same caller sends it
-// again.
+// enderDigest returns a digest that recognises a request if the same caller sends it again.
 func (r *request) enderDigest() uint64 {
 	type owned struct {
 		digest uint64

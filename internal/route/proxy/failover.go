@@ -34,8 +34,8 @@ func (c *choice) restore(s savedChoice) {
 
 // fallBack moves a request that has not been sent to any instance to the next model that
 // may take over from the one that it is at, because of an error; nil means that the
-// request would wait for a slot. A model that can take the request at once goes first;
-// one for which it would have to wait is taken only if it cannot wait where it is.
+// request would wait for a slot. A model that can take the request at once goes first; a
+// model with a wait is taken only if the request cannot wait where it is.
 func (c *choice) fallBack(because error) bool {
 	why, known := survey.RefusalReason(because)
 	left := c.Model
@@ -135,8 +135,8 @@ const (
 	// floor. The share alone does not bound the load: the faster retries fail, the
 	// more of them fit into it.
 	retryCost = 6
-	// maxCredit is how many retries a time without failures can save up for the
-	// moment in which an instance goes away, and how far charge can overdraw.
+	// maxCredit is how many retries a time without failures can save up for the moment
+	// when an instance goes away, and how far charge can overdraw.
 	maxCredit = 20
 )
 

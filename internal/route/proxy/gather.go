@@ -41,7 +41,7 @@ func (r *run) scatter() bool {
 	return true
 }
 
-// acquirePiece acquires an instance for a piece: the one for which it was cut or, if that has
+// acquirePiece acquires an instance for a piece: the one that it was cut for or, if that has
 // no free slot any more, another one.
 func (r *run) acquirePiece(piece plan.Piece, reserve func(bytes int) error) bool {
 	asks, err := piece.Request(reserve)
@@ -110,9 +110,9 @@ func (r *run) gather(ctx context.Context) *reply.Fault {
 // isCulprit reports whether the others were given up because this piece failed.
 func (p *part) isCulprit() bool { return !p.Answered && !p.IsGivenUp() }
 
-// notePieces notes how the request was split. Its pieces were called at the same time, which
-// took so long: for as long as one of them waited for its model, and for the rest of the time
-// for backends.
+// notePieces notes how the request was split. Its pieces were called at the same time, and
+// took is the time of all. It counts as waiting for the model for as long as one piece did,
+// and for the rest as waiting for backends.
 func (r *run) notePieces(took time.Duration) {
 	var held time.Duration
 	for _, p := range r.gathered {

@@ -32,7 +32,7 @@ type notices struct {
 // event of a stream. The notices end with stop; nil means that none are sent.
 func (r *run) notify(after time.Duration) *notices {
 	if after == 0 || r.client == nil || !r.Asks.Stream || r.Asks.Service != schema.Chat || r.resumed != nil ||
-		r.Client != nil && r.Client.Frame != nil { // whose streams have no comments
+		r.Client != nil && r.Client.Frame != nil { // such streams have no comments
 		return nil
 	}
 	to, can := r.client.(Noticer)

@@ -94,7 +94,7 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	if err == nil {
 		err = r.open(ctx)
 	}
-	r.giveBackUnanswered() // before the caller is told what remains
+	r.giveBackUnanswered() // before the caller learns the remaining limits
 	r.tellRoute(to)
 	if err == nil {
 		if led, isLed := r.answer.(Led); isLed {
@@ -163,7 +163,7 @@ type run struct {
 	choice  choice
 	attempt attempt
 	reply   reply.Reply    // of an instance
-	answer  account.Answer // what is sent: the reply, or what a step made of it or in its place
+	answer  account.Answer // the answer to send: the reply, or the result of a step
 	raw     rawBody        // the body of an answer that is not a stream of events
 	broke   *reply.Fault   // why the answer broke off, where no other instance goes on with it
 	// last is routed, made once for all requests of the run.
@@ -179,7 +179,7 @@ type run struct {
 	// broken is the call with an answer that broke off and that nobody went on with, although
 	// another instance was looked for; nil for all others.
 	broken *brokenCall
-	// client is to whom the answer goes; nil for a part of another request.
+	// client gets the answer; nil for a part of another request.
 	client Sink
 }
 

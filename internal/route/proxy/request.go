@@ -48,7 +48,8 @@ type request struct {
 	// link is the connection that the request opens in place of asking for an answer, nil for
 	// most.
 	link *Link
-	// resumed is the answer with which another instance is to go on, nil while none broke off.
+	// resumed is the broken answer that another instance is to go on with, nil while none
+	// broke off.
 	resumed *resumption
 	// transcript holds the content that the stream has sent, nil if no instance is to go on
 	// with it should it break off after content was sent.
@@ -63,8 +64,8 @@ func (r *request) whole() *request {
 	return r
 }
 
-// CheckHeaders returns an error if a header by which a request says how it is to be handled
-// has a value that it may not have.
+// CheckHeaders returns an error if a header that controls the handling of a request has an
+// invalid value.
 func CheckHeaders(r *Request) error {
 	if err := r.Classify(); err != nil {
 		return err
@@ -90,7 +91,7 @@ func resumeMode(r *Request) (resume.Mode, error) {
 	return resume.Off, nil
 }
 
-// readHeaders reads the headers by which the request says how it is to be handled.
+// readHeaders reads the headers that control the handling of the request.
 func (r *request) readHeaders() error {
 	if err := r.Classify(); err != nil {
 		return err

@@ -23,7 +23,7 @@ type resumption struct {
 	// begun is the text so far as a JSON string has it, where an instance may be given it.
 	begun []byte
 	plan  resume.Plan   // for the instance that is called
-	joint *resume.Joint // what that instance adds
+	joint *resume.Joint // the part by that instance
 	// refused is why a budget or a limit refuses the instance that was acquired last, nil if
 	// none does.
 	refused error
@@ -128,8 +128,8 @@ func (r *run) resume(ctx context.Context, out body, err error) bool {
 	return true
 }
 
-// brokenCall is a call with an answer that broke off, as it was before another instance was looked
-// for that could resume it.
+// brokenCall is a call with an answer that broke off, as it was before the search for another
+// instance to resume it.
 type brokenCall struct {
 	choice   savedChoice
 	instance *backend.Instance

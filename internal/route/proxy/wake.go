@@ -80,7 +80,7 @@ func (a *attempt) beginAgain() *reply.Fault {
 	return nil
 }
 
-// enterAtOnce begins a call at an instance whose model is in memory, and reports whether it
+// enterAtOnce begins a call at an instance with its model in memory, and reports whether it
 // is: a second call that has to wait for a model comes too late, and would load it in vain.
 func (r *run) enterAtOnce() bool {
 	model := r.attempt.instance.Resident()
@@ -154,7 +154,7 @@ func (r *run) notLoaded(err error) *reply.Fault {
 	case errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
 		failed.Failover = false // the caller finds out why the context ended
 	case errors.Is(err, residency.ErrTimeout):
-		if i.Process() == nil { // whoever runs one decides when it is tried again
+		if i.Process() == nil { // the owner of a process decides when to try again
 			failed.Outcome = breaker.Failure
 		}
 	case errors.Is(err, residency.ErrNeeded): // since it was picked; it comes again
@@ -176,8 +176,8 @@ func (r *run) notLoaded(err error) *reply.Fault {
 	return failed
 }
 
-// Unloaded returns the error for a caller who waited for a model that an instance serves, and
-// that could not be loaded.
+// Unloaded returns the error for a caller who waited for a model of an instance that could
+// not be loaded.
 func Unloaded(err error, i *backend.Instance, name string) *schema.Error {
 	message := "The model %q could not be loaded."
 	switch {
@@ -220,7 +220,7 @@ func (r *run) followTable() *reply.Fault {
 		now = r.choice.pool.Service.Instance(i.ID)
 	}
 	if now == nil || now.Barred() != backend.NoObstacle || now.State != i.State {
-		r.choice.pool = before // whose queue this request has to leave
+		r.choice.pool = before // this request has to leave its queue
 		return &reply.Fault{
 			Err:     schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf(wasRemoved, before.Model)),
 			Outcome: breaker.Cancelled, Failover: true, Unsent: true,

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// While requests of a more urgent class wait, a class keeps one in so many turns. passes is
+	// While requests of a more urgent class wait, a class keeps one in oneIn turns. passes is
 	// the number of turns that go to others before.
 	oneIn  = 20
 	passes = oneIn - 1
@@ -51,7 +51,7 @@ type lane struct {
 	waiting int // for a slot
 	held    int // for something else
 	// passed is how many turns went to others while requests waited here behind a more
-	// urgent class, less those for which this class had a turn.
+	// urgent class, less the ones that this class has made up for with a turn.
 	passed  int
 	pace    pace // of its turns
 	callers map[string]*callerQueue

@@ -52,8 +52,8 @@ func (q *Queue) outlook(caller string, class schema.Class, own int, now time.Tim
 	return o
 }
 
-// turnsBefore returns how many turns others have before a request that has so many of its
-// caller's before it, with those.
+// turnsBefore returns how many turns come before a request, its caller's own included,
+// given how many of its caller's are before it.
 func (l *lane) turnsBefore(caller string, own int) int {
 	turns, round := own, own+1
 	if l.next == nil {
@@ -74,8 +74,8 @@ func (l *lane) turnsBefore(caller string, own int) int {
 const (
 	// paceWeight is the weight of the latest turn in the mean pace of turns.
 	paceWeight = 0.1
-	// paceMemory is for how long the pace of a class counts: who else came then may not come
-	// now.
+	// paceMemory is how long the pace of a class counts: the other callers of that time may
+	// not come now.
 	paceMemory = time.Minute
 )
 

@@ -37,7 +37,7 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 }
 
-// The reasons for which a wait ended without a turn.
+// The reasons why a wait ended without a turn.
 var (
 	ErrFull    = errors.New("too many requests are waiting")
 	ErrTimeout = errors.New("no place became free in time")
@@ -49,7 +49,7 @@ var (
 type Queue struct {
 	mu         sync.Mutex
 	lanes      [schema.ClassCount]lane
-	waiting    int    // in all lanes but that of Spare
+	waiting    int    // in all lanes but Spare
 	held       int    // requests that wait for something else than a slot, but those of Spare
 	turns      int    // given to others than Spare and not ended
 	spareTurns int    // given to Spare and not ended
@@ -62,7 +62,7 @@ type Queue struct {
 // waiter is a request that waits for its turn: a party of one.
 type waiter struct {
 	waiting.Party
-	number uint64 // those who came earlier have lower ones
+	number uint64 // earlier ones have lower numbers
 	isKept bool   // the turn is one that the class has although others wait
 }
 
@@ -221,8 +221,8 @@ func (q *Queue) Wake() {
 	q.wake()
 }
 
-// wakeIfIdle is Wake for callers that only saw a free slot. During a turn that slot
-// may be the one for which the turn was given; Done checks again.
+// wakeIfIdle is Wake for callers that only saw a free slot. The slot may be the
+// cause of the current turn; Done checks again.
 func (q *Queue) wakeIfIdle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

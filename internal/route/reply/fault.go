@@ -24,7 +24,7 @@ import (
 
 // Fault is why an attempt failed.
 type Fault struct {
-	Err      *schema.Error   // what the caller is told
+	Err      *schema.Error   // the error for the caller
 	Outcome  breaker.Outcome // how the attempt counts for the instance's breaker
 	Failover bool            // whether another instance may do better
 	TooLong  bool            // whether the request is too long for the model
@@ -107,8 +107,8 @@ func (f *Fault) markTooLong(failure *dialect.Failure) *Fault {
 const streamBroke = "The backend's stream broke before the answer was complete."
 
 // connectionFault is the fault of a connection that could not be made or that
-// broke. The breaker distinguishes an address at which nothing listens from a
-// backend that broke the connection.
+// broke. The breaker distinguishes an address without a listener from a backend
+// that broke the connection.
 func connectionFault(code, message string, err error) *Fault {
 	f := backendFault(wireError(code, message, err))
 	switch transport.CauseOf(err) {
@@ -160,8 +160,8 @@ func APIError(code, message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: code}
 }
 
-// NoMemory says that there is too little memory for bodies left for an answer of
-// a size, where a caller may have so much of it at most.
+// NoMemory says that too little memory for bodies is left for an answer of a size;
+// most is the limit of a caller.
 func NoMemory(verdict memory.Verdict, size, most int64) *schema.Error {
 	known := &schema.Error{
 		Message: "The gateway has no memory left for the backend's answer; try again shortly.",
@@ -212,7 +212,7 @@ func (r *Reply) readErrorStatus() error {
 	return &statusError{Failure: dialect.ReadFailure(status, text), retryAfter: retryAfter}
 }
 
-// unusableError is a response whose head alone rules it out. The gateway wrote its text,
+// unusableError is a response that its head alone rules out. The gateway wrote its text,
 // and its details contain nothing that the backend chose freely: callers see both.
 type unusableError struct {
 	reason  string

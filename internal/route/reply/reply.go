@@ -1,4 +1,4 @@
-// Package reply reads the answer of an instance in the form in which the client gets it, and
+// Package reply reads the answer of an instance in the form that the client gets, and
 // decides the meaning of its failures: for the caller, for the instance, and for the calls
 // that may follow.
 package reply
@@ -31,15 +31,15 @@ const maxReply = 256 << 20
 // errReplyTooLarge means that an answer exceeds maxReply.
 var errReplyTooLarge = errors.New("the backend's answer is too large")
 
-// Reply is the answer of an instance in the form in which the client gets it. It is
-// read in parts: the segments of an answer that was read whole, the bytes of a binary
-// one as they arrive, or the events of a stream.
+// Reply is the answer of an instance in the form that the client gets. It is read in
+// parts: the segments of an answer that was read whole, the bytes of a binary one as
+// they arrive, or the events of a stream.
 type Reply struct {
 	from   *transport.Response
 	Whole  bool // all of it was read before any of it is sent
 	Binary bool
 	Plain  dialect.Reply
-	body   []byte // what was read of the response
+	body   []byte // the bytes of the response so far
 	// Memory is the lease of a large body on the memory for bodies.
 	Memory memory.Lease
 	Events *dialect.Stream
@@ -47,8 +47,8 @@ type Reply struct {
 	Sent   int    // how many segments of plain Next has returned
 
 	FirstByte time.Time // when the answer began
-	// FirstToken is when the first content of a stream, or all of any other answer, had
-	// come; zero while it has not.
+	// FirstToken is the time when the first content of a stream, or all of any other
+	// answer, had come; zero before that.
 	FirstToken time.Time
 	// Arrived is when an answer that is read whole was complete. The time from then
 	// to FirstByte is the gateway's, not the backend's.
@@ -88,7 +88,7 @@ func (r *Reply) Open(
 	return nil
 }
 
-// checkHead returns the error of a response whose status or encoding means that its body
+// checkHead returns the error of a response with a status or encoding that means that its body
 // is not an answer.
 func (r *Reply) checkHead() error {
 	if r.from.Status < 200 || r.from.Status > 299 {
@@ -209,7 +209,7 @@ func readChunk(from io.Reader, into []byte) ([]byte, error) {
 	return nil, err
 }
 
-// isFramed reports whether the answer is events in the frames in which they are sent.
+// isFramed reports whether the answer is events in their frames for the client.
 func (r *Reply) isFramed() bool { return r.Events != nil && r.Events.IsComplete != nil }
 
 // IsComplete implements Answer.

@@ -21,9 +21,9 @@ type Joint struct {
 	plan Plan
 	sent *chat.Transcript
 
-	missing []byte   // what must come and was sent before
-	blank   []byte   // what may come and was sent before
-	rests   [][]byte // what is missing of stop sequences that have begun
+	missing []byte   // must come, and was sent before
+	blank   []byte   // may come, and was sent before
+	rests   [][]byte // the missing ends of stop sequences that have begun
 	held    []byte   // text that may be the end of a stop sequence
 
 	last chat.Delta // the end, where the gateway tells it

@@ -14,7 +14,7 @@ import (
 // How is how an answer goes on.
 type How uint8
 
-// The ways in which answers go on.
+// The ways to go on with an answer.
 const (
 	// Restarted means that a model has made nothing of the answer. It begins anew.
 	Restarted How = iota
@@ -67,7 +67,8 @@ func Read(req *schema.Request, sent *chat.Transcript, told schema.Usage) (b *Bre
 	return b, reason
 }
 
-// constraints are members of requests by which engines are given the form of the answer.
+// constraints are the members of requests that prescribe the form of the answer to
+// engines.
 var constraints = [...]string{
 	"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
 	"grammar", "json_schema", "format", "regex", "ebnf",
@@ -116,7 +117,7 @@ func (w *wishes) read(req *schema.Request) (reason string) {
 // asksFor reports whether a member asks for something.
 func asksFor(v jsonscan.Value) bool { return v.Given() && v.Kind() != jsonscan.False }
 
-// readStops reads the texts at which the answer ends.
+// readStops reads the stop sequences.
 func (w *wishes) readStops(stop jsonscan.Value) {
 	if stop.Kind() == jsonscan.String {
 		w.stops = append(w.stops, bytes.Clone(stop.Text()))
@@ -168,7 +169,7 @@ func (b *Break) For(canContinue bool) (Plan, bool) {
 	return p, true
 }
 
-// Begun returns the text with which a model is to go on, as a JSON string has it; nil where
+// Begun returns the text that a model is to go on with, as a JSON string has it; nil where
 // the answer can only be made again.
 func (b *Break) Begun() []byte {
 	if !b.mayContinue {

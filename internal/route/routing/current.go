@@ -20,8 +20,8 @@ type Current struct {
 	// fleet is where the strategy of least time chooses from; nil means that it knows
 	// nothing of any instance.
 	fleet *fleet.Fleet
-	// keeper loads models for requests and puts them to sleep, and sleepers finds who does so
-	// for an instance; nil means that none is.
+	// keeper loads models for requests and puts them to sleep, and sleepers finds the sleeper
+	// of an instance; nil means that no model is kept.
 	keeper   *residency.Keeper
 	sleepers Sleepers
 	// shared is where the limits are that this gateway shares with others; nil means
@@ -41,8 +41,8 @@ func (c *Current) Follow(f *fleet.Fleet) { c.fleet = f }
 // engine has no commands for that. The settings come from its service.
 type Sleepers func(i *backend.Instance, how residency.Settings) residency.Sleeper
 
-// Keep lets a keeper have the models of services for which that is on. It is called before
-// the first table is stored, and after Follow.
+// Keep gives a keeper the models of services with residency on. It is called before the
+// first table is stored, and after Follow.
 func (c *Current) Keep(k *residency.Keeper, sleepers Sleepers) { c.keeper, c.sleepers = k, sleepers }
 
 // Load returns the table in force.

@@ -118,8 +118,8 @@ type List struct {
 	Models []string
 	// Others are models that the backend has for other service types.
 	Others []string
-	// Read is when the backend was asked last, and Error why it did not tell, empty if
-	// it did.
+	// Read is the time of the last question to the backend, and Error why it did not
+	// tell its models, empty if it did.
 	Read  time.Time
 	Error string
 }

@@ -64,8 +64,8 @@ type Service struct {
 	byModel map[string]*Pool // aliases included, but for patterns
 	// rewrites are the aliases that are patterns.
 	rewrites naming.Rewrites
-	// fallbacks are those of each model, none where there is no reason for them in
-	// fallsBackOn.
+	// fallbacks are the fallbacks of each model, none where fallsBackOn has no reason
+	// for them.
 	fallbacks   map[string][]Fallback
 	fallsBackOn [naming.ReasonCount]bool
 	byID        map[string]*backend.Instance
@@ -110,8 +110,8 @@ type Pool struct {
 	// Barred counts the instances by their Barriers, NoObstacle included.
 	Barred      [backend.Obstacles]uint16
 	fingerprint func() [sha256.Size]byte
-	// readyAt is one more than the count of changes at which all eligible instances
-	// were found ready; 0 where that is not known.
+	// readyAt is one more than the count of changes when all eligible instances were
+	// found ready; 0 where that is not known.
 	readyAt atomic.Uint64
 }
 
@@ -439,9 +439,9 @@ func (s *Service) FindBytes(model []byte) *Pool {
 	return s.Find(string(model))
 }
 
-// LimitSnapshot returns the rate limit of the service type as it is now, with at
-// most so many clients. Where the limit is one of every model or instance, it is
-// the one that has least left.
+// LimitSnapshot returns the rate limit of the service type as it is now, with a
+// limited number of clients. Where every model or instance has a limit of its own,
+// it is the one with the least left.
 func (s *Service) LimitSnapshot(now time.Time, clients int) ratelimit.Snapshot {
 	least := s.Limiter.Snapshot(now, clients)
 	consider := func(l *ratelimit.Limiter) {

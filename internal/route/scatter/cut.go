@@ -5,8 +5,8 @@ import "math"
 // Place is an instance that could take a piece of a request.
 type Place struct {
 	// Wait is when it could begin, in seconds from now, and PerToken how many seconds it
-	// takes for a token. Where that is not known, Wait is 0 and PerToken anything that says
-	// how the instances compare.
+	// takes for a token. Where that is not known, Wait is 0 and PerToken any number that
+	// compares the instances.
 	Wait, PerToken float64
 }
 
@@ -15,9 +15,9 @@ type Place struct {
 type Piece struct{ Place, From, To int }
 
 // Cut splits the work for all places to end at the same time. Places that begin later or
-// are slower get less. Each gets one run of inputs. The places come in the order in
-// which they are preferred. A place gets nothing if its part would be less than the
-// least. Cut returns nil if fewer than two would get something.
+// are slower get less. Each gets one run of inputs. The places come in the order of
+// preference. A place gets nothing if its part would be less than the least. Cut returns
+// nil if fewer than two would get something.
 func (w *Work) Cut(places []Place, settings Settings) []Piece {
 	chosen := make([]int, 0, len(places))
 	for n := range places {
@@ -90,7 +90,7 @@ func (w *Work) divide(chosen []int, portions []float64, settings Settings) (piec
 	return pieces, -1
 }
 
-// nearest returns after how many inputs, not fewer than from, the work comes nearest to an
+// nearest returns the number of inputs, at least from, that brings the work nearest to an
 // amount.
 func (w *Work) nearest(from int, amount float64) int {
 	to := from

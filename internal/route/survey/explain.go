@@ -38,8 +38,8 @@ type Explanation struct {
 	// Split is the part of each instance in a request that several would share; nil where
 	// one gets all of it, or the request is not known.
 	Split []PlannedPiece
-	// Hedge is when a second instance would be asked; nil where none would be, whatever the
-	// first takes, or the request is not known.
+	// Hedge says when a second instance would be asked; nil where none would be, however
+	// long the first takes, or the request is not known.
 	Hedge *PlannedHedge
 	// Waiting is how many requests wait for a slot, and ByClass how many of each class. Queue
 	// is the outlook of the request; its Position is 0 where it would not wait.
@@ -72,8 +72,9 @@ type PlannedPiece struct {
 	Tokens   int64
 }
 
-// PlannedHedge is when a second instance would be asked: after how long, 0 while too few
-// calls of the size were answered to know. Left is for how many calls that may happen now.
+// PlannedHedge says when a second instance would be asked. After is 0 while too few calls
+// of the size were answered to know. Left is the number of calls that may get a second one
+// now.
 type PlannedHedge struct {
 	After time.Duration
 	Left  int

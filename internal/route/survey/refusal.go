@@ -173,7 +173,7 @@ func NoSlot(pool *routing.Pool) *schema.Error {
 	}
 }
 
-// RefusalReason returns for which reason a request was refused before it was sent, if a
+// RefusalReason returns the reason of a refusal before the request was sent, if a
 // fallback can help.
 func RefusalReason(err error) (naming.Reason, bool) {
 	if err == nil {

@@ -158,8 +158,8 @@ func (s *Survey) MayComeFree() bool {
 	return s.Shortest == backend.NoObstacle || s.Shortest == backend.NoSlot
 }
 
-// Refusal returns the error with which a request to the pool is refused at once, or nil if
-// the request gets an instance or a place in the queue, which may be full for it.
+// Refusal returns the error that refuses a request to the pool at once, or nil if the
+// request gets an instance or a place in the queue, which may be full for it.
 func (s *Survey) Refusal(isFull bool) *schema.Error {
 	switch {
 	case !s.MayComeFree():
@@ -183,8 +183,8 @@ func (s *Survey) Reset() {
 type Exclusions struct {
 	// Called are the instances that were called already.
 	Called []*backend.Instance
-	// Untranslatable are those with a dialect that cannot express the request, and
-	// Reason says why the first of them cannot.
+	// Untranslatable are the instances with a dialect that cannot express the request,
+	// and Reason says why the first of them cannot.
 	Untranslatable []*backend.Instance
 	Reason         *schema.Error
 	// OnlyWell restricts the pick to instances that have not failed recently. The

@@ -52,7 +52,7 @@ var (
 // Options configure an Exchange.
 type Options struct {
 	Fleet *fleet.Fleet
-	// Secret is the one with which the fleet was made. Nobody else has it.
+	// Secret is the secret of the fleet. Nobody else has it.
 	Secret fleet.Secret
 	// Gateway is the id of this gateway.
 	Gateway string
@@ -80,8 +80,8 @@ type Exchange struct {
 	secret fleet.Secret
 	codec  codec
 	others map[string]time.Time // when each other gateway was heard last
-	// said is when this gateway has published last, and unheard since when it has not heard
-	// itself; zero means that it has.
+	// said is the time of this gateway's last message, and unheard the time since which it
+	// has not heard itself; zero means that it has.
 	said, unheard time.Time
 	// hears is since when this gateway has heard all without a gap, zero while it does not.
 	hears     time.Time
