@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// maxContent is how much is kept of the text of a request and of an answer.
+	// maxContent bounds the kept text of a request and of an answer.
 	maxContent = 64 << 10
 	// maxCaptured bounds all kept headers and texts, also of running requests.
 	maxCaptured = 16 << 20
 	// growth is the smallest step that the room for a text grows by.
 	growth = 2 << 10
-	// longestRun is how many characters of base64 may follow each other; of a longer
-	// run only its beginning is kept, because it is a picture, a sound or a vector.
+	// longestRun is how many characters of base64 may follow each other; only the beginning
+	// of a longer run is kept, because it is a picture, a sound or a vector.
 	longestRun, runShown = 256, 16
 )
 

@@ -13,7 +13,7 @@ const (
 	// degradedFor after the latest of them.
 	degradedFrom = 10
 	degradedFor  = 2 * time.Minute
-	// faultsForget is when a component that stopped failing is forgotten.
+	// faultsForget is the time until a component that stopped failing is forgotten.
 	faultsForget = 5 * time.Minute
 	// maxComponents bounds the list; the gateway has far fewer.
 	maxComponents = 64

@@ -17,8 +17,8 @@ import (
 // maxTries is how many attempts a record describes: the latest ones.
 const maxTries = 4
 
-// maxMerged is how many attempts a record describes of a request that several instances
-// shared.
+// maxMerged is how many attempts the record of a request shared by several instances
+// describes.
 const maxMerged = 16
 
 // GivenUp is the code of an attempt that the gateway ended because it was not needed any more:
@@ -226,8 +226,8 @@ type Try struct {
 	Cause string `json:"cause,omitzero"`
 	Text  string `json:"text,omitzero"`
 	Span  SpanID `json:"-"`
-	// Resumed is how the instance went on with an answer that another one began: continued or
-	// aligned; empty where it did not.
+	// Resumed is the way that the instance continued an answer that another one began:
+	// continued or aligned; empty where it did not.
 	Resumed string `json:"resumed,omitzero"`
 }
 

@@ -112,7 +112,7 @@ func quantilesOf(b *metrics.Buckets, of func(*metrics.Buckets, float64) (time.Du
 	return &Quantiles{*p50, *p95}
 }
 
-// Usage is how much an instance was used in a range.
+// Usage is the use of an instance in a range.
 type Usage struct {
 	Calls, Errors int64
 	Latency       *Quantiles

@@ -24,7 +24,7 @@ var shapes = [rangeCount]struct {
 	name   string
 	step   int64 // seconds of a point
 	points int64
-	// window is over how many points a quantile is taken: a second holds too few
+	// window is the number of points that a quantile is taken over: a second holds too few
 	// requests.
 	window int64
 }{

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Format is how lines are written.
+// Format is the shape of lines.
 type Format uint8
 
 // The formats.
@@ -51,7 +51,7 @@ func LevelsOf(log *slog.Logger) *Levels {
 	return newLevels(slog.LevelInfo)
 }
 
-// output is where all loggers write.
+// output is the sink that all loggers write to.
 type output struct {
 	format Format
 	lines  sync.Pool

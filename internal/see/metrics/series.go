@@ -224,7 +224,7 @@ type Instance struct {
 	requests            [statusCount]Counter
 	cancelled           [statusCount]Counter // the ones that ended because the client left
 	tokensIn, tokensOut Counter
-	tokensCached        Counter // those of tokensIn that came from a cache of prompts
+	tokensCached        Counter // the part of tokensIn that came from a cache of prompts
 	cost                Counter // in 10^-12 of the currency's unit
 	duration            Histogram
 	firstToken          Histogram
@@ -281,7 +281,7 @@ func (i *Instance) Outcomes() (good, bad int64) {
 
 // Service is the series of a service type.
 type Service struct {
-	// none is for the requests that no instance answered.
+	// none counts the requests that no instance answered.
 	none      Instance
 	rejected  [schema.ResultCount]Counter
 	shed      [shedCount]Counter
@@ -313,7 +313,7 @@ const (
 	CacheHit                  // the answer came from it
 	CacheMiss                 // it did not have the answer
 	CacheBypass               // it was not asked, or does not keep the answer
-	CacheShared               // the answer was that of an equal request in flight
+	CacheShared               // an equal request in flight shared its answer
 
 	// CachedCount sizes arrays that are indexed by Cached.
 	CachedCount = int(CacheShared) + 1

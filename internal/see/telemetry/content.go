@@ -55,7 +55,8 @@ func contentOf(c *calls.Record, captured *calls.Captured) (said []*commonpb.KeyV
 	return said
 }
 
-// shortest is to how many bytes texts are shortened at most before whole values are left out.
+// shortest is the least number of bytes that texts are shortened to before whole values are
+// left out.
 const shortest = 256
 
 // bounded writes values as JSON of at most maxContent bytes: their long texts are shortened, and if

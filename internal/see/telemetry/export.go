@@ -70,7 +70,7 @@ func newClient(s Settings) otlptrace.Client {
 	return otlptracehttp.NewClient(options...)
 }
 
-// tracesURL is where a collector with this base URL takes traces.
+// tracesURL is the URL for traces of a collector with this base URL.
 func tracesURL(endpoint string) string {
 	const path = "/v1/traces"
 	return strings.TrimSuffix(strings.TrimSuffix(endpoint, "/"), path) + path

@@ -203,7 +203,7 @@ func (a *answering) add(o object) {
 		a.at(0).extend("text", o.text("delta"))
 		return
 	}
-	if response := o.object("response"); response != nil { // an event of a response holds it as it is then
+	if response := o.object("response"); response != nil { // an event of a response holds its state at that time
 		if len(response.list("output")) > 0 {
 			a.messages = nil
 			a.addOutput(response)

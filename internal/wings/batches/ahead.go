@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// defaultAhead is how many bytes of lines wait in memory together where nothing is said.
+	// defaultAhead is how many bytes of lines wait in memory together by default.
 	defaultAhead = 64 << 20
 	// heavyAtOnce is how many batches are checked or get their results at a time. Each of
 	// them takes memory by the number of its lines.

@@ -44,7 +44,7 @@ const (
 	Anthropic Form = "anthropic"
 )
 
-// Fault is why a batch failed, or stopped.
+// Fault is a reason why a batch failed, or stopped.
 type Fault struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -91,10 +91,10 @@ type Batch struct {
 	Cancelling time.Time `json:"cancelling,omitzero"` // when somebody wanted it to stop
 	Ended      time.Time `json:"ended,omitzero"`
 
-	// Faults are why it failed, or was stopped.
+	// Faults are the reasons why it failed, or was stopped.
 	Faults []Fault `json:"faults,omitzero"`
-	// Lines is how many there are, ChunkLines how many a chunk has, and Chunks where each
-	// chunk begins in the file.
+	// Lines is the number of lines, ChunkLines the number in a chunk, and Chunks the offset
+	// of each chunk in the file.
 	Lines      int     `json:"lines,omitzero"`
 	ChunkLines int     `json:"chunkLines,omitzero"`
 	Chunks     []int64 `json:"chunks,omitzero"`

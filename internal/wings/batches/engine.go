@@ -33,8 +33,8 @@ type Answer struct {
 	Body      []byte
 	// Code is the code of the gateway's error, empty for an answer.
 	Code string
-	// RetryAfter is when it may be better, 0 where nothing is known, and NoRetry says that
-	// the same request has the same result.
+	// RetryAfter is the time until a retry may succeed, 0 where nothing is known, and
+	// NoRetry says that the same request has the same result.
 	RetryAfter time.Duration
 	NoRetry    bool
 	// IsUnknown says that there is no such model, IsUnreached that no backend got the request,
@@ -75,10 +75,11 @@ type Runner interface {
 // Options are the parts that an Engine works with.
 type Options struct {
 	Documents documents.Store
-	// Leases is where chunks are leased. It need not outlive a process that is alone.
+	// Leases is the store of the leases of chunks. It need not outlive a process that is
+	// alone.
 	Leases documents.Store
 	Files  *files.Store
-	// Folder is where the journals are.
+	// Folder is the folder of the journals.
 	Folder string
 	// Keys encrypt journals; nil encrypts nothing.
 	Keys     *seal.Keys

@@ -30,7 +30,7 @@ type job struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	log    *answers
-	// endpoint is where the lines go.
+	// endpoint is the endpoint of the lines.
 	endpoint string
 
 	mu    sync.Mutex
@@ -48,8 +48,9 @@ type job struct {
 	isRevoked bool
 	// paused is until when lines of a model are refused.
 	paused map[string]time.Time
-	// problem is why no line runs, resumes when that may be over, and moved when a line ended
-	// last. stuck is when the job began to fail to go on, zero where it does.
+	// problem is the reason why no line runs, resumes when that may be over, and moved when
+	// a line ended last. stuck is when the job began to fail to go on, zero while it goes
+	// on.
 	problem               string
 	resumes, moved, stuck time.Time
 	// served are the models of its lines that were served at some time, and unnoted says

@@ -48,8 +48,8 @@ const journalPrefix = "answers-"
 
 func journalPurpose(id string) string { return "answers of " + id }
 
-// answers is where one process writes answers of one batch. Answers that come while others
-// are synced are synced together.
+// answers is the journal of one process for the answers of one batch. Answers that come
+// while others are synced are synced together.
 type answers struct {
 	dir  *durable.Dir
 	id   string // of the batch
@@ -172,7 +172,7 @@ type answerFile struct {
 	box *seal.Box
 }
 
-// place is where a record is.
+// place is the place of a record.
 type place struct {
 	in   *answerFile
 	at   int64 // of its payload

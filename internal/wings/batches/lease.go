@@ -16,7 +16,7 @@ import (
 
 // leased is the document of a lease.
 type leased struct {
-	// Holder is who has it, empty where nobody does.
+	// Holder names the gateway that has it, empty where none does.
 	Holder string `json:"holder,omitzero"`
 	// Counts are the lines of a chunk by their outcome so far, and IsComplete says that all
 	// of them have ended.

@@ -2,8 +2,8 @@ package batches
 
 import "time"
 
-// pace is how fast lines may go to one target, as its backends let them. The lock of the
-// engine guards it.
+// pace is the rate of lines to one target, as its backends allow it. The lock of the engine
+// guards it.
 type pace struct {
 	// until is when lines may begin again, why is the reason for the pause, and wait is how
 	// long the latest pause was.
@@ -39,7 +39,7 @@ const (
 	firstGap    = time.Second
 	longestGap  = time.Minute
 	countFor    = 10 * time.Second
-	// idleAfter is when the pace of a target is forgotten that no line goes to.
+	// idleAfter is the time without lines until the pace of a target is forgotten.
 	idleAfter = time.Hour
 )
 

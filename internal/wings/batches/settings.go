@@ -13,7 +13,7 @@ type Settings struct {
 	Enabled bool `json:"enabled" effect:"restart"`
 	// MaxLines is how many requests a batch may have.
 	MaxLines int `json:"maxLines"`
-	// MaxOpen is how many batches an owner may have that have not ended.
+	// MaxOpen is how many open batches an owner may have.
 	MaxOpen int `json:"maxOpen"`
 	// MaxKept is how many batches of an owner are kept, ended or not, and MaxKeptInAll how
 	// many of all owners together. The oldest that have ended give way to new ones.

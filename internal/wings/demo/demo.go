@@ -34,7 +34,7 @@ type broken struct {
 	mend  *time.Timer
 }
 
-// Fault is how an instance misbehaves.
+// Fault is a way for an instance to misbehave.
 type Fault string
 
 // The faults.
@@ -48,8 +48,8 @@ const (
 func (Fault) Keywords() map[string]any { return map[string]any{"enum": []Fault{Down, Slow, None}} }
 
 const (
-	// defaultFault is how long a fault lasts unless the request says it: long enough
-	// to see the breaker open, short enough to see it close within a minute.
+	// defaultFault is how long a fault lasts if the request gives no time: long enough to
+	// see the breaker open, short enough to see it close within a minute.
 	defaultFault = 20 * time.Second
 	maxFault     = time.Hour
 	// slowness is the delay of a slow instance.

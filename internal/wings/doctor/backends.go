@@ -132,7 +132,7 @@ func ask(ctx context.Context, g *group, send discover.Send) (discover.Found, err
 	return discover.Found{}, nil
 }
 
-// attempt is how asking a backend went.
+// attempt is the result of asking a backend.
 type attempt struct {
 	cause  transport.Cause
 	status int

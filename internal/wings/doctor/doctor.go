@@ -14,7 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels. Skip marks a part that is not in use.
@@ -33,7 +33,7 @@ type Finding struct {
 	Fix     string `json:"fix,omitzero"`
 }
 
-// checkTime is how long one check of the network may take unless the options say so.
+// checkTime is how long one check of the network may take by default.
 const checkTime = 15 * time.Second
 
 // Options are the parts to examine.

@@ -54,7 +54,7 @@ type service struct {
 // are as the configuration has them, with references.
 type instance struct {
 	name                   string
-	models                 string // as it is written in place of a name
+	models                 string // written in place of a name
 	baseURL, path, adapter string
 	upstreamModel, apiKey  string
 	apiVersion, proxy      string

@@ -121,7 +121,7 @@ func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 		return false
 	}
 	if p.Names[0] == "openai" {
-		model = strings.TrimPrefix(model, "responses/") // by which API, and not which model
+		model = strings.TrimPrefix(model, "responses/") // names the API, not the model
 	}
 	e.provider, e.model = p, model
 	if model == "" {

@@ -158,8 +158,8 @@ func (d *draft) distinct(nodes []*yaml.Node) []*yaml.Node {
 	})
 }
 
-// onePage is how many channels a page of one-api has, which does not tell how many there
-// are.
+// onePage is how many channels a page of one-api has. The page does not tell the number of
+// all channels.
 const onePage = 10
 
 // pageNotes tells of channels that are on pages which were not given.

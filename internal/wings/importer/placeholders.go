@@ -42,7 +42,7 @@ func (d *draft) translated(text, from string, missing fallback, depth int) strin
 		written := ":-" + escaped(missing(text[:p.Start], name))
 		if p.HasFallback {
 			written = ":" + d.translated(p.Fallback, from, always(""), depth+1)
-			if strings.HasPrefix(p.Fallback, "-") { // with which a reference of ours says something
+			if strings.HasPrefix(p.Fallback, "-") { // it has a meaning in our references
 				written = ":-" + written[1:]
 			}
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
-// Target is where chat requests are sent.
+// Target is an address for chat requests.
 type Target struct {
 	URL   string // up to the path of the endpoint
 	Key   string

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// outputDelay is how long the rest of the output of an ended process is waited for.
+// outputDelay bounds the wait for the rest of the output of an ended process.
 const outputDelay = time.Second
 
 // supervised is a process behind its supervisor.

@@ -48,8 +48,8 @@ const (
 	// with every failure in a row up to maxBackoff.
 	firstBackoff = 500 * time.Millisecond
 	maxBackoff   = 30 * time.Second
-	// refusal is for how long requests are refused after the last restart has failed. Then
-	// the process gets one try more.
+	// refusal is how long requests are refused after the last restart has failed. Then the
+	// process gets one try more.
 	refusal = time.Minute
 	// provenAfter is how long a process has to be ready for its failures to be forgotten.
 	provenAfter = time.Minute

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxLine is how much of a line is kept, and maxLines how many lines of a process are.
+	// maxLine bounds the kept part of a line, and maxLines the kept lines of a process.
 	maxLine  = 1 << 10
 	maxLines = 200
 	// lineBurst is how many lines of a process are logged at once, and lineRate how many in
@@ -41,7 +41,7 @@ type output struct {
 	refilled time.Time
 	unlogged int64 // lines that were not logged since the last that was
 	log      func(text string, unlogged int64)
-	faults   *slog.Logger // where a panic is told
+	faults   *slog.Logger // receives panics
 }
 
 // Write takes the output of the process. It never fails, and never waits for anybody.

@@ -320,7 +320,7 @@ func (m *Manager) takenAddress(described Process) string {
 	}
 	address := ready.Host
 	if ready.Port() == "" {
-		address = net.JoinHostPort(ready.Hostname(), ready.Scheme) // the name of a scheme is that of its port
+		address = net.JoinHostPort(ready.Hostname(), ready.Scheme) // a scheme and its port have the same name
 	}
 	bounded, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()

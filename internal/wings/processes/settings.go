@@ -25,7 +25,7 @@ const (
 	// portWord is the word for the port of a process in its command, its environment and
 	// its ready URL. It has no braces, because braces are references of the configuration.
 	portWord = "$PORT"
-	// defaultReady is where llama.cpp, vLLM and others say that they are ready.
+	// defaultReady is the path that reports readiness in llama.cpp, vLLM and others.
 	defaultReady = "http://127.0.0.1:" + portWord + "/health"
 )
 
@@ -47,7 +47,7 @@ type Process struct {
 	// Env are the environment variables of the process beside PATH, HOME and the few
 	// others that every program needs.
 	Env map[string]string `json:"env" doc:"Environment variables of the process; it gets none of the gateway's beside PATH, HOME and the like."`
-	// Directory is where the process runs; empty means where the gateway does.
+	// Directory is the working directory of the process; empty means that of the gateway.
 	Directory string `json:"directory" doc:"The working directory of the process; empty for that of the gateway."`
 	// Ready is the URL that answers with a status of 200 to 299 once the process is ready.
 	Ready string `json:"ready" doc:"The URL that answers 2xx once the process is ready; empty for http://127.0.0.1:$PORT/health. Its address is that of the instances that name the process and have no base-url."`

@@ -26,7 +26,7 @@ func Supervise(args []string) bool {
 	return true
 }
 
-// ending is how a process ended.
+// ending describes the end of a process.
 type ending struct {
 	// fault is why it could not be started, empty where it could.
 	fault string

@@ -26,7 +26,7 @@ func attributes() *syscall.SysProcAttr {
 
 // killAll kills everything that descends from the supervisor.
 func (s *supervisor) killAll() {
-	if !s.ended.Load() { // else its number may be that of another group
+	if !s.ended.Load() { // otherwise another group may have its number
 		_ = syscall.Kill(-s.pid, syscall.SIGKILL)
 	}
 	children := map[int][]int{}

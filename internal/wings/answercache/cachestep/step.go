@@ -81,7 +81,7 @@ func (c *Cache) IsSingleFlight(service schema.ServiceType) bool {
 	return c.policy.Load().SingleFlight && answercache.Cacheable(service)
 }
 
-// Status is how much is kept. The numbers of answers are 0 for a shared store.
+// Status counts the kept answers. The numbers of answers are 0 for a shared store.
 type Status struct {
 	Enabled bool  `json:"enabled"`
 	Shared  bool  `json:"shared" doc:"Whether the answers are in Redis; the numbers are 0 then."`

@@ -141,8 +141,8 @@ func (f *Flight) end(stage stage, err error) {
 // chunkSize is how much memory parts take at a time.
 const chunkSize = 8 << 10
 
-// smallWindow is how much is remembered of an answer where the answers of all flights take
-// as much as they may.
+// smallWindow is how much of an answer is remembered while the answers of all flights take
+// all the room that they may.
 const smallWindow = 64 << 10
 
 // add remembers a part of the answer.

@@ -16,7 +16,7 @@ import (
 // Limits bound the part of an answer that is remembered for followers.
 type Limits struct {
 	// Answer is how much of one answer is remembered. Nobody joins an answer that became
-	// larger, and who is further behind than that does not get the rest.
+	// larger, and a follower that is further behind does not get the rest.
 	Answer int
 	// All is how much of all answers together is remembered.
 	All int64
@@ -29,7 +29,7 @@ type Table struct {
 	// following counts the followers of all flights.
 	following atomic.Int64
 
-	mu      sync.Mutex // locked before that of a flight
+	mu      sync.Mutex // locked before the mutex of a flight
 	flights map[answercache.Key]*Flight
 }
 

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// waitToGet is how long a request waits for Redis, waitToPut how long an answer that
-	// was sent does, and waitToClear how long a call of the API does.
+	// waitToGet is how long a request waits for Redis. waitToPut is the same for keeping an
+	// answer that was sent, and waitToClear for a call of the API.
 	waitToGet   = 200 * time.Millisecond
 	waitToPut   = 5 * time.Second
 	waitToClear = 30 * time.Second

@@ -203,7 +203,7 @@ func (v *visit) known(err error) *schema.Error {
 	return schema.NewError(schema.CodeInternal, "The gateway failed to handle the request.")
 }
 
-// storeRetry is when a store that does not answer is asked again.
+// storeRetry is the time until a caller should ask a store again that does not answer.
 const storeRetry = 5 * time.Second
 
 func full(message string) *schema.Error {

@@ -60,7 +60,7 @@ type Upload struct {
 	part    []byte // of a frame that is not full
 	sealed  []byte
 	frames  uint64
-	checked int64 // up to which size there is room
+	checked int64 // there is room up to this size
 	flushed int64 // of the content, to the disk
 	// held is the room counted for it until it has ended.
 	held  documents.Use

@@ -21,7 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Owner is who made a file.
+// Owner is the maker of a file.
 type Owner struct {
 	// Key is the id of the API key, empty where none was needed, and Issue tells apart the
 	// keys that had this id one after the other.
@@ -141,7 +141,7 @@ type Store struct {
 // Options are the parts that a Store works with.
 type Options struct {
 	Documents documents.Store
-	// Folder is where contents are.
+	// Folder is the folder of the contents.
 	Folder string
 	// Keys encrypt contents; nil encrypts nothing.
 	Keys     *seal.Keys

@@ -24,7 +24,7 @@ type Settings struct {
 	Reserve schema.Bytes `json:"reserve"`
 	// Retention is how long a file is kept if its creator said nothing about it.
 	Retention schema.Duration `json:"retention"`
-	// Folder is where the contents are; empty means the data directory. Gateways that
+	// Folder is the folder of the contents; empty means the data directory. Gateways that
 	// share the configuration need one that all of them reach.
 	Folder string `json:"folder" effect:"restart"`
 }

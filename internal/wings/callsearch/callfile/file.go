@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// folder is where the segments are, below the data directory.
+	// folder is the folder of the segments, below the data directory.
 	folder = "calls"
 	// flushInterval is how long a record may wait to be written.
 	flushInterval = time.Second
 	// maxWaiting is how many records may wait, and maxWaitingContents how many bytes of
 	// contents; later ones are not written.
 	maxWaiting, maxWaitingContents = 8192, 16 << 20
-	// flushedAt is how many records that wait are written without waiting for more.
+	// flushedAt is the number of waiting records that are written without waiting for more.
 	flushedAt = maxWaiting / 4
-	// blockLines is how long the lines of a block get.
+	// blockLines is the length that the lines of a block grow to.
 	blockLines = 512 << 10
 	// segmentSize and segmentAge are when the next segment begins.
 	segmentSize, segmentAge = 8 << 20, time.Hour
@@ -347,8 +347,8 @@ func (f *File) write(batch []calls.Record, now time.Time) (written int, unfit un
 	return written, unfit, nil
 }
 
-// unwritable is how many records, or contents of them, cannot be written, and why the last
-// one cannot.
+// unwritable counts the records, or contents of them, that cannot be written, and has the
+// fault of the last one.
 type unwritable struct {
 	number int
 	last   error

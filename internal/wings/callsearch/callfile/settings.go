@@ -9,7 +9,7 @@ import (
 // Settings say which of the calls that are recorded are kept on disk. They are read at start.
 type Settings struct {
 	Enabled bool `json:"enabled"`
-	// Days is for how long, and MaxBytes how much of the disk they may take.
+	// Days is how long they are kept, and MaxBytes how much of the disk they may take.
 	Days     int          `json:"days"`
 	MaxBytes schema.Bytes `json:"maxBytes"`
 }

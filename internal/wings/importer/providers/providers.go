@@ -16,7 +16,7 @@ type Provider struct {
 	Names    []string
 	Adapter  string
 	BaseURL  string // empty: the source has to say it
-	Path     string // of chat, where it is not that of the adapter
+	Path     string // of chat, if it differs from the adapter's
 	Variable string // that usually has its key
 	Address  string // the variable that LiteLLM reads its address from
 	// Families are the beginnings of the names of its models, for keys that may use all of

@@ -26,14 +26,14 @@ type create struct {
 	stores bool
 	// previous is the id of the response that is continued, if there is one.
 	previous string
-	// memory is how much the message takes of the memory for bodies.
+	// memory is the message's share of the memory for bodies.
 	memory int64
 }
 
 // createType is the type of a message that asks for a response.
 const createType = "response.create"
 
-// longestLane is how long a stream_id may be.
+// longestLane is the longest length of a stream_id.
 const longestLane = 256
 
 // readCreate reads a message. It returns the lane of its answer even if there is an error.

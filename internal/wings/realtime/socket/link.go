@@ -56,7 +56,7 @@ type link struct {
 	ended bool
 }
 
-// parting is why a connection may not stay.
+// parting is a reason why a connection may not stay.
 type parting struct {
 	known  *schema.Error // the error sent to the client before, nil for none
 	code   websocket.StatusCode

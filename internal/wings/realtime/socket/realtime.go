@@ -22,7 +22,7 @@ import (
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 )
 
-// realtimePath is where the Realtime API is.
+// realtimePath is the path of the Realtime API.
 const realtimePath = "/v1/realtime"
 
 // Realtime answers GET /v1/realtime: it opens a WebSocket to an instance, and passes on the

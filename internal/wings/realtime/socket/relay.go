@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// largestMessage is how large a message of a client may be, who sends sound in pieces,
-	// and largestAnswer one of a backend.
+	// largestMessage bounds a message of a client, who sends sound in pieces, and
+	// largestAnswer a message of a backend.
 	largestMessage = 1 << 20
 	largestAnswer  = 16 << 20
-	// largestRefusal is how much is read of an answer that refuses a WebSocket.
+	// largestRefusal bounds the bytes read of an answer that refuses a WebSocket.
 	largestRefusal = 64 << 10
 	// lastWords is how long a backend may take to end a response that nobody waits for.
 	lastWords = 2 * time.Second

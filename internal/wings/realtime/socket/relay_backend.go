@@ -63,7 +63,7 @@ func (l *relay) passBack(p *parser, kind websocket.MessageType, text []byte) err
 type happened struct {
 	id      string
 	hasDone bool
-	// refusal is why the response may not be made.
+	// refusal is the reason why the response may not be made.
 	refusal error
 }
 

@@ -85,7 +85,7 @@ func (s *session) run(conn *websocket.Conn, below net.Conn, id string) {
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
-	s.cancel() // whoever left frees the backends
+	s.cancel() // a client who left frees the backends
 	s.working.Wait()
 	_ = conn.CloseNow() // it is closed in most cases
 }

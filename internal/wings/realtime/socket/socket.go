@@ -158,7 +158,7 @@ func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.
 	switch {
 	case settings.Connections == 0:
 		off := schema.NewError(schema.CodeMethodNotAllowed, "WebSockets are off here (limits.websockets.connections). Use POST, with 'stream' for events.")
-		off.Status = http.StatusUpgradeRequired // from which clients learn to use HTTP
+		off.Status = http.StatusUpgradeRequired // tells clients to use HTTP
 		return who, off
 	case d.isStopping():
 		return who, proxy.Stopping()

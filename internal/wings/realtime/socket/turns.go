@@ -67,13 +67,13 @@ type ended struct {
 	isAnnounced bool
 }
 
-// mostOver is how many responses that ended are remembered.
+// mostOver is how many ended responses are remembered.
 const mostOver = 64
 
 // mostTurns is how many responses may be made on a connection at a time.
 const mostTurns = 8
 
-// longestID is how long the id of a message may be that is compared.
+// longestID is the length of the longest id of a message that is compared.
 const longestID = 512
 
 // asksFor returns the request that a response is; of one that nobody has asked for, the value
@@ -370,7 +370,7 @@ func (l *relay) beginUnasked() (*turn, error) {
 	spare.giveBack()
 	t, refusal := l.admit(l.ctx, asks, part)
 	if refusal != nil && spare != nil && spare.asks != nil {
-		t, _ = l.admit(l.ctx, spare.asks, part) // the refusal is told
+		t, _ = l.admit(l.ctx, spare.asks, part) // the refusal is returned
 	}
 	return t, refusal
 }

@@ -14,8 +14,8 @@ import (
 type Settings struct {
 	// Connections is how many there may be in all; 0 refuses every one.
 	Connections int `json:"connections"`
-	// PerKey is how many the bearer of a key may have or, where callers need no key, an
-	// address.
+	// PerKey is how many WebSockets the bearer of a key may have or, where callers need no
+	// key, an address.
 	PerKey int `json:"perKey"`
 	// Idle is how long one may stay open without a request or an answer.
 	Idle schema.Duration `json:"idle"`
