@@ -55,8 +55,8 @@ type conn struct {
 	remote string
 	tls    *tls.ConnectionState // nil without encryption
 
-	// The goroutine that serves the connection changes state; the one that closes it
-	// changes it once.
+	// state changes in the goroutine that serves the connection, and once in the one that
+	// closes it.
 	state atomic.Uint64
 	// seen and since belong to Server.expire: the state it saw last, and since when.
 	seen  uint64
