@@ -60,8 +60,8 @@ type Account struct {
 	// Table is the configuration in force when the request had been read.
 	Table *routing.Table
 
-	// Pool is that of the model that was asked for, nil where no instance serves it, and Model
-	// the configured name of the model that serves the request, empty until it is known.
+	// Pool is the pool of the requested model, nil where no instance serves it. Model is the
+	// configured name of the model that serves the request, empty until it is known.
 	Pool  *routing.Pool
 	Model string
 	// served is the pool that serves the request, at its price; nil where nothing is paid.
@@ -145,8 +145,8 @@ type Answer interface {
 // Form is the form of an answer.
 type Form struct {
 	ContentType string
-	// Length is that of all parts together, -1 where it is not known because the answer is
-	// streamed.
+	// Length is the length of all parts together, -1 where it is not known because the
+	// answer is streamed.
 	Length int
 	// Events says that the parts are events. They are server-sent events, with the mark of
 	// their end, where Framed says so, and else the data of such events.

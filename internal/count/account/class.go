@@ -6,13 +6,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// ClassHeader is the header by which a request asks for a class.
+// ClassHeader is the header that asks for a class.
 const ClassHeader = "X-Router-Priority"
 
-// Classify finds the class of the request, unless whoever made it has set one: that which the
-// header asks for, or else the priority of its key and its tenant, or that of the service
-// type. The priority is also the most urgent class for which a key may ask. Where callers need
-// no key, the header alone decides.
+// Classify finds the class of the request, unless its maker has set one: the class in the
+// header, or else the priority of its key and its tenant, or of the service type. The priority
+// is also the most urgent class that a key may ask for. Where callers need no key, the header
+// alone decides.
 func (a *Account) Classify() error {
 	if a.Class != schema.NoClass {
 		return nil

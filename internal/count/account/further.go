@@ -92,8 +92,9 @@ func (a *Account) ReportLast(reported schema.Usage) { a.again.last = reported }
 
 // Spend adds the use of a call that gave the client no answer to the sum that settles the
 // request, at the price of the model that serves the request now. If its backend reported no
-// usage, the use is the estimate of its prompt: that of a part of the request or, for nil, of
-// all of it. An estimate counts in limits, budgets and costs, and not in the ledger's tokens.
+// usage, the use is the estimate of its prompt: of the prompt of a part or, for nil, of the
+// whole request. An estimate counts in limits, budgets and costs, and not in the ledger's
+// tokens.
 func (a *Account) Spend(used schema.Usage, part *schema.Request) {
 	if used.Known {
 		a.lost.reported = addUsage(a.lost.reported, used)

@@ -22,8 +22,8 @@ func (a *Account) Limit() ratelimit.Decision { return a.limits.decision }
 // and its model.
 type limits struct {
 	spent [2]ratelimit.Spent
-	// decision is that of the limit that applies to the request, if any does. The
-	// caller is told the remaining amount.
+	// decision is the decision of the limit that applies to the request, if any does.
+	// The caller is told the remaining amount.
 	decision ratelimit.Decision
 }
 
@@ -73,7 +73,7 @@ func (a *Account) takeLimits(now time.Time) *schema.Error {
 }
 
 // Move is a request that is counted in the limits of two models, until it is certain which of
-// them serves it. The zero Move is of no request.
+// them serves it. The zero Move belongs to no request.
 type Move struct {
 	account *Account
 	before  limits
@@ -132,7 +132,7 @@ func (a *Account) Resume(now time.Time) {
 
 // PeekLimit returns the state of the limit that would apply to a request that was
 // refused before it was counted. Where the instances have limits of their own, it is
-// that of the instance with the most remaining.
+// the state of the instance with the most remaining.
 func PeekLimit(service *routing.Service, model []byte, client netip.Addr) ratelimit.Decision {
 	if service == nil {
 		return ratelimit.Decision{}

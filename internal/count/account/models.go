@@ -119,7 +119,7 @@ func (a *Account) unknownModel() *schema.Error {
 
 // namesFor returns the names of a service type, nil where it is not configured, that the bearer
 // of a grant may use, and whether there are others. An alias may be used by its own name or by
-// that of its model.
+// the name of its model.
 func namesFor(service *routing.Service, serviceType schema.ServiceType, grant *access.Grant) (names []string, hasOthers bool) {
 	names = service.Names()
 	all := len(names)

@@ -14,7 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// OverLimit says that a rate limit is reached, and names it: that of service/chat or of
+// OverLimit says that a rate limit is reached, and names it, such as service/chat or
 // model/m.
 func OverLimit(d ratelimit.Decision, of string) *schema.Error {
 	return &schema.Error{

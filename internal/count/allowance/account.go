@@ -28,7 +28,7 @@ func TenantOf(account string) (tenant string, isTenant bool) {
 // Account is a key or a tenant with its limits. It is immutable apart from its counts,
 // which it shares with the accounts of the same name that were made before it.
 type Account struct {
-	// Name is that of the account: see KeyName and TenantName.
+	// Name is the name of the account: see KeyName and TenantName.
 	Name   string
 	Limits Limits
 	*counts
@@ -44,14 +44,14 @@ type counts struct {
 
 // Accounts keeps the counts of all accounts while their limits change.
 type Accounts struct {
-	shared *tally.Pool // nil where limits are those of this gateway alone
+	shared *tally.Pool // nil where limits belong to this gateway alone
 
 	mu     sync.Mutex
 	counts map[string]*counts
 }
 
 // NewAccounts returns an Accounts with the limits of all gateways of a pool together, or
-// with those of this gateway alone if there is no pool.
+// of this gateway alone if there is no pool.
 func NewAccounts(shared *tally.Pool) *Accounts {
 	return &Accounts{shared: shared, counts: make(map[string]*counts)}
 }

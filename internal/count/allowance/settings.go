@@ -21,7 +21,7 @@ const Unlimited = -1
 // maxLimit leaves room to add limits up.
 const maxLimit = 1_000_000_000_000
 
-// Or returns the limits with those of the wider settings where l says nothing.
+// Or returns the limits, with the wider settings where l says nothing.
 func (l Limits) Or(wider Limits) Limits {
 	return Limits{
 		cmp.Or(l.RequestsPerMinute, wider.RequestsPerMinute),

@@ -88,7 +88,7 @@ func (u *Use) take(a *Account, usesTokens bool) *Refusal {
 	return nil
 }
 
-// note makes the states those of the limit that refused the request.
+// note takes the states of the limit that refused the request.
 func (u *Use) note(r *Refusal) {
 	switch r.Unit {
 	case Requests:

@@ -138,7 +138,7 @@ func (a *Account) take(spans *accountSpans, want Amounts) *Refusal {
 	return nil
 }
 
-// refuse returns the budget for which take reserves nothing; mu is held.
+// refuse returns the budget that keeps take from reserving; mu is held.
 func (a *Account) refuse(spans *accountSpans, more Amounts) (refused *Refusal) {
 	for i, one := range spans {
 		used, spent := one.figures(a.book)

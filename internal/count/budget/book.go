@@ -101,8 +101,8 @@ type Options struct {
 	Shared  Shared
 	Prefix  string
 	Timeout time.Duration
-	// Keys sign the totals there, and Takeover says whether those are read that the release
-	// before did not sign. Without Keys nothing is signed.
+	// Keys sign the totals there, and Takeover says whether unsigned totals of the release
+	// before are read. Without Keys nothing is signed.
 	Keys     *seal.Keys
 	Takeover *takeover.Records
 	// ReadEvery is the time between two reads of the rows that others have written to

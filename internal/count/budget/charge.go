@@ -40,7 +40,7 @@ const (
 
 // Reserve reserves the possible cost of a request, in all accounts or in none; nil
 // accounts have no budgets. It returns the budget that has no room for it,
-// ErrUnavailable, or the cause with which ctx ended.
+// ErrUnavailable, or the cause that ended ctx.
 func (c *Charge) Reserve(
 	ctx context.Context, accounts [maxAccounts]*Account, want Amounts, at time.Time,
 ) (*Refusal, error) {
@@ -97,8 +97,8 @@ func (c *Charge) reserveOnce(accounts [maxAccounts]*Account, want Amounts, at ti
 	return nil, nil //nolint:nilnil // neither refused nor failed
 }
 
-// usedUpFirst returns the refusal, or that of another account's used up budget where the
-// first budget is only held: a client must not wait in vain.
+// usedUpFirst returns the refusal, or the refusal of another account's used up budget
+// where the first budget is only held: a client must not wait in vain.
 func usedUpFirst(refused *Refusal, others []*Account, want Amounts, at time.Time) *Refusal {
 	if refused == nil || !refused.Held {
 		return refused

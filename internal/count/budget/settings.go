@@ -12,8 +12,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 )
 
-// Budgets are those of one key, or of all keys of one tenant together. Days and months
-// are those of the calendar, in UTC.
+// Budgets are the budgets of one key, or of all keys of one tenant together. Days and
+// months follow the calendar, in UTC.
 type Budgets struct {
 	Day   Budget `json:"day,omitzero"`
 	Month Budget `json:"month,omitzero"`
@@ -44,7 +44,7 @@ var windows = [windowCount]quota.Window{quota.BudgetDay, quota.BudgetMonth, quot
 
 func (b *Budgets) all() [windowCount]*Budget { return [...]*Budget{&b.Day, &b.Month, &b.Total} }
 
-// Or returns the budgets with those of the wider settings where b says nothing.
+// Or returns the budgets, with the wider settings where b says nothing.
 func (b Budgets) Or(wider Budgets) Budgets {
 	for i, own := range b.all() {
 		other := wider.all()[i]

@@ -66,8 +66,8 @@ func (s *state) lookAhead() {
 }
 
 // isNews reports whether the others have to hear of this process: the store did not confirm
-// its amounts, or the others would soon take its reservations for those of a dead process; mu
-// is held.
+// its amounts, or the others would soon take this process for dead and its reservations for
+// spent; mu is held.
 func (s *state) isNews() bool {
 	isLong := s.book.options.Now().Sub(time.Unix(0, s.answered.Load())) >= presence/2
 	return slices.ContainsFunc(s.spans, func(one *span) bool {

@@ -8,10 +8,10 @@ import (
 
 // span is one window of an account.
 type span struct {
-	// kind is the place of the window in windows, and start the second at which it begins.
+	// kind is the place of the window in windows, and start the second of its beginning.
 	kind  int
 	start int64
-	// spent and reserved are those of this process.
+	// spent and reserved are the amounts of this process.
 	spent, reserved Amounts
 	inFlight        int
 	// others holds the amounts of other processes, by their names. Nothing of it is

@@ -77,7 +77,7 @@ func toldOf(all map[string]string, process string) told {
 	return told{amounts: all[process], reserved: all[process+reservedSuffix], signed: all[process+signedSuffix]}
 }
 
-// isProcess reports whether a name in a sheet is that of a process.
+// isProcess reports whether a name in a sheet names a process.
 func isProcess(name string) bool {
 	return !strings.HasSuffix(name, reservedSuffix) && !strings.HasSuffix(name, signedSuffix)
 }
@@ -101,7 +101,7 @@ func (t told) read() (c Committed, isSplit, ok bool) {
 	return c, true, c.Reserved.lesser(Amounts{}) == Amounts{} && c.Reserved.greater(c.Amounts) == c.Amounts
 }
 
-// signature returns the signature, and the order to which it belongs.
+// signature returns the signature, and the order that it belongs to.
 func (t told) signature() (order, signature string) {
 	order, signature, _ = strings.Cut(t.signed, " ")
 	return order, signature

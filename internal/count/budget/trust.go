@@ -12,7 +12,7 @@ import (
 // Whoever can write to the store of all gateways could lift or exhaust budgets. So totals are
 // believed only if they can be true: the spending of a process is never below 0, and never
 // falls. With a master key they are signed, and nobody else's are believed; package takeover
-// has the rules for those of the release before. A gateway replaces totals that it does not
+// has the rules for totals of the release before. A gateway replaces totals that it does not
 // believe by its own knowledge.
 
 // judgement says which totals of a sheet are believed.

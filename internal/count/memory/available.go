@@ -60,8 +60,8 @@ func groupMemory(files fs.FS) int64 {
 		default:
 			continue
 		}
-		// Within a container the path may be that of the machine, which is not
-		// there; its own group is at the root then.
+		// Within a container the path may be the machine's, which is not there; its own
+		// group is at the root then.
 		for at := path.Clean("/" + group); ; at = path.Dir(at) {
 			least = min(least, readLimit(files, path.Join(root, at, file)))
 			if at == "/" {

@@ -11,9 +11,9 @@ const (
 	// is alone gets two thirds of the whole, and there is always something left for one
 	// who comes later, however many hold their shares already.
 	share = 2
-	// addressShare is the same for an address from which several keys come. It is so
-	// much larger that a key which holds its share leaves room for the others behind the
-	// same address, such as that of a proxy.
+	// addressShare is the same for an address that several keys come from. It is so much
+	// larger that a key which holds its share leaves room for the others behind the same
+	// address, such as the address of a proxy.
 	addressShare = 8
 )
 
@@ -90,8 +90,8 @@ type Lease struct {
 	held          int64
 }
 
-// Lease returns a lease for a caller: the one with a key or, without one, whoever comes
-// from an address. It has to be closed. That of a nil Room is the zero Lease.
+// Lease returns a lease for a caller: the one with a key or, without one, anybody from
+// an address. It has to be closed. A nil Room returns the zero Lease.
 func (p *Room) Lease(key string, addr netip.Addr) Lease {
 	return Lease{room: p, key: key, addr: addr}
 }

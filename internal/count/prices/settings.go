@@ -97,7 +97,7 @@ func Compile(s Settings) *List {
 	return l
 }
 
-// Of returns the price of a model: that of its name, else that of the pattern which says
+// Of returns the price of a model: the price of its name, else of the pattern which says
 // most about it. It returns nil for a model without a price. It is called when a table of
 // models is compiled, not for requests.
 func (l *List) Of(model string) *Price {

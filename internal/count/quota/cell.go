@@ -92,7 +92,7 @@ type keyCells struct {
 	older   []*cell
 	retired bool // it is no longer in the cellMap
 
-	recovered bool // its cells are those of an earlier process
+	recovered bool // its cells come from an earlier process
 }
 
 // acquire returns the cell of a window with a reference to it, and creates it if
@@ -147,8 +147,8 @@ func (k *keyCells) each(f func(*cell)) {
 	}
 }
 
-// prune removes the cells for which mayPrune is true and that no request uses.
-// It reports whether none is left; the keyCells is retired then.
+// prune removes the cells that mayPrune allows and that no request uses. It reports
+// whether none is left; the keyCells is retired then.
 func (k *keyCells) prune(m *cellMap, mayPrune func(*cell) bool) (empty bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

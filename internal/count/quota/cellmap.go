@@ -124,7 +124,8 @@ func (m *cellMap) acquireNew(key Key, w Window, start int64) (c *cell, folded bo
 	return nil, true
 }
 
-// cellLimit returns the number of cells at which a key gets no further cell.
+// cellLimit returns the bound of the number of cells: beyond it a key gets no further
+// cell.
 func (m *cellMap) cellLimit(key *Key) int64 {
 	if key.Tenant == Overflow {
 		return m.maxCells + 2*m.spareCells
@@ -231,7 +232,7 @@ func (s *shard) all() []*keyCells {
 	return all
 }
 
-// prune removes the cells for which mayPrune is true and that no request uses.
+// prune removes the cells that mayPrune allows and that no request uses.
 func (m *cellMap) prune(mayPrune func(*cell) bool) {
 	for i := range m.shards {
 		s := &m.shards[i]

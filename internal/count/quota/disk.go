@@ -27,8 +27,8 @@ const corruptSuffix = ".corrupt"
 
 func segmentName(sequence uint64) string { return segmentNames.Name(sequence) }
 
-// segments returns the sequence numbers of the segments on the disk, in order,
-// and the highest number in use, which may be that of a corrupt segment.
+// segments returns the sequence numbers of the segments on the disk, in order, and the
+// highest number in use, which may belong to a corrupt segment.
 func segments(d disk) (found []uint64, last uint64, err error) {
 	names, err := d.Names()
 	if err != nil {

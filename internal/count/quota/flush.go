@@ -232,7 +232,7 @@ func (s *session) writeUnsaved(ctx context.Context) error {
 type flush struct {
 	cells    []*cell
 	boundary uint64
-	// resumed means that the boundary is that of an earlier flush, which failed.
+	// resumed means that the boundary comes from an earlier flush, which failed.
 	// Otherwise every attempt would add a segment while the database is unavailable.
 	resumed       bool
 	saved         int   // how many of the cells are written

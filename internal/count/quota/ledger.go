@@ -29,8 +29,8 @@ type Ledger struct {
 	changing chan struct{}
 	mu       sync.Mutex
 	settings Settings // in force
-	// session counts from the moment at which the ledger is turned on until it is
-	// off and all totals are written. So it may still exist while active is nil.
+	// session counts from the moment when the ledger is turned on until it is off and
+	// all totals are written. So it may still exist while active is nil.
 	session *session
 	closed  bool
 	// whenWell is the count of degradations when the ledger was last found well.
@@ -96,9 +96,9 @@ func New(settings Settings, options Options) *Ledger {
 // On reports whether requests are counted; a nil Ledger never counts.
 func (l *Ledger) On() bool { return l != nil && l.active.Load() != nil }
 
-// Admit counts a request that is about to reach a backend, in the windows of
-// the moment at which it arrived. The ticket is used to settle it. The only
-// error is ErrUnavailable, and then nothing was counted.
+// Admit counts a request that is about to reach a backend, in the windows of its
+// arrival. The ticket is used to settle it. The only error is ErrUnavailable, and then
+// nothing was counted.
 func (l *Ledger) Admit(ticket *Ticket, who Subject, arrived time.Time) error {
 	on := l.active.Load()
 	if on == nil {

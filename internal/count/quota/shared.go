@@ -63,7 +63,7 @@ const (
 	// between two looks whether a part of the counter has lost its data.
 	pushEvery = 250 * time.Millisecond
 	markEvery = 3 * time.Second
-	// backgroundTime bounds calls for which no request waits.
+	// backgroundTime bounds calls that no request waits for.
 	backgroundTime = 2 * time.Second
 	pushBatch      = 1024
 )
@@ -193,8 +193,8 @@ func (h *shared) pushAll(ctx context.Context) error {
 	return err
 }
 
-// pushStored tells the database's rows of the open windows, which include those of
-// gateways that do not run any more.
+// pushStored tells the database's rows of the open windows, including rows of gateways
+// that do not run any more.
 func (h *shared) pushStored(ctx context.Context) error {
 	rows, err := h.storedRows(ctx)
 	if err != nil {
@@ -279,7 +279,7 @@ func (h *shared) note() {
 	}
 }
 
-// The codes of the reasons for which a shared counter is unavailable.
+// The codes of the reasons why a shared counter is unavailable.
 const (
 	redisUnavailable = "quota-counter-redis-unavailable"
 	redisTimeout     = "quota-counter-redis-timeout"

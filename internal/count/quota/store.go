@@ -23,7 +23,7 @@ type Row struct {
 // completions among them, and the cost in 10^-12 of the currency's unit.
 type Totals struct{ Requests, Tokens, Prompt, Completion, Cost int64 }
 
-// raise makes every total that of the other where that is greater.
+// raise replaces every total by the other's where the other is greater.
 func (t *Totals) raise(o Totals) {
 	*t = Totals{
 		max(t.Requests, o.Requests), max(t.Tokens, o.Tokens),
@@ -62,8 +62,8 @@ type Snapshots interface {
 	Close() error
 }
 
-// CalendarWindow is one stretch of calendar time: a kind of window and the moment
-// at which it begins.
+// CalendarWindow is one stretch of calendar time: a kind of window and the moment of
+// its beginning.
 type CalendarWindow struct {
 	Window Window
 	Start  time.Time
@@ -72,13 +72,13 @@ type CalendarWindow struct {
 // Filter selects rows. Empty fields match everything.
 type Filter struct {
 	Tenant, APIKey, User, Service, Model string
-	// Windows lists the windows that begin at these moments; where it is nil,
-	// the rows are those of the windows in Kinds that began in [From, To).
+	// Windows lists the windows that begin at these moments; where it is nil, the rows
+	// belong to the windows in Kinds that began in [From, To).
 	Windows  []CalendarWindow
 	Kinds    []Window
 	From, To time.Time
-	// Limit bounds the number of rows, the newest first, with those of one window
-	// and key together; 0 sets no bound.
+	// Limit bounds the number of rows, the newest first; rows of one window and key
+	// stay together; 0 sets no bound.
 	Limit int
 }
 

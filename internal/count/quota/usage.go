@@ -220,7 +220,7 @@ func cutAfter(rows []Row) ([]Row, *cutOff) {
 	return rows, cut
 }
 
-// apply removes rows beyond the cut, also those of memory and the shared counter.
+// apply removes rows beyond the cut, also rows of memory and the shared counter.
 func (c *cutOff) apply(rows []Row) []Row {
 	if c == nil {
 		return rows

@@ -5,8 +5,8 @@ import (
 )
 
 // Scope is the reach of one limiter: a whole service type, each model of it, or each
-// instance. An instance at its limit is passed over; the others take a request as long
-// as one of them can.
+// instance. An instance at its limit is skipped; the others take a request as long as
+// one of them can.
 type Scope uint8
 
 // The scopes. The zero value is the default.

@@ -11,8 +11,8 @@ import (
 // others have noticed that the gateway is cut off and keep its share for it. So all
 // gateways together never use more than the limit.
 type share struct {
-	outage  int64     // for which it holds; 0 means that there is none
-	level   float64   // permits; those of a sliding window are of use before at only
+	outage  int64     // it holds for this outage; 0 means that there is none
+	level   float64   // permits; permits of a sliding window are of use before at only
 	at      time.Time // from when on it grows
 	members float64
 	// most is how many permits of a sliding window this gateway may have used within

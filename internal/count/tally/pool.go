@@ -42,8 +42,8 @@ type Pool struct {
 	swept   time.Time
 	wake    chan struct{}
 
-	// exchanging is held by the one that exchanges. Whoever tells something uses the store
-	// as well; opened is nil while there is none.
+	// exchanging is held by the one that exchanges. Callers of Tell use the store as well;
+	// opened is nil while there is none.
 	exchanging sync.Mutex
 	opened     atomic.Pointer[Store]
 	telling    sync.WaitGroup // begun with mu
@@ -76,7 +76,8 @@ type Options struct {
 	Open func(ctx context.Context) (Store, error)
 	// Timeout bounds how long a request waits for the store.
 	Timeout time.Duration
-	// Members, if it is set, tells how many gateways are known in another way.
+	// Members, if it is set, returns the number of gateways that are known in another
+	// way.
 	Members func() int
 	// SharesMore, if it is set, reports whether gateways share something else than limits.
 	SharesMore func() bool
@@ -93,8 +94,8 @@ const (
 	// LeaseValid is how long permits may be spent here. It is shorter than LeaseTime,
 	// because clocks differ.
 	LeaseValid = LeaseTime * 4 / 5
-	// ShareDelay is the time after the last exchange was sent from which this gateway's
-	// share grows: the others count it as cut off by then.
+	// ShareDelay is the time from the last sent exchange until this gateway's share
+	// grows: the others count it as cut off by then.
 	ShareDelay = SilentAfter + beatEvery
 	// openTime bounds connecting, and probeTime how long a probe waits for the answer.
 	openTime  = time.Second

@@ -97,8 +97,8 @@ func (p *Pool) IsSettled() bool {
 // CountDivided counts a request that was decided by the share of this gateway.
 func (p *Pool) CountDivided() { p.divided.Add(1) }
 
-// Changes returns a text that is another one when the store has lost its data, or when a
-// gateway has told news. It is that of the last exchange, or empty if that failed.
+// Changes returns a text that changes when the store has lost its data, or when a
+// gateway has told news. It comes from the last exchange, and is empty if that failed.
 func (p *Pool) Changes() string {
 	changes := p.changes.Load()
 	if changes == nil || p.away.Load() {

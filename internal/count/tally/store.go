@@ -95,8 +95,8 @@ type Listed struct {
 // Ask is a gateway's report about one number, with its wish for more.
 type Ask struct {
 	Name string
-	// Capacity and Rate are those of the limit. Window is the length of a sliding
-	// window, 0 for the other algorithms, and WarmUp that of a warm-up.
+	// Capacity and Rate belong to the limit. Window is the length of a sliding window,
+	// 0 for the other algorithms, and WarmUp the length of a warm-up.
 	Capacity, Rate int
 	Window, WarmUp time.Duration
 	// Epoch is the life of the store that granted the Granted permits in total.
@@ -138,7 +138,8 @@ type Grant struct {
 
 // Sheet is one place of the store with the totals of writers.
 type Sheet struct {
-	// Name is that of the place, and Expire when it is not needed any more.
+	// Name is the name of the place, and Expire the time when it is not needed any
+	// more.
 	Name   string
 	Expire time.Time
 	// Totals are stored, in place of older ones of the same writers: in a sheet of totals

@@ -31,7 +31,7 @@ func Check(address string) error {
 	return nil
 }
 
-// CheckServer is Check for addresses that must be those of a PostgreSQL server.
+// CheckServer is Check for addresses that must lead to a PostgreSQL server.
 func CheckServer(address string) error {
 	if !isServer(address) {
 		return errors.New("must begin with postgres://")

@@ -1,7 +1,7 @@
 // Package redistally keeps the state that gateways share in Redis, or in anything that
 // speaks its protocol, alone, behind sentinels or as a cluster.
 //
-// A limit is a hash. A mark tells how long the store has had its data, and a hash lists the
+// A limit is a hash. A mark says how long the store has had its data, and a hash lists the
 // gateways that were heard of. One script does everything that an exchange does to a limit,
 // the mark and the list, so all of them are in the same part of a cluster. A sheet of totals
 // is a hash in any part of it, with a script of its own.
@@ -50,7 +50,7 @@ type Store struct {
 	script *redis.Script
 	totals *redis.Script
 	epoch  string        // as it was seen last
-	clock  func() string // returns the time of an exchange; empty means that of Redis
+	clock  func() string // returns the time of an exchange; empty means the time of Redis
 }
 
 // Open connects a gateway to the store at an address, until the context ends. The
