@@ -1,6 +1,6 @@
-// Package accountids finds the ids of what an account at a backend has in requests and answers:
+// Package accountids finds ids of an account's things at a backend in requests and answers:
 // files, stores, containers, prompts, items of earlier answers. All callers of an instance share
-// its account, so that whoever knows an id could read what belongs to others.
+// its account: whoever knows an id could read the data of others.
 package accountids
 
 import (
@@ -26,21 +26,21 @@ const (
 	Gemini
 )
 
-// rule is what one set consists of.
+// rule describes one set.
 type rule struct {
-	// marks are texts of which a request has one if it names ids in members. A request
+	// marks are texts: a request that names ids in members has one of them. A request
 	// without is not looked into.
 	marks []string
 	// members are the names of the members that have ids, as texts or lists of texts:
 	// "file_id", or "prompt.id" for one in a member of that name. The function reports
 	// whether a text is an id of the account; nil means that all are.
 	members map[string]func(text string) bool
-	// skips are the names of members whose content is the caller's own, such as the
+	// skips are the names of members with content of the caller's own, such as the
 	// arguments of tools.
 	skips []string
 	// references returns the ids that a request names otherwise; it may be nil.
 	references func(body jsonscan.Value) []string
-	// ofTranslated says that the rules hold for requests of other APIs too, whose
+	// ofTranslated says that the rules hold for requests of other APIs too: their
 	// translation passes such names on.
 	ofTranslated bool
 }
@@ -57,14 +57,14 @@ var rules = [...]rule{
 		members: map[string]func(string) bool{
 			"file_id": nil, "file_ids": nil, "vector_store_id": nil, "vector_store_ids": nil, "container": nil, "container_id": nil, "prompt.id": nil, "skill_id": isOwnSkill,
 		},
-		// What tools were called with and what they found is sent back with earlier answers.
+		// Clients send the arguments and the results of tools back with earlier answers.
 		skips:      []string{"metadata", "parameters", "schema", "arguments", "annotations", "results", "outputs"},
 		references: references,
 	},
 	Anthropic: {
 		marks:   []string{"file_id", "container", "skill_id"},
 		members: map[string]func(string) bool{"file_id": nil, "container": nil, "container.id": nil, "skill_id": isOwnSkill},
-		// Input is what tools were called with.
+		// Input holds the arguments of tools.
 		skips:        []string{"input", "input_schema", "parameters", "arguments", "metadata", "citations"},
 		ofTranslated: true,
 	},
@@ -116,8 +116,9 @@ func (r rule) mayName(data []byte) bool {
 	return false
 }
 
-// contains reports whether a text has a mark. It looks for what begins with an underscore, which
-// is rare: letters are everywhere in a prompt, and looking at each takes nine times as long.
+// contains reports whether a text has a mark. It looks for the underscore and compares from
+// there, because that is rare: letters are everywhere in a prompt, and looking at each takes
+// nine times as long.
 func contains(data []byte, mark string) bool {
 	before := max(strings.LastIndexByte(mark, '_'), 0)
 	for at := 0; at < len(data); at++ {

@@ -43,7 +43,8 @@ func isBare(item jsonscan.Value) bool {
 // filesHost is where Gemini has the files of accounts.
 const filesHost = "generativelanguage.googleapis.com"
 
-// isOwnFile reports whether what names a file is no address that anybody can reach.
+// isOwnFile reports whether the name of a file is not an address that anybody can
+// reach.
 func isOwnFile(text string) bool {
 	address, err := url.Parse(text)
 	return err != nil || address.Scheme != "http" && address.Scheme != "https" || isOwnAddress(text)
@@ -83,8 +84,8 @@ func NoteResponse(note func(ids []string), response jsonscan.Value) {
 	}
 }
 
-// NoteMessage tells which ids a message of Anthropic's API, or an event of one, gives its
-// caller: those of files that tools made, and of the container in which they ran.
+// NoteMessage notes the ids that a message of Anthropic's API, or an event of one, gives
+// its caller: the ids of files that tools made, and of the container they ran in.
 func NoteMessage(note func(ids []string), data []byte) {
 	if note == nil || !bytes.Contains(data, []byte("file_id")) && !bytes.Contains(data, []byte(`"container"`)) {
 		return
@@ -94,8 +95,8 @@ func NoteMessage(note func(ids []string), data []byte) {
 	}
 }
 
-// given returns the texts of members with these names, in any depth. What tools are called with
-// is the model's word, and gives nothing.
+// given returns the texts of members with these names, in any depth. The arguments of tools are
+// the model's word, and give nothing.
 func given(data []byte, names ...string) []string {
 	r := rule{members: map[string]func(string) bool{}, skips: []string{"input", "arguments"}}
 	for _, name := range names {

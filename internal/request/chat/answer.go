@@ -1,8 +1,8 @@
 // Package chat is a chat with a model, whatever dialects its two sides speak. A door reads
 // requests into these types, and a dialect writes them for its backends; the dialect reads
-// answers into them, and the door writes these for its clients. A request whose door and
-// backend speak the same dialect is passed on as it came, and is read only if somebody asks
-// for it.
+// answers into them, and the door writes these for its clients. A request between a door
+// and a backend of the same dialect is passed on as it came, and is read only if somebody
+// asks for it.
 //
 // Texts are contents of JSON strings, escapes and all, because most of them are written
 // as they were read. Values that nothing here looks into are JSON as it came. Both share
@@ -26,7 +26,7 @@ type Answer struct {
 	Usage   Usage
 }
 
-// Delta is what one event of a stream adds to an answer. It has no usage.
+// Delta is the addition of one event of a stream to an answer. It has no usage.
 type Delta = Answer
 
 // FinishReason is why a choice ended, in OpenAI's words; empty while it has not.
@@ -41,13 +41,13 @@ const (
 	ContentFilter FinishReason = "content_filter"
 )
 
-// Choice is one of the answers to a request, or what a delta adds to it.
+// Choice is one of the answers to a request, or the addition of a delta to it.
 type Choice struct {
 	Index int64
 	// Begins says that a delta is the first of its choice.
 	Begins bool
-	// Text is what the model said; nil if it said nothing. A delta whose HasNoText is set
-	// tells so.
+	// Text holds the words of the model; nil if it said nothing. A delta with HasNoText
+	// says so itself.
 	Text      []byte
 	HasNoText bool
 	Thinking  []byte
@@ -55,9 +55,9 @@ type Choice struct {
 	Calls     []ToolCall
 	// Images are the addresses of images that the model made.
 	Images [][]byte
-	// Blocks and Details are what the backend wants back of the model's thinking, as
-	// Anthropic and as OpenRouter give it: objects. Extra is an object of the same kind
-	// for the whole message, as Google gives it.
+	// Blocks and Details hold the parts of the model's thinking that the backend wants
+	// back, as Anthropic and as OpenRouter give them: objects. Extra is an object of
+	// the same kind for the whole message, as Google gives it.
 	Blocks, Details [][]byte
 	Extra           []byte
 	// Annotations are the sources that a text names: a JSON array, nil if there are none.
@@ -77,16 +77,16 @@ type ToolCall struct {
 	Index int64
 	// ID and Name are empty in the pieces behind the first.
 	ID, Name Text
-	// Arguments are the text of a JSON object. Input is the object itself, or what else
-	// stands there, where a request has the arguments not as a text.
+	// Arguments are the text of a JSON object. Input is the object itself, or another
+	// value in its place, where a request has the arguments not as a text.
 	Arguments Text
 	Input     []byte
 	// Extra is an object that the backend wants back with the call.
 	Extra []byte
 }
 
-// keptLists is how long the lists of a choice may be whose memory is kept for the next
-// delta.
+// keptLists bounds the lists of a choice: longer ones do not keep their memory for the
+// next delta.
 const keptLists = 64
 
 // Reset drops the choices and keeps their memory, for the next delta.
@@ -94,7 +94,7 @@ func (a *Answer) Reset() {
 	if cap(a.Choices) > keptLists {
 		a.Choices = nil
 	}
-	all := a.Choices[:cap(a.Choices)] // with those that a reader took back
+	all := a.Choices[:cap(a.Choices)] // also the choices that a reader took back
 	for i := range all {
 		c := &all[i]
 		*c = Choice{Calls: empty(c.Calls), Images: empty(c.Images), Blocks: empty(c.Blocks), Details: empty(c.Details)}

@@ -6,7 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
-// The members of a message or delta in which something is said.
+// The members of a message or delta that say something.
 const (
 	saidContent = iota
 	saidReasoningContent
@@ -87,8 +87,8 @@ func isFilled(v jsonscan.Value) bool {
 	return false
 }
 
-// thinkingIn returns what a message or delta has of the model's thinking. Backends have
-// two names for it, or give it as parts of the content, as Mistral's API does.
+// thinkingIn returns the model's thinking in a message or delta. Backends have two
+// names for it, or give it as parts of the content, as Mistral's API does.
 func thinkingIn(m *[saidMembers]jsonscan.Value) []byte {
 	for _, v := range m[saidReasoningContent : saidReasoning+1] {
 		if text := TextOf(v); len(text) > 0 {

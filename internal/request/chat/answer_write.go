@@ -103,7 +103,7 @@ func (a *Answer) WriteHead(w *jsonwrite.Writer, object string, model []byte) {
 // where the backend does not tell. It is a text because OpenAI's schema does not allow null.
 const UnknownFingerprint = `"system_fingerprint":"fp_unknown"`
 
-// IDPrefix is what the ids of answers begin with.
+// IDPrefix begins the ids of answers.
 const IDPrefix = "chatcmpl-"
 
 // begin begins a choice up to the first member of its message or delta.
@@ -129,8 +129,8 @@ func (c *Choice) end(w *jsonwrite.Writer) {
 	w.EndObject()
 }
 
-// writeExtras writes what a message or delta has besides texts for the user. Clients know
-// the model's thinking under two names. The calls of a delta are numbered.
+// writeExtras writes the members of a message or delta besides texts for the user.
+// Clients know the model's thinking under two names. The calls of a delta are numbered.
 func (c *Choice) writeExtras(w *jsonwrite.Writer, numbered bool) {
 	if len(c.Thinking) > 0 {
 		w.Name("reasoning_content").Escaped(c.Thinking)

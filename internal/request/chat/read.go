@@ -33,8 +33,8 @@ func ReadSettings(own, extra jsonscan.Value) Settings {
 	return s
 }
 
-// SetEffort sets how hard the model is to think. What is no word is kept, because every
-// dialect refuses words that it does not know.
+// SetEffort sets how hard the model is to think. A value that is no word is kept,
+// because every dialect refuses words that it does not know.
 func (s *Settings) SetEffort(v jsonscan.Value) {
 	if v.Kind() == jsonscan.String {
 		s.Effort = string(v.Text())
@@ -43,8 +43,8 @@ func (s *Settings) SetEffort(v jsonscan.Value) {
 	}
 }
 
-// Read reads what a request in the unified shape has beside its settings, which were read
-// before. Room gives it memory; its error is that of Room.
+// Read reads the parts of a request in the unified shape beside its settings, which were
+// read before. Room gives it memory; its error is that of Room.
 func (r *Request) Read(room Room) error {
 	d := docs{Room: room}
 	list := r.own.Get("messages")
@@ -120,7 +120,7 @@ func Given(v jsonscan.Value) []byte {
 	return v.Raw()
 }
 
-// docs scan again what lies deeper than a request is recorded.
+// docs scan again the values that lie deeper than a request is recorded.
 type docs struct {
 	Room
 	outer, inner jsonscan.Document
@@ -255,8 +255,8 @@ func SignatureIn(extra []byte) Text {
 	return TextOf(doc.Root().Get("google").Get("thought_signature"))
 }
 
-// Signed returns the extra content in which callers get such a signature and give it back,
-// that of Google's own OpenAI surface.
+// Signed returns extra content with such a signature, as callers get it and give it back:
+// the form of Google's own OpenAI surface.
 func Signed(signature Text) []byte {
 	return slices.Concat([]byte(`{"google":{"thought_signature":"`), signature, []byte(`"}}`))
 }
@@ -290,8 +290,8 @@ func readTool(tool jsonscan.Value) Tool {
 	return t
 }
 
-// choice reads which tools to call: in the unified words, or in those of Anthropic's API,
-// whose choice of a tool has its name beside the type.
+// choice reads which tools to call: in the unified words, or in the words of Anthropic's
+// API, which has the name of a chosen tool beside the type.
 func (d *docs) choice(v jsonscan.Value) ToolChoice {
 	v = d.outer.Rescan(v)
 	choice := ToolChoice{Raw: v.Raw(), Mode: word(v.Text())}
@@ -313,7 +313,7 @@ func (d *docs) choice(v jsonscan.Value) ToolChoice {
 	return choice
 }
 
-// word returns a word, without an allocation for those that nearly all requests use.
+// word returns a word, without an allocation for the words of nearly all requests.
 func word(text []byte) string {
 	switch string(text) {
 	case System:

@@ -19,8 +19,8 @@ type Request struct {
 	SingleCall bool
 }
 
-// Text is what stands between the quotes of a JSON string, with its escapes, so that a text
-// which is only passed on is not decoded. It is nil where there is no string.
+// Text is the content of a JSON string between its quotes, with its escapes. A text that is
+// only passed on is not decoded. It is nil where there is no string.
 type Text []byte
 
 // TextOf returns the text of a string, nil for anything else. Appending to it leaves the
@@ -71,25 +71,27 @@ const (
 type Message struct {
 	Role string
 	Content
-	// Name is that of the speaker, or of the function whose result the message is.
+	// Name is the name of the speaker, or of the function that returned the message as
+	// its result.
 	Name Text
-	// CallID names the call whose result the message is.
+	// CallID names the call that has the message as its result.
 	CallID Text
 	// Calls are the tools that the model called. FunctionCall is a call in the old form,
 	// which has no id.
 	Calls        []ToolCall
 	FunctionCall *ToolCall
-	// Refusal is what the model said in place of a content, and Reasoning what it thought.
+	// Refusal holds the model's words in place of a content, and Reasoning its thoughts.
 	Refusal, Reasoning Text
-	// Thinking, Details and Extra are what the backend that made the message wants back as
-	// it was: the arrays thinking_blocks (Anthropic) and reasoning_details (OpenRouter),
-	// and the object extra_content (Google).
+	// Thinking, Details and Extra go back unchanged to the backend that made the message:
+	// the arrays thinking_blocks (Anthropic) and reasoning_details (OpenRouter), and the
+	// object extra_content (Google).
 	Thinking, Details, Extra []byte
 	// Raw is the message as it came in the unified shape; nil for one of another door.
 	Raw []byte
 }
 
-// Content is what a message says: a text or parts. Both are nil where it says nothing.
+// Content is the content of a message: a text or parts. Both are nil where it says
+// nothing.
 type Content struct {
 	Text  Text
 	Parts []Part
@@ -120,7 +122,7 @@ type Part struct {
 	Data      Text
 	// Detail says how closely the model is to look at an image, and Name is that of a file.
 	Detail, Name Text
-	// Cache is what Anthropic's API is to keep in its cache of prompts.
+	// Cache is the hint for Anthropic's cache of prompts.
 	Cache []byte
 	// Raw is the part as it came in the unified shape; nil for one of another door.
 	Raw []byte
@@ -154,13 +156,13 @@ func IsObject(text []byte) bool {
 type Tool struct {
 	// Type is FunctionTool, or another one that only the backend knows.
 	Type string
-	// IsFunction says that the tool describes a function, whose name, description, schema
+	// IsFunction says that the tool describes a function. Its name, description, schema
 	// of the parameters and strictness follow.
 	IsFunction          bool
 	Name                Text
 	Description, Schema []byte
 	Strict              []byte
-	// Cache is what Anthropic's API is to keep in its cache of prompts.
+	// Cache is the hint for Anthropic's cache of prompts.
 	Cache []byte
 	// Raw is the tool as it came in the unified shape; nil for one of another door.
 	Raw []byte
@@ -176,8 +178,8 @@ type ToolChoice struct {
 	Mode string
 	// Name is that of the one function to call.
 	Name Text
-	// Allowed are the functions of which the model may call some, or must if Must is set.
-	// A nil element names no function.
+	// Allowed are the functions that the model may call, or must call some of if Must is
+	// set. A nil element names no function.
 	Allowed []Text
 	Must    bool
 	// Raw is the choice as it came in the unified shape; nil for one of another door.
@@ -202,8 +204,8 @@ type Format struct {
 // HasSchema reports whether the schema is an object.
 func (f *Format) HasSchema() bool { return len(f.Schema) > 0 && f.Schema[0] == '{' }
 
-// Settings are how the answer is to be made. Values are kept as they were written; those
-// that the request does not have are absent.
+// Settings are how the answer is to be made. Values are kept as they were written;
+// values that the request does not have are absent.
 type Settings struct {
 	// MaxTokens is how long the answer may be, and N how many are wanted.
 	MaxTokens, N                        jsonscan.Value
@@ -231,8 +233,9 @@ func (s *Settings) Other(name string) jsonscan.Value {
 	return s.extra.Get(name)
 }
 
-// Others returns the given members that have no place in Settings or Request, and for each
-// whether it stands in extra_body. Of two with one name, the one beside extra_body counts.
+// Others returns the given members that have no place in Settings or Request, and reports
+// for each whether it is in extra_body. Of two with one name, the one beside extra_body
+// counts.
 func (s *Settings) Others() iter.Seq2[jsonscan.Value, bool] {
 	return func(yield func(jsonscan.Value, bool) bool) {
 		for m := range s.own.All() {

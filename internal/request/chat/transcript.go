@@ -5,17 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// Transcript is the text of an answer as far as it was sent, so that somebody else can go on
-// with it.
+// Transcript is the sent text of an answer. Another backend can go on from it.
 type Transcript struct {
-	// Text is what was sent, without escapes, and Pieces in how many deltas.
+	// Text is the sent text, without escapes, and Pieces the number of its deltas.
 	Text   []byte
 	Pieces int64
 	// Bar is why nobody can go on with the answer; empty while somebody could.
 	Bar string
 }
 
-// longestTranscript bounds what is remembered of an answer.
+// longestTranscript bounds the remembered text of an answer.
 const longestTranscript = 256 << 10
 
 // Add adds a text that was sent.
@@ -32,15 +31,15 @@ func (t *Transcript) Add(text Text) {
 	t.Pieces++
 }
 
-// IsCut reports whether the last character that was sent may be a part of one: U+FFFD stands
-// for it then, and nobody knows which character it was to be. Behind others it is a character
-// like any other, which the model wrote or an engine has replaced for good. (Most engines hold
-// back a character until all its bytes have come, and end with none.)
+// IsCut reports whether the last character that was sent may be a part of one: U+FFFD replaces
+// it then, and nobody knows the real character. Behind others it is a character like any
+// other, which the model wrote or an engine has replaced for good. (Most engines hold back a
+// character until all its bytes have come, and end with none.)
 func (t *Transcript) IsCut() bool {
 	return bytes.HasSuffix(t.Text, []byte(string(utf8.RuneError)))
 }
 
-// Note adds what a delta brings that was sent.
+// Note adds the text of a delta that was sent.
 func (t *Transcript) Note(delta *Delta) {
 	for i := range delta.Choices {
 		switch c := &delta.Choices[i]; {
@@ -71,7 +70,7 @@ func (t *Transcript) Forbid(why string) {
 }
 
 // Tokens returns about how many tokens were sent: most engines send one in each delta, and
-// providers whose deltas are longer send about one for every four bytes.
+// providers with longer deltas send about one for every four bytes.
 func (t *Transcript) Tokens() int64 {
 	const longToken, bytesPerToken = 16, 4
 	if int64(len(t.Text)) > longToken*t.Pieces {

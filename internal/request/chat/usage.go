@@ -2,7 +2,7 @@ package chat
 
 import "time"
 
-// Tokens is what a backend reported about the tokens of one answer.
+// Tokens is a backend's report about the tokens of one answer.
 type Tokens struct {
 	Prompt, Completion, Total int64
 	// Cached are the tokens of the prompt that the backend had in a cache, which may
@@ -10,14 +10,14 @@ type Tokens struct {
 	Cached, Seconds int64
 	// IsCachedTold means that the backend said how many were cached, if only that none were.
 	IsCachedTold bool `json:"-"`
-	// Prefill is how long the backend says that it worked on those that were not cached, 0
-	// if it does not say.
+	// Prefill is the time that the backend says it worked on the tokens that were not
+	// cached, 0 if it does not say.
 	Prefill time.Duration `json:"-"`
 	// Known is false when the backend reported nothing that makes sense.
 	Known bool
 }
 
-// Usage is what a backend reported of one answer.
+// Usage is a backend's report about one answer.
 type Usage struct {
 	Tokens
 	// Cached counts tokens of the prompt that were found in a cache, and Reasoning
@@ -26,7 +26,7 @@ type Usage struct {
 }
 
 // Parts returns how many tokens of the prompt were found in a cache, and how many of the
-// completion were thoughts. What is not told, or is more than the whole, is 0.
+// completion were thoughts. A number that is not told, or is more than the whole, is 0.
 func (u *Usage) Parts() (cached, reasoning int64) {
 	if u.Cached > 0 && u.Cached <= u.Prompt {
 		cached = u.Cached

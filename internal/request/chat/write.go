@@ -102,8 +102,8 @@ func (c *ToolCall) write(w *jsonwrite.Writer, numbered bool) {
 	w.EndObject()
 }
 
-// WriteObject writes the arguments as an object. Arguments that are none, such as those that a
-// limit has cut, are told under a name of their own.
+// WriteObject writes the arguments as an object. Arguments that are no object, such as ones
+// that a limit has cut, are told under a name of their own.
 func (c *ToolCall) WriteObject(w *jsonwrite.Writer) {
 	if object, ok := c.Object(); ok {
 		w.Raw(object)

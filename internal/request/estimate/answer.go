@@ -8,10 +8,10 @@ import (
 )
 
 // Answer estimates the tokens of an answer from the JSON texts that a client is sent:
-// those that hold what a model wrote. The zero Answer is empty.
+// from the members that hold the model's words. The zero Answer is empty.
 type Answer struct {
-	// pieces is what came piece by piece, or all of an answer that came whole, and final
-	// what the last event of a response repeats of it.
+	// pieces counts the texts that came piece by piece, or all of an answer that came
+	// whole. final counts the repetition of them in the last event of a response.
 	pieces, final texts
 	// sound is how many bytes of sound in base64 came.
 	sound int
@@ -41,8 +41,8 @@ func (a *Answer) Add(door schema.Door, part []byte) {
 	}
 }
 
-// addSummary adds what a model wrote of a conversation that was made short: the summary, which
-// is in base64 behind a few characters, and stands last. All else the client sent itself.
+// addSummary adds the model's words in a compacted conversation: the summary, which is in
+// base64 behind a few characters, and comes last. The client itself sent all else.
 func (t *texts) addSummary(part []byte) {
 	const name, prefix = `"encrypted_content":"`, len("pb1.")
 	at := bytes.LastIndex(part, []byte(name))
@@ -102,7 +102,7 @@ const soundPerToken = 3200
 // isSound reports whether an event of the Realtime API has a piece of sound.
 func isSound(event []byte) bool { return bytes.Contains(event, []byte(`audio.delta"`)) }
 
-// textNames are the members that hold what a model wrote, in all forms of answers.
+// textNames are the members that hold the model's words, in all forms of answers.
 var textNames = [...]string{"content", "text", "arguments", "partial_json", "thinking", "delta", "refusal"}
 
 // add adds the texts of a part of an answer.

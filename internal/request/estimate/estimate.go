@@ -1,7 +1,6 @@
-// Package estimate decides what a request may use before anybody knows what it does use:
-// the tokens of its prompt, the most that the answer may have, and what is counted in
-// other things than tokens. It also tells how long an answer was whose backend reports
-// nothing.
+// Package estimate estimates the use of a request before anybody knows it: the tokens of
+// its prompt, the most that the answer may have, and the things that are not counted in
+// tokens. It also estimates the length of an answer if the backend reports nothing.
 //
 // Everything is read from the request as the client wrote it, because requests are
 // translated only after they were let in.
@@ -21,22 +20,22 @@ import (
 const (
 	// mostTokens is more than any model answers.
 	mostTokens = 10_000_000
-	// mostInAll bounds products of what callers write.
+	// mostInAll bounds products of numbers that callers write.
 	mostInAll = 1_000_000_000_000
 	// mostImages is more than any backend makes for a request.
 	mostImages = 1000
 	// assumedSound is how many seconds a sound that is to be transcribed is taken to have
 	// until the backend reports its length, or for good if it does not.
 	assumedSound = 60
-	// leastThinking is what backends of Anthropic's get for thinking at least, where a
-	// request asks for an effort and leaves no room for it.
+	// leastThinking is the least number of tokens for thinking that backends of
+	// Anthropic's get, where a request asks for an effort and leaves no room for it.
 	leastThinking = 1024
 	// endless is how many tokens an answer is taken to have that neither its model nor a limit
 	// ends: the context of many models.
 	endless = 128 << 10
 )
 
-// Use is what a request may use.
+// Use is the possible use of a request.
 type Use struct {
 	// Quantity has the estimate of the prompt's tokens, and the most of everything else.
 	prices.Quantity
@@ -85,15 +84,15 @@ func mostOfForm(req *schema.Request, unbounded int64) (use Use) {
 	return use
 }
 
-// addImages adds images, whose tokens nobody bounds.
+// addImages adds images; nobody bounds their tokens.
 func (u *Use) addImages(n, unbounded int64) {
 	u.Images = min(max(n, 1), mostImages)
 	u.Completion = u.Images * unbounded
 }
 
-// IsCountedInTokens tells whether what is sent through a door, and what comes back, counts
-// as tokens where the backend reports none. Speech, transcripts and images are counted in
-// other things, and use tokens only where a backend says so.
+// IsCountedInTokens reports whether requests and answers of a door count as tokens where
+// the backend reports none. Speech, transcripts and images are counted in other things,
+// and use tokens only where a backend says so.
 func IsCountedInTokens(door schema.Door) bool {
 	switch door.Service() {
 	case schema.Chat, schema.Embedding, schema.Rerank:
@@ -116,9 +115,9 @@ func (u *Use) addAnswers(req *schema.Request, root jsonscan.Value, unbounded int
 	u.Completion = product(l.answer(), answers)
 }
 
-// limits are what a request says about the length and the number of its answers. Where it
-// says several things, the one that allows most counts, because it depends on the backend
-// which one that obeys.
+// limits holds a request's bounds on the length and the number of its answers. Where it
+// has several, the one that allows most counts, because it depends on the backend which
+// one it obeys.
 type limits struct {
 	unbounded  int64
 	zeroIsNone bool // 0 asks for no answer; elsewhere it means no limit
@@ -292,13 +291,13 @@ func product(a, b int64) int64 {
 const (
 	// bytesPerToken is how many bytes of text a token has, on average over languages.
 	bytesPerToken = 4
-	// tokensPerMessage is what the frame of a message takes.
+	// tokensPerMessage is the size of the frame of a message.
 	tokensPerMessage = 4
 	// tokensPerFile is assumed for an image or a sound within a message.
 	tokensPerFile = 800
 )
 
-// What is no text counts like a text of so many bytes.
+// A part that is no text counts like a text of so many bytes.
 const (
 	MessageLength = tokensPerMessage * bytesPerToken // the frame of a message, with its role
 	FileLength    = tokensPerFile * bytesPerToken    // an image, a sound or a document
@@ -308,8 +307,8 @@ const (
 // TokensOf estimates the tokens of a text from its length in bytes.
 func TokensOf(length int) int64 { return int64((length + bytesPerToken - 1) / bytesPerToken) }
 
-// promptLength returns the length in bytes of what a model is to read: of all texts in the
-// body that are not known to be settings, and of what the gateway recalls. So a member
+// promptLength returns the length in bytes of the prompt: of all texts in the body that
+// are not known to be settings, and of the texts that the gateway recalls. So a member
 // that is new to an API, or that only one backend knows, is not free.
 func promptLength(door schema.Door, root jsonscan.Value, recalled [][]byte) int {
 	length := membersLength(root)
@@ -381,7 +380,7 @@ func Length(raw []byte, withNames bool) int { return textLength(raw, withNames) 
 // wanted those of the names of members: a model reads those of a schema. Files count by
 // their number. It reads the JSON text of the value once.
 func textLength(raw []byte, withNames bool) (length int) {
-	var name []byte // of the member whose value comes next
+	var name []byte // of the next value
 	for {
 		start := bytes.IndexByte(raw, '"')
 		if start < 0 {
@@ -398,13 +397,14 @@ func textLength(raw []byte, withNames bool) (length int) {
 			continue
 		}
 		length += lengthOf(string(name), text)
-		if string(name) != imagesName { // of which each element is one
+		if string(name) != imagesName { // each element there is an image
 			name = nil
 		}
 	}
 }
 
-// lengthOf returns what the text of a member, or of an element without a name, counts.
+// lengthOf returns the length that the text of a member, or of an element without a
+// name, counts as.
 func lengthOf(name string, text []byte) int {
 	switch {
 	case name == "role":
@@ -426,17 +426,17 @@ func lengthOf(name string, text []byte) int {
 const (
 	// longestKind is the length up to which a text can name the kind of something.
 	longestKind = 64
-	// longestURLHead is the length up to which what precedes the content of a data URL
-	// is looked at.
+	// longestURLHead bounds the search for the end of a data URL's head, which precedes
+	// the content.
 	longestURLHead = 128
 )
 
-// imagesName is the member in which Ollama's API has images, as texts without names of
-// their own.
+// imagesName is the member of Ollama's API for images, as texts without names of their
+// own.
 const imagesName = "images"
 
-// IsFile reports whether the text of a member, with its escapes, is a file in base64. What a
-// model reads as text is none, whatever it begins with.
+// IsFile reports whether the text of a member, with its escapes, is a file in base64. A text
+// for the model is none, whatever it begins with.
 func IsFile(name string, text []byte) bool {
 	switch name {
 	case "text", "content":

@@ -21,9 +21,9 @@ import (
 // MaxDepth is how deeply arrays and objects may be nested.
 const MaxDepth = 128
 
-// recordDepth is how deep values can be looked up: the root is 0, so
-// messages[i].role and choices[i].finish_reason are within reach. What lies
-// deeper is checked and passed over, unless the Document is Deep.
+// recordDepth is how deep values can be looked up: the root is 0, so messages[i].role
+// and choices[i].finish_reason are within reach. Deeper values are checked and skipped,
+// unless the Document is Deep.
 const recordDepth = 3
 
 const (
@@ -31,19 +31,19 @@ const (
 	// its end again costs less than remembering it, and a list of a million
 	// numbers costs no more than its text.
 	shortElement = 32
-	// keepNodes is how many nodes a Document keeps for its next text, and what it
-	// may take without asking Reserve.
+	// keepNodes is how many nodes a Document keeps for its next text, and may take
+	// without asking Reserve.
 	keepNodes = 4096
-	// longString is how many bytes a string has whose place is remembered at any depth:
-	// finding its end again costs more, and the place takes a part of its memory that
-	// does not count.
+	// longString is the length in bytes from which the place of a string is remembered
+	// at any depth: finding its end again costs more, and the place takes a part of its
+	// memory that does not count.
 	longString = 512
 )
 
 // NodeSize is the memory that a value takes which can be looked up.
 const NodeSize = int(unsafe.Sizeof(node{}))
 
-// Kind tells what a Value is.
+// Kind is the type of a Value.
 type Kind uint8
 
 // The kinds of values. Absent is the kind of a lookup that found nothing.
@@ -68,16 +68,16 @@ type node struct {
 	traits           traits
 }
 
-// span is where the content of a string stands, between its quotes.
+// span is the place of the content of a string, between its quotes.
 type span struct{ start, end uint32 }
 
-// traits are what else is known of a value.
+// traits are further facts about a value.
 type traits uint8
 
 const (
 	escapedKey  traits = 1 << iota
 	escaped            // a string with escapes
-	closed             // what it holds was not recorded
+	closed             // its contents were not recorded
 	onlyNumbers        // an array of nothing else
 )
 
@@ -94,13 +94,13 @@ func (t traits) when(applies bool) traits {
 // Document is a scanned JSON text. The zero value is ready; reuse it to keep
 // its memory. A Value of it is good until the next Parse.
 type Document struct {
-	// AllowDuplicateKeys switches the check for duplicate keys off, for replies
-	// whose authors cannot be told.
+	// AllowDuplicateKeys switches the check for duplicate keys off, for replies: nobody
+	// can tell their authors.
 	AllowDuplicateKeys bool
 	// Deep makes values of every depth available for looking up.
 	Deep bool
-	// Reserve is asked before a text takes more memory than a Document keeps
-	// anyway. Its error ends the scan and is what Parse returns. Nil asks nobody.
+	// Reserve is asked before a text takes more memory than a Document keeps anyway.
+	// Its error ends the scan, and Parse returns it. Nil asks nobody.
 	Reserve func(bytes int) error
 
 	data  []byte
@@ -117,10 +117,10 @@ type Value struct {
 	doc *Document
 	n   uint32 // its node; for a value without one, the node that follows it
 	end uint32 // where the nodes of the siblings end
-	// start and stop are where a value without a node stands. For any other
-	// value stop is 0.
+	// start and stop are the place of a value without a node. For any other value stop
+	// is 0.
 	start, stop uint32
-	// kind is that of the node, because it is what is asked most.
+	// kind is the kind of the node. It has a field because callers ask for it most.
 	kind Kind
 }
 
@@ -140,8 +140,8 @@ func (d *Document) Root() Value {
 	return d.at(0, 1)
 }
 
-// Reset forgets the text, so that a pooled Document does not keep it alive, and
-// gives up memory that only a large text needs.
+// Reset forgets the text and gives up memory that only a large text needs. A pooled
+// Document then keeps neither alive.
 func (d *Document) Reset() {
 	d.data, d.Reserve = nil, nil
 	d.nodes = d.nodes[:0]
@@ -157,7 +157,7 @@ func (d *Document) Reset() {
 
 func (v Value) node() *node { return &v.doc.nodes[v.n] }
 
-// Kind returns what v is.
+// Kind returns the kind of v.
 func (v Value) Kind() Kind { return v.kind }
 
 // kindOf tells the kind of a checked value by its first byte.
@@ -183,8 +183,8 @@ func kindOf(first byte) Kind {
 // same as leaving a field out.
 func (v Value) Given() bool { return v.kind != Absent && v.kind != Null }
 
-// Get returns the member of an object with the given key. It looks at one member
-// after the other; Members serves those who ask for many.
+// Get returns the member of an object with the given key. It looks at one member after
+// the other; callers that ask for many use Members.
 func (v Value) Get(name string) Value {
 	if v.doc == nil || v.stop != 0 {
 		return Value{}
@@ -276,8 +276,8 @@ func (v Value) Len() int {
 	return n
 }
 
-// Rescan makes d a document of one value of another, whose inner parts lie deeper there than
-// values are recorded. A part of a text that was scanned has no faults.
+// Rescan makes d a document of one value of another. The inner parts of that value lie
+// deeper than the other document records. A part of a text that was scanned has no faults.
 func (d *Document) Rescan(v Value) Value {
 	d.AllowDuplicateKeys = true
 	if d.Parse(v.Raw()) != nil {
@@ -379,7 +379,7 @@ func (v Value) Raw() []byte {
 	return v.doc.data[n.start:n.end]
 }
 
-// Span returns where v stands in the text.
+// Span returns the place of v in the text.
 func (v Value) Span() (start, end int) {
 	if v.doc == nil {
 		return 0, 0
@@ -391,8 +391,8 @@ func (v Value) Span() (start, end int) {
 	return int(n.start), int(n.end)
 }
 
-// MemberSpan returns where the member v stands in the text, from its key's
-// opening quote to the end of its value.
+// MemberSpan returns the place of the member v in the text, from its key's opening
+// quote to the end of its value.
 func (v Value) MemberSpan() (start, end int) {
 	if v.doc == nil || v.stop != 0 {
 		return 0, 0
@@ -442,8 +442,8 @@ func (v Value) Int() (i int64, ok bool) {
 	return int64(f), true
 }
 
-// Unescape appends to dst the content of a checked JSON string whose raw form,
-// without quotes, is given. Half of a surrogate pair becomes U+FFFD.
+// Unescape appends to dst the content of a checked JSON string, given in its raw form
+// without quotes. Half of a surrogate pair becomes U+FFFD.
 func Unescape(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {

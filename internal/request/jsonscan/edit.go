@@ -10,7 +10,7 @@ type Edit struct {
 	Start, End int
 	With       []byte
 
-	comma bool // a comma follows what was put in
+	comma bool // a comma follows the insertion
 }
 
 var commaText = []byte{','}
@@ -81,9 +81,9 @@ func Moved(edits []Edit, place int) int {
 	return moved
 }
 
-// Splice appends to dst the segments of the text with the edits made. The edits
-// must not overlap; they are brought into order here. What is put in stands
-// before what is replaced in the same place.
+// Splice appends to dst the segments of the text with the edits made. The edits must
+// not overlap; they are brought into order here. An insertion comes before a
+// replacement in the same place.
 func (d *Document) Splice(dst [][]byte, edits []Edit) [][]byte {
 	sortEdits(edits)
 	at := 0

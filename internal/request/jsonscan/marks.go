@@ -12,7 +12,7 @@ const (
 	highs = 0x8080808080808080
 )
 
-// textTraits are what was seen of a string, up to what stopped it.
+// textTraits are facts about a string, up to the byte that stopped the scan.
 type textTraits uint8
 
 const (
@@ -25,7 +25,7 @@ func (t textTraits) has(one textTraits) bool { return t&one != 0 }
 
 // portableText is passText for processors for which there is no other.
 func portableText(text *byte, blocks int) (passed int, stop uint64, found textTraits) {
-	var carry uint64 // 1 if the first byte stands behind a backslash
+	var carry uint64 // 1 if a backslash precedes the first byte
 	for ; passed < blocks; passed++ {
 		block := (*[64]byte)(unsafe.Add(unsafe.Pointer(text), 64*passed))
 		var control, quote, backslash, high uint64
@@ -44,7 +44,7 @@ func portableText(text *byte, blocks int) (passed int, stop uint64, found textTr
 			var escaped uint64
 			escaped, carry = behindBackslash(backslash, carry)
 			stop = control | quote&^escaped | escaped&^endsOfEscapes(block, escaped)
-			// stop-1 marks what lies before the first stop, or everything if there is
+			// stop-1 marks the bytes before the first stop, or all bytes if there is
 			// none, and the later stops, which are no backslashes.
 			if (stop-1)&backslash != 0 {
 				found |= hasEscapes
@@ -60,14 +60,14 @@ func portableText(text *byte, blocks int) (passed int, stop uint64, found textTr
 	return passed, 0, found
 }
 
-// behindBackslash marks what backslashes escape: of several in a row every second one
-// is escaped itself. The carry is 1 if the first byte is escaped by the block before,
-// or that of the next block by this one.
+// behindBackslash marks the bytes that backslashes escape: of several in a row every
+// second one is escaped itself. The carry is 1 if the first byte is escaped by the
+// block before, or that of the next block by this one.
 func behindBackslash(backslash, carry uint64) (escaped, next uint64) {
 	const odd = 0xaaaaaaaaaaaaaaaa
 	// The subtraction borrows through each row of backslashes.
 	begins := backslash &^ carry
-	both := (begins<<1 | odd) - begins ^ odd // those that begin a sequence, and what they escape
+	both := (begins<<1 | odd) - begins ^ odd // the backslashes that begin a sequence, and the bytes they escape
 	return both ^ (backslash | carry), both & backslash >> 63
 }
 
@@ -82,8 +82,8 @@ func endsOfEscapes(block *[64]byte, marks uint64) (ends uint64) {
 	return ends
 }
 
-// markNumbers marks, in the bits of 64, the bytes of a block of which a list of
-// numbers consists. A zero is a digit as well; spaces are blanks and line feeds.
+// markNumbers marks, in the bits of 64, the bytes of a block that can belong to a list
+// of numbers. A zero is a digit as well; spaces are blanks and line feeds.
 func markNumbers(block *[64]byte) (digit, zero, comma, point, minus, space uint64) {
 	for i := 0; i < len(block); i += 8 {
 		w := binary.LittleEndian.Uint64(block[i:])

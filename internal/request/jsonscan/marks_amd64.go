@@ -2,10 +2,10 @@ package jsonscan
 
 import "golang.org/x/sys/cpu"
 
-// passText passes over the blocks of 64 bytes in which a string goes on: text, and
-// escape sequences of two bytes. It returns how many it passed and the marks of what
-// stops it in the next block, which are 0 if there is none: a closing quote, a control
-// character, or what stands behind a backslash and is no end of a sequence.
+// passText skips the blocks of 64 bytes that only continue a string: text, and escape
+// sequences of two bytes. It returns how many it skipped and the marks of the stops in
+// the next block, which are 0 if there is none: a closing quote, a control character,
+// or a byte behind a backslash that does not end a sequence.
 func passText(text *byte, blocks int) (passed int, stop uint64, found textTraits) {
 	if cpu.X86.HasAVX2 {
 		return vectorText(text, blocks)

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// Members finds the members of one object by their keys. Unlike Get it costs the
-// same however many members there are, so that asking for all of one object in
-// another takes no quadratic time.
+// Members finds the members of one object by their keys. Unlike Get it costs the same
+// however many members there are: asking for all members of one object in another takes
+// no quadratic time.
 type Members struct {
 	object Value
 	nodes  table // empty while the members are few

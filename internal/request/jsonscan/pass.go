@@ -6,7 +6,7 @@ import (
 )
 
 // EndOfValue returns where a value of the text ends that starts at i, for values that lie
-// deeper than others are looked up. It stands in an array or an object.
+// deeper than others are looked up. The value is part of an array or an object.
 func (d *Document) EndOfValue(i int) int {
 	open := 0
 	for ; ; i++ {
@@ -33,8 +33,8 @@ func (d *Document) EndOfValue(i int) int {
 	}
 }
 
-// EndOfString returns the position of the quote that closes a string of the text whose
-// content starts at i. Of long strings it is known.
+// EndOfString returns the position of the quote that closes the string of the text with
+// content from i on. The ends of long strings are known.
 func (d *Document) EndOfString(i int) int {
 	const short = 64 // names, and most other strings
 	near := d.data[i:min(i+short, len(d.data))]
@@ -47,9 +47,9 @@ func (d *Document) EndOfString(i int) int {
 	return passString(d.data, i)
 }
 
-// endOfLong returns the end of the long string whose content starts at a place, or 0 if none
-// does. The steps of the search do not depend on what it finds, which is what the
-// processor is fast at.
+// endOfLong returns the end of the long string with content from a place on, or 0 if none
+// begins there. The steps of the search do not depend on its findings, and such steps are
+// fast for the processor.
 func (d *Document) endOfLong(start uint32) int {
 	if len(d.long) == 0 {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Error says what is wrong with a text and where.
+// Error names the fault of a text and its place.
 type Error struct {
 	Offset int
 	Reason string
@@ -23,8 +23,8 @@ type key struct {
 	escaped    bool
 }
 
-// linearKeys is the size up to which an object's keys are compared one by one;
-// larger objects get a table, so that hostile ones cost no quadratic time.
+// linearKeys is the size up to which an object's keys are compared one by one; larger
+// objects get a table: hostile ones cost no quadratic time.
 const linearKeys = 24
 
 // ByteOrderMark is the mark that some programs put in front of a text.
@@ -123,8 +123,8 @@ func (d *Document) record(n node) error {
 	return nil
 }
 
-// grow makes room for more nodes: first for as many as a chunk of a stream has, of
-// which thousands are kept at once, then for many.
+// grow makes room for more nodes: first for as many as a chunk of a stream has, because
+// thousands of them are kept at once, then for many.
 func (d *Document) grow() error {
 	const first, second = 16, 128
 	before := cap(d.nodes)
@@ -425,7 +425,7 @@ func NewNames(names ...string) *Names {
 	return set
 }
 
-// place puts the names in their places, and tells whether each has one of its own.
+// place puts the names in their places, and reports whether each has one of its own.
 func (s *Names) place() bool {
 	clear(s.places[:])
 	for i, name := range s.names {
@@ -453,11 +453,11 @@ func (s *Names) hash(key []byte) uint64 {
 	return (print + uint64(len(key))) * s.factor >> (64 - nameBits)
 }
 
-// Has tells whether a name is in the set.
+// Has reports whether a name is in the set.
 func (s *Names) Has(name []byte) bool { return s.Number(name) >= 0 }
 
-// Number returns which of the names it is, counted from 0 in the order in which they were
-// given, and -1 for one that is not in the set.
+// Number returns the index of a name in the order that they were given, and -1 for a name
+// that is not in the set.
 func (s *Names) Number(name []byte) int {
 	at := int(s.places[s.hash(name)]) - 1
 	if at >= 0 && string(name) != s.names[at] {

@@ -11,17 +11,17 @@ import (
 // control character. Only the lowest mark is exact, which is the one that counts:
 // the subtraction borrows from the byte above a marked one.
 //
-// With the bit 2 flipped, a quote (0x22) stands where the space stood (0x20), just
-// above the control characters, which stay among themselves; so one comparison
-// finds both.
+// With the bit 2 flipped, a quote (0x22) takes the place of the space (0x20), just
+// above the control characters, which stay among themselves; so one comparison finds
+// both.
 func stops(w uint64) uint64 {
 	quoteOrControl := (w ^ ones*0x02) - ones*0x21
 	backslash := (w ^ ones*'\\') - ones
 	return (quoteOrControl | backslash) &^ w & highs
 }
 
-// str scans a string whose content starts at start and returns the position after
-// its closing quote.
+// str scans the string with content from start on and returns the position after its
+// closing quote.
 func (d *Document) str(start int) (end int, escaped bool, err error) {
 	data := d.data
 	i := start
@@ -98,8 +98,8 @@ func (d *Document) blocks(i int) (end int, escaped, beyond bool, err error) {
 	return i, escaped, beyond, nil
 }
 
-// longEscapes passes over the escape sequence at i and those that follow it at once:
-// texts that are written in ASCII have many of them in a row.
+// longEscapes skips the escape sequence at i and all that follow it at once: texts that
+// are written in ASCII have many of them in a row.
 func (d *Document) longEscapes(i int) (end int, err error) {
 	for i < len(d.data) && d.data[i] == '\\' {
 		length, err := d.escape(i)
@@ -111,8 +111,8 @@ func (d *Document) longEscapes(i int) (end int, err error) {
 	return i, nil
 }
 
-// StringEnds reports whether a string whose content starts at one place of a text
-// is well formed and has its closing quote at the other.
+// StringEnds reports whether the string with content from start on is well formed and
+// has its closing quote at the position quote.
 func StringEnds(text []byte, start, quote int) bool {
 	if quote >= len(text) {
 		return false
@@ -122,12 +122,13 @@ func StringEnds(text []byte, start, quote int) bool {
 	return err == nil && end == quote+1
 }
 
-// simpleEscape holds what may follow a backslash and is done with that.
+// simpleEscape holds the bytes that complete an escape sequence directly behind a
+// backslash.
 var simpleEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // escape checks the escape sequence at i and returns its length. Half of a surrogate
-// pair is grammatical: the other half of a character that was cut in two may stand
-// in the text that follows.
+// pair is grammatical: the other half of a character that was cut in two may be in the
+// text that follows.
 func (d *Document) escape(i int) (length int, err error) {
 	rest := d.data[i:]
 	switch {
@@ -214,19 +215,19 @@ func skipNumbers(data []byte, i int) int { return i + passNumbers(data[i:]) }
 
 // portableNumbers is passNumbers for processors for which there is no other.
 //
-// It looks at 64 bytes at a time as marks of what each byte is, so that what must
-// stand before or behind a byte is a shift by one. What is shifted out of a block is
-// shifted into the next one.
+// It reads 64 bytes at a time as masks, one for each kind of byte: a rule about the
+// byte before or behind is then a shift by one. A bit shifted out of a block is shifted
+// into the next one.
 func portableNumbers(data []byte) (passed int) {
 	last := lastOfBlock{begin: 1}
 	for i := 0; i+64 <= len(data); i += 64 {
 		digit, zero, comma, point, minus, space := markNumbers((*[64]byte)(data[i:]))
 		other := ^(digit | comma | point | minus | space)
-		part := other&-other - 1 // of the block: what stands before anything else
+		part := other&-other - 1 // of the block: the bytes before anything else
 		comma &= part
 		// An addition carries each beginning over the spaces in front of it.
 		begin, carry := bits.Add64(comma<<1|last.begin, space, 0)
-		strayed := space & begin // spaces that stand elsewhere
+		strayed := space & begin // spaces in other places
 		begin &^= space
 		first := begin&^minus | begin&minus<<1 | last.minus // the first digit of each number
 		fraction := point<<1 | last.point
@@ -256,14 +257,14 @@ func portableNumbers(data []byte) (passed int) {
 	return passed
 }
 
-// lastOfBlock is what the last byte of a block means for the first one of the next:
-// each is 1 if it applies. The run is how many bytes of a number the block ends with.
+// lastOfBlock says how the last byte of a block affects the first one of the next: each
+// is 1 if it applies. The run is how many bytes of a number the block ends with.
 type lastOfBlock struct {
 	begin, minus, point, zero, digit, fraction uint64
 	run                                        int
 }
 
-// longRun tells whether more bits in a row are set than a short element has bytes.
+// longRun reports whether more bits in a row are set than a short element has bytes.
 func longRun(bits uint64) bool {
 	for n := 1; n < shortElement; n *= 2 {
 		bits &= bits >> n
@@ -271,8 +272,8 @@ func longRun(bits uint64) bool {
 	return bits&(bits>>1) != 0
 }
 
-// validUTF8 is utf8.Valid, several times as fast for scripts whose characters take
-// three bytes each, such as Chinese.
+// validUTF8 is utf8.Valid, several times as fast for scripts with characters of three
+// bytes each, such as Chinese.
 func validUTF8(text []byte) bool {
 	for len(text) >= 8 {
 		w := binary.LittleEndian.Uint64(text)
@@ -294,9 +295,9 @@ func validUTF8(text []byte) bool {
 	return utf8.Valid(text)
 }
 
-// usualLead tells whether the first byte of w can begin any character of three bytes.
-// After 0xe0 and 0xed not every byte may follow: such characters would be too long,
-// or half of a surrogate pair.
+// usualLead reports whether the first byte of w can begin any character of three bytes.
+// After 0xe0 and 0xed not every byte may follow: such characters would be too long, or
+// half of a surrogate pair.
 func usualLead(w uint64) bool {
 	const unusual = 1<<0x0 | 1<<0xd
 	return unusual>>(w&0xf)&1 == 0

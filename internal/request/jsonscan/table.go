@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// table finds numbers by the hashes of keys. It holds no pointers and takes eight
-// bytes for a slot, so that an object with a million keys costs about as much as
-// its text. Zero is no number that it can hold.
+// table finds numbers by the hashes of keys. It holds no pointers and takes eight bytes
+// for a slot: an object with a million keys costs about as much as its text. Zero is no
+// number that it can hold.
 type table struct {
 	slots []uint64 // the hash in the upper half, the number in the lower
 	used  int
@@ -62,7 +62,7 @@ func (t *table) place(slot uint64) {
 	t.slots[i] = slot
 }
 
-// hasher hashes keys so that no client can know which ones collide.
+// hasher hashes keys with a secret seed. No client can know which ones collide.
 type hasher struct {
 	seed   maphash.Seed
 	seeded bool

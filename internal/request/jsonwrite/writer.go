@@ -17,8 +17,8 @@ import (
 type Writer struct {
 	Out []byte
 
-	// comma means that a value was written last, at the same level as what comes
-	// next: the next name, or value without a name, has a comma before it.
+	// comma means that a value was written last, at the level of the next one: the next
+	// name, or value without a name, has a comma before it.
 	comma bool
 }
 
@@ -28,8 +28,8 @@ func (w *Writer) Begin(buf, prefix []byte) {
 	w.Out, w.comma = append(buf[:0], prefix...), false
 }
 
-// next returns Out with the comma that belongs before the next name or value. What
-// follows works on a local variable, because storing Out costs more than appending.
+// next returns Out with the comma that belongs before the next name or value. Callers
+// go on with a local variable, because storing Out costs more than appending.
 func (w *Writer) next() []byte {
 	if w.comma {
 		return append(w.Out, ',')
@@ -88,7 +88,7 @@ func (w *Writer) Plain(text string) {
 	w.Out, w.comma = append(out, '"'), true
 }
 
-// Escaped writes a string from what stands between its quotes.
+// Escaped writes a string from the content between its quotes.
 func (w *Writer) Escaped(text []byte) {
 	out := append(w.next(), '"')
 	out = append(out, text...)
@@ -112,12 +112,12 @@ func (w *Writer) Int(n int64) {
 	w.Out, w.comma = strconv.AppendInt(w.next(), n, 10), true
 }
 
-// Member writes a member whose value is JSON already.
+// Member writes a member with a value that is JSON already.
 func (w *Writer) Member(name string, value []byte) {
 	w.Name(name).Raw(value)
 }
 
-// EscapedMember writes a member that is a string, from what stands between its quotes, if
+// EscapedMember writes a member that is a string, from the content between its quotes, if
 // that is not nil.
 func (w *Writer) EscapedMember(name string, text []byte) {
 	if text != nil {
@@ -125,7 +125,7 @@ func (w *Writer) EscapedMember(name string, text []byte) {
 	}
 }
 
-// Given writes a member whose value is JSON already, if that is not nil.
+// Given writes a member with a value that is JSON already, unless the value is nil.
 func (w *Writer) Given(name string, value []byte) {
 	if value != nil {
 		w.Member(name, value)
@@ -164,14 +164,14 @@ func Compact(text []byte) []byte {
 	return compact
 }
 
-// Members writes the members of an object of which every name is written once:
-// the first member of a name stands. The zero value is ready to use.
+// Members writes the members of an object, with every name only once: the first member
+// of a name counts. The zero value is ready to use.
 type Members struct {
 	w     Writer
 	names jsonscan.Keys
 }
 
-// Add adds a member whose value is JSON already.
+// Add adds a member with a value that is JSON already.
 func (m *Members) Add(name string, value []byte) {
 	if m.names.Add(name) {
 		m.w.TextName(name).Raw(value)

@@ -12,7 +12,7 @@ import (
 const maxFallbacks = 10
 
 // Fallbacks are the models that take over from a model that cannot serve a request, in
-// the order in which they are tried.
+// the order of the attempts.
 type Fallbacks map[string][]string
 
 // Check reports the fallbacks that could not be used as they are written. The paths are
@@ -59,7 +59,7 @@ func (f Fallbacks) Check(aliases Aliases, models Models, report func(path, messa
 	}
 }
 
-// Reason is why a model cannot serve a request, so that a fallback may.
+// Reason is why a model cannot serve a request. A fallback may serve it then.
 type Reason uint8
 
 // The reasons.

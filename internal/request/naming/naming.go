@@ -17,14 +17,14 @@ import (
 // maxLength is how long the name of a model may be.
 const maxLength = 256
 
-// Aliases are further names of models: the name that callers ask for, and the model, or
-// another alias, that it stands for. Where both sides have a *, the alias is a pattern: the
-// text that stands for the * on the left is put in its place on the right.
+// Aliases are further names of models: the name that callers ask for, and its model, or
+// another alias. Where both sides have a *, the alias is a pattern: the text matched by the
+// * on the left replaces the * on the right.
 type Aliases map[string]string
 
-// ModelOf returns the model that a name stands for, which is the name itself unless it is
-// an alias. It returns an empty name where aliases lead back to the name. It knows no
-// patterns: whether one applies depends on the models that are there.
+// ModelOf returns the model of a name, which is the name itself unless it is an alias. It
+// returns an empty name where aliases lead back to the name. It knows no patterns:
+// whether one applies depends on the models that are there.
 func (a Aliases) ModelOf(name string) string {
 	for range len(a) + 1 {
 		target, isAlias := a[name]
@@ -66,12 +66,12 @@ func (r Rewrites) Apply(name string) string {
 	return ""
 }
 
-// star stands for any text in a pattern.
+// star matches any text in a pattern.
 const star = "*"
 
 // Models are the models that a service type has.
 type Models interface {
-	// Has tells whether instances serve the model, or may serve it.
+	// Has reports whether instances serve the model, or may serve it.
 	Has(model string) bool
 	// Names returns the models that are known, for suggestions.
 	Names() []string

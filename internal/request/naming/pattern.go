@@ -2,8 +2,8 @@ package naming
 
 import "strings"
 
-// Pattern is a name in which * stands for any text, also for none. It is kept as the
-// texts between the stars: a name without a star is one part.
+// Pattern is a name; * in it matches any text, also none. It is kept as the texts
+// between the stars: a name without a star is one part.
 type Pattern []string
 
 // NewPattern returns the pattern that a text writes.

@@ -7,9 +7,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// sessionHeaders are those in which agents name their conversations, in the canonical form:
-// Claude Code; Codex, in three generations; OpenCode, towards others and towards its own
-// provider.
+// sessionHeaders are the headers that agents name their conversations with, in the
+// canonical form: Claude Code; Codex, in three generations; OpenCode, towards others and
+// towards its own provider.
 var sessionHeaders = [...]string{
 	"X-Claude-Code-Session-Id",
 	"Thread-Id", "Session-Id", "Session_id",

@@ -1,11 +1,11 @@
-// Package prompts decides what of a request an engine reads, and in which order: the tools,
-// the system prompt, the messages with their texts and images. A fleet.Prompt is fed with
-// it, so that requests which begin alike share blocks; what is no part of the prompt, such
-// as settings, hints for caches and ids, leaves no trace there.
+// Package prompts decides which parts of a request an engine reads, and their order: the
+// tools, the system prompt, the messages with their texts and images. It feeds a
+// fleet.Prompt with them, and requests that begin alike share blocks. Settings, hints for
+// caches and ids are no part of the prompt and leave no trace there.
 //
 // Requests are read as their clients wrote them, at every door, whether or not they can be
-// translated. Nothing is refused: what has no known shape counts as it is. Nothing is kept
-// of a request, and nothing is allocated but for what a gateway recalls.
+// translated. Nothing is refused: a value without a known shape counts as it is. Nothing
+// is kept of a request, and nothing is allocated except for recalled texts.
 package prompts
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Read feeds a prompt with what an engine reads of a request, and returns how much work
-// that is, in tokens. They are guessed from the length of texts, as they are for limits and
-// budgets; every file that is sent in base64 counts the same. The recalled texts are those
-// that the gateway adds to the conversation; see dialect.Client.
+// Read feeds a prompt with the parts of a request that an engine reads, and returns the
+// work for the engine, in tokens. They are guessed from the length of texts, as they are
+// for limits and budgets; every file that is sent in base64 counts the same. The recalled
+// texts are the ones that the gateway adds to the conversation; see dialect.Client.
 //
-// What is asked at other doors than those of chats is no prompt that an engine would find
-// in its cache. Of that only the work is returned.
+// Requests of other doors than the doors of chats are no prompts that an engine would
+// find in its cache. Read returns only their work.
 func Read(req *schema.Request, into *fleet.Prompt, recalled ...[]byte) (tokens float64) {
 	if !hasPrompt(req.Door) {
 		return work(req)
@@ -73,8 +73,8 @@ func Read(req *schema.Request, into *fleet.Prompt, recalled ...[]byte) (tokens f
 }
 
 // ReadBegun feeds a prompt, after Read, with the beginning of the answer that a model is to go
-// on with, as a JSON string has it. It is read as a message of the model, so that the next turn
-// of the conversation finds it.
+// on with, as a JSON string has it. It is read as a message of the model: the next turn of the
+// conversation finds it.
 func ReadBegun(door schema.Door, text []byte, into *fleet.Prompt) (tokens float64) {
 	r := reader{into: into}
 	if door != schema.DoorCompletions { // where the text goes on
@@ -84,7 +84,7 @@ func ReadBegun(door schema.Door, text []byte, into *fleet.Prompt) (tokens float6
 	return float64(estimate.TokensOf(r.length))
 }
 
-// hasPrompt reports whether what is asked at a door is a prompt.
+// hasPrompt reports whether requests of a door are prompts.
 func hasPrompt(door schema.Door) bool {
 	switch door {
 	case schema.DoorChat, schema.DoorMessages, schema.DoorCountTokens, schema.DoorResponses, schema.DoorInputTokens, schema.DoorCompact,
@@ -97,14 +97,14 @@ func hasPrompt(door schema.Door) bool {
 // reader reads one request.
 type reader struct {
 	into   *fleet.Prompt
-	doc    *jsonscan.Document // what is being read
+	doc    *jsonscan.Document // the document being read
 	body   []byte             // its text
-	length int                // what was read counts like so many bytes of text
+	length int                // the bytes of text that the parts read so far count as
 	// isSystem says that the system prompt is being read.
 	isSystem bool
 }
 
-// system reads a system prompt that stands beside the messages.
+// system reads a system prompt beside the messages.
 func (r *reader) system(system jsonscan.Value) {
 	if system.Given() {
 		r.begin("system")
@@ -161,7 +161,7 @@ func (r *reader) response(root jsonscan.Value, recalled [][]byte) {
 }
 
 // recall reads texts that the gateway keeps, each with some elements of an array of items.
-// Those that cannot be read are left out, because the request will fail for them.
+// Texts that cannot be read are left out, because the request will fail for them.
 func (r *reader) recall(recalled ...[]byte) {
 	if len(recalled) == 0 {
 		return
@@ -197,7 +197,7 @@ func (r *reader) completion(prompt jsonscan.Value) {
 	r.length += estimate.TokenLength * (bytes.Count(ids, []byte{','}) + 1)
 }
 
-// tools reads the descriptions of tools, whose texts and schemas an engine puts in front of
+// tools reads the descriptions of tools. An engine puts their texts and schemas in front of
 // everything else.
 func (r *reader) tools(tools jsonscan.Value) {
 	if !tools.Given() {
@@ -233,7 +233,7 @@ const (
 	memberCount
 )
 
-// memberNames are the names of these members, and of those that no engine reads.
+// memberNames are the names of these members, and of members that no engine reads.
 var memberNames = jsonscan.NewNames("role", "type", "content",
 	"id", "status", "call_id", "tool_call_id", "cache_control", "encrypted_content")
 
@@ -264,8 +264,8 @@ func (r *reader) message(m jsonscan.Value) {
 	}
 }
 
-// otherTexts are the names of the other members that are known to be read, in the order in
-// which they are.
+// otherTexts are the names of the other members that engines are known to read, in that
+// order.
 var otherTexts = [...]string{"reasoning_content", "reasoning", "summary", "refusal", "name", "input", "arguments", "output", "tool_calls", "function_call"}
 
 var otherNames = jsonscan.NewNames(otherTexts[:]...)
@@ -315,7 +315,7 @@ func (r *reader) begin(kind string) {
 	r.length += estimate.MessageLength
 }
 
-// content reads what somebody said: a text, or parts.
+// content reads the content of a message: a text, or parts.
 func (r *reader) content(v jsonscan.Value) {
 	switch v.Kind() {
 	case jsonscan.String: // its end is known

@@ -10,12 +10,12 @@ import (
 // Contents lie deeper than the scan of a request has recorded. They are walked through in
 // the text, which was checked by that scan: every value has an end.
 
-// nature is what a text can be, by the name of its member.
+// nature is the possible use of a text, by the name of its member.
 type nature uint8
 
 const (
 	unknown nature = iota
-	written        // what somebody said, whatever it looks like
+	written        // words of a person or the model, whatever they look like
 	data           // a file in base64, or a plain document
 )
 
@@ -70,7 +70,7 @@ func (r *reader) object(i int) (end int) {
 	return i + 1
 }
 
-// textHead returns how many bytes stand before the value of a part that is a text, if its
+// textHead returns the number of bytes before the value of a part that is a text, if its
 // members begin as almost all clients write them. Agents send hundreds of such parts, and
 // to read their names one by one takes longer than to hash a short text.
 func textHead(members []byte) int {
@@ -91,7 +91,7 @@ func textHead(members []byte) int {
 	return at + len(end)
 }
 
-// member reads the member of a part of a content whose value stands at i. A part that is a
+// member reads the member of a part of a content, with its value at i. A part that is a
 // text is read like a text alone.
 func (r *reader) member(name []byte, i int) (end int) {
 	switch string(name) {

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// tokensPerImage is what making an image counts: many times as much as reading the few
-	// words that describe it.
+	// tokensPerImage is the work of making an image: many times the work of reading the
+	// few words that describe it.
 	tokensPerImage = 1000
 	// soundPerToken is how many bytes of a sound count as a token. Engines read a sound in
 	// about 50 steps a second, and a second of a sound has about 16 KB (MP3) or 32 KB

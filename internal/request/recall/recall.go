@@ -19,7 +19,7 @@ type Owner struct {
 	// Since is when the key was issued; zero if that is not known.
 	Since time.Time
 	// Tenant is that of the key, empty if it has none. All keys of a tenant together have
-	// what they keep weighed against that of others.
+	// their answers weighed against those of others.
 	Tenant string
 }
 
@@ -29,7 +29,7 @@ type Answer struct {
 	Owner Owner
 	// Previous are the ids of the responses that it continues, the first one first.
 	Previous []string
-	// Input is what the client sent for it, as elements of a JSON array, and Response
+	// Input holds the client's input for it, as elements of a JSON array, and Response
 	// the response itself. Both are empty for a response that a backend keeps.
 	Input, Response []byte
 	// Instance is the id of the instance that keeps the response; empty if it is here.
@@ -41,8 +41,8 @@ type Store interface {
 	// Put keeps an answer. It returns ErrTooLarge for one that takes more than a share
 	// of the bound.
 	Put(ctx context.Context, a *Answer) error
-	// Get returns answers of an owner by their ids, in the same order, nil for those
-	// that are not there, and keeps them for as long as if they were new.
+	// Get returns answers of an owner by their ids, in the same order, nil for missing
+	// ones, and keeps them for as long as if they were new.
 	Get(ctx context.Context, owner Owner, ids ...string) ([]*Answer, error)
 	// Delete removes an answer and reports whether it was there.
 	Delete(ctx context.Context, owner Owner, id string) (bool, error)

@@ -6,8 +6,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
-// ParseChat reads and checks a chat request. What the specification names is
-// checked; every other field is the backend's business and travels untouched.
+// ParseChat reads and checks a chat request. It checks the fields that the
+// specification names; every other field is the backend's business and travels
+// untouched.
 func (r *Request) ParseChat(body []byte) error {
 	if err := r.scan(Door(Chat), body); err != nil {
 		return err
@@ -43,7 +44,7 @@ func (r *Request) checkGeneration(found *fields) (err error) {
 }
 
 // checkExtra checks the members of extra_body that take part in the generation of the
-// answer. What stands at the top level comes before them; see Field.
+// answer. Fields of the top level come before them; see Field.
 func checkExtra(extra, root jsonscan.Value) error {
 	for v := range extra.All() {
 		if err := checkSamplingField(v); err != nil && !root.Get(string(v.Key())).Given() {
@@ -54,7 +55,8 @@ func checkExtra(extra, root jsonscan.Value) error {
 }
 
 // checkSamplingField checks a field if it is about the length, the number or the sampling
-// of answers. What counts in limits must not be passed on without being understood here.
+// of answers. A value that counts in limits must not be passed on without being
+// understood here.
 func checkSamplingField(v jsonscan.Value) error {
 	if at := fieldNames.Number(v.Key()); at >= fieldMaxTokens && at <= fieldStop {
 		return samplingFields[at-fieldMaxTokens].check(v)
@@ -183,7 +185,7 @@ func (m *messageFields) check(kind jsonscan.Kind) *Error {
 		return nil
 	case jsonscan.Absent, jsonscan.Null:
 		if string(role.Text()) == "assistant" {
-			return nil // tool calls, a refusal, audio or reasoning may stand alone
+			return nil // tool calls, a refusal, audio or reasoning may be alone
 		}
 		return MissingParameter("content")
 	default:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Class is how urgent a request is. It decides in which order requests wait; what runs is
-// never cut. The zero value is that of a setting that says nothing.
+// Class is how urgent a request is. It decides the order of waiting requests; a running
+// one is never cut. The zero value belongs to a setting that says nothing.
 type Class uint8
 
 // The classes, the least urgent first. Spare is that of the lines of batches, which take

@@ -58,8 +58,8 @@ func (r *Request) checkPrompt() error {
 	return checkList("prompt", prompt, want, jsonscan.String, jsonscan.Number, jsonscan.Array)
 }
 
-// checkList checks that all elements of a list are of the kind of the first, which is
-// one of those that are allowed.
+// checkList checks that all elements of a list are of the kind of the first, and that
+// this kind is allowed.
 func checkList(param string, list jsonscan.Value, want string, allowed ...jsonscan.Kind) error {
 	first := list.First().Kind()
 	if !slices.Contains(allowed, first) {

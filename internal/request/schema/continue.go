@@ -17,8 +17,8 @@ type Continuation struct {
 	asked *chat.Request // nil for a request that is no chat
 }
 
-// Continue gives a request the beginning of its answer, with which the model is to go on: it
-// is the last message of what Chat returns. The rest may have so many tokens, or any number
+// Continue gives a request the beginning of its answer, and the model is to go on with it:
+// it is the last message that Chat returns. The rest may have so many tokens, or any number
 // for 0. An empty text takes the beginning away.
 func (r *Request) Continue(text []byte, most int64) error {
 	r.begun = nil

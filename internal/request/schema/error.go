@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Error is the error body of the unified API: what a caller reads when a
-// request was not answered.
+// Error is the error body of the unified API: a caller reads it when a request was not
+// answered.
 type Error struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
@@ -21,14 +21,15 @@ type Error struct {
 	Status int `json:"-"`
 	// RetryAfter tells the caller when to come back; zero means that nothing is known.
 	RetryAfter time.Duration `json:"-"`
-	// Spread says that many callers may be told this wait at the same moment: each
-	// is told a little more, so that they do not come back together.
+	// Spread says that many callers may be told this wait at the same moment: each is
+	// told a little more, and they do not come back together.
 	Spread bool `json:"-"`
 	// Cause is the stable word for why a backend could not be reached, for logs and
-	// records; empty where that is not what went wrong.
+	// records; empty after other faults.
 	Cause string `json:"-"`
-	// Of is whose limit or budget refused the request, for records: key/…, tenant/…,
-	// service/…, model/… or instances/… (those of a model), and a name; empty where none did.
+	// Of names the owner of the limit or budget that refused the request, for records: key/…,
+	// tenant/…, service/…, model/… or instances/… (the instances of a model), and a name;
+	// empty where none did.
 	Of string `json:"-"`
 	// UnknownModel is the name that the caller gave where no model has it; empty for all other
 	// errors.
@@ -82,7 +83,7 @@ func MissingParameter(param string) *Error {
 	return err
 }
 
-// Inside puts an error about a value of an element into the element, whose place is given.
+// Inside puts an error about a value of an element into the element at the given place.
 func (e *Error) Inside(place string) *Error {
 	if e.Param != nil && *e.Param != "" {
 		place += "." + *e.Param
@@ -95,8 +96,8 @@ func (e *Error) Inside(place string) *Error {
 	return &placed
 }
 
-// Within is Inside for an error whose message begins with a verb: it gets the name of the
-// value before it.
+// Within is Inside for an error with a message that begins with a verb: it gets the name
+// of the value before it.
 func (e *Error) Within(place string) *Error {
 	placed := e.Inside(place)
 	if e.Code != CodeMissingParameter {
@@ -163,12 +164,12 @@ const (
 	CodeLoopDetected       = "loop_detected"
 	CodeStopped            = "stopped_by_operator"
 	CodeInternal           = "internal_error"
-	// CodeCancelled is for logs and records of requests whose client disconnected. It
-	// is never sent.
+	// CodeCancelled is for logs and records of requests after their client
+	// disconnected. It is never sent.
 	CodeCancelled = "client_cancelled"
 )
 
-// StatusCancelled is the status in logs of a request whose client disconnected. It
+// StatusCancelled is the status in logs of a request after its client disconnected. It
 // is never sent.
 const StatusCancelled = 499
 
@@ -204,10 +205,10 @@ var resultNames = [ResultCount]string{
 // String returns the value that labels of metrics have for the result.
 func (r Result) String() string { return resultNames[r] }
 
-// Rejected tells whether the request was turned away before a backend saw it.
+// Rejected reports whether the request was turned away before a backend saw it.
 func (r Result) Rejected() bool { return r >= ResultInvalid }
 
-// errorClass is what a code stands for.
+// errorClass is the meaning of a code.
 type errorClass struct {
 	code, typ string
 	// status is the HTTP status, where no backend decided it.

@@ -27,9 +27,9 @@ const (
 	fieldStop
 )
 
-// fieldNames are the names of the fields in the order of their places. Those that follow
-// are common: a body that has no others need not be looked through for keys that differ
-// from a field only in case.
+// fieldNames are the names of the fields in the order of their places. The names after
+// them are common: a body that has no others need not be looked through for keys that
+// differ from a field only in case.
 var fieldNames = jsonscan.NewNames(
 	"model", "user", "extra_body", "messages", "stream", "stream_options",
 	"max_tokens", "max_completion_tokens", "n", "best_of", "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "stop",
@@ -37,12 +37,12 @@ var fieldNames = jsonscan.NewNames(
 	"logprobs", "top_logprobs", "metadata", "input", "encoding_format", "dimensions", "query", "documents", "top_n", "prompt",
 )
 
-// messageNames are the names of the fields of a message: those that are checked, and then
+// messageNames are the names of the fields of a message: first the checked ones, then
 // others that are common.
 var messageNames = jsonscan.NewNames("role", "name", "content", "tool_calls", "tool_call_id", "refusal", "reasoning_content")
 
-// Field is a field of the requests of a door that may be left out, and what it must be: a value
-// of a kind, and a number not below Least. One that IsWhole has no bound above.
+// Field is an optional field of the requests of a door, with the rule for its value: a kind,
+// and a number not below Least. One that IsWhole has no bound above.
 type Field struct {
 	Name        string
 	Kind        jsonscan.Kind
@@ -72,5 +72,5 @@ func (f *Field) check(v jsonscan.Value) error {
 	return nil
 }
 
-// kindWords say what a value of a kind is.
+// kindWords name the kinds of values.
 var kindWords = [...]string{jsonscan.String: "a string", jsonscan.Object: "an object", jsonscan.Array: "an array"}

@@ -72,7 +72,7 @@ func foldedField(key []byte, reads *jsonscan.Names) string {
 			char = 's'
 		case char == '\u212a': // the sign for kelvin
 			char = 'k'
-		case char >= utf8.RuneSelf: // no other folds to what names of fields have
+		case char >= utf8.RuneSelf: // no other folds to a character in names of fields
 			return ""
 		}
 		if len(folded) == longestField {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Form is a request that came as a form: its parts in the order in which they
-// came. Small values are in memory; files are wherever they were put.
+// Form is a request that came as a form: its parts in the order of their arrival. Small
+// values are in memory; files are wherever they were put.
 type Form struct{ Parts []Part }
 
 // Part is one part of a form: a value, or a file.
@@ -75,5 +75,5 @@ func (f *Form) requireSingle(names ...string) error {
 	return nil
 }
 
-// isFile lists the fields that are files and of which a form has one.
+// isFile lists the fields that are files. A form has one of each.
 func isFile(name string) bool { return name == "file" || name == "mask" }

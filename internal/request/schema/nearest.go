@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Nearest returns up to n of the known names that are so similar to what was written that this may be
-// a typing error, the nearest first.
+// Nearest returns up to n of the known names that are similar enough to the written one for a
+// typing error, the nearest first.
 func Nearest(written string, known []string, n int) []string {
 	near := slices.DeleteFunc(byDistance(written, known), func(c candidate) bool { return c.distance > maxTypos(Fold(c.name)) })
 	return namesOf(near, n)
 }
 
-// Closest returns up to n of the known names, those that are most similar to what was written
+// Closest returns up to n of the known names, the ones most similar to the written name
 // first.
 func Closest(written string, known []string, n int) []string {
 	return namesOf(byDistance(written, known), n)
@@ -27,7 +27,7 @@ type candidate struct {
 // tooLong is the length beyond which names are not compared: nobody mistypes more than this.
 const tooLong = 128
 
-// byDistance returns names by how much they differ from what was written, those that are not
+// byDistance returns names by how much they differ from the written one, names that are not
 // compared last.
 func byDistance(written string, known []string) []candidate {
 	folded := Fold(written)

@@ -21,15 +21,15 @@ type Request struct {
 	Door  Door
 	Model []byte
 	User  []byte
-	// PathModel is the model that the path of the request names; empty where that stands in
-	// the body.
+	// PathModel is the model that the path of the request names; empty where the body names
+	// it.
 	PathModel string
 	// Stream says that the caller wants the answer as an event stream, and
 	// IncludeUsage that it wants the usage in it.
 	Stream       bool
 	IncludeUsage bool
-	// Base64 says that embeddings are wanted in base64, and ImageFormat in which
-	// form images are, if the caller cares.
+	// Base64 says that embeddings are wanted in base64, and ImageFormat is the wanted
+	// form of images, if the caller cares.
 	Base64      bool
 	ImageFormat string
 
@@ -40,9 +40,9 @@ type Request struct {
 	// Decode reads the body of a request of a chat door; nil where that has the unified
 	// shape. See Chat.
 	Decode func(r *Request, room chat.Room) (*chat.Request, error)
-	// Header and Query are what else the client of a door that is not unified sent, for
-	// backends that speak the same dialect. Nothing of it is passed on that a dialect does
-	// not name.
+	// Header and Query hold the other parts of a request at a door that is not unified,
+	// for backends that speak the same dialect. Only parts that a dialect names are passed
+	// on.
 	Header http.Header
 	Query  string
 	// Passed is told the id of an answer that a backend keeps and that is passed on;
@@ -54,22 +54,23 @@ type Request struct {
 	// Account decides which ids of a backend's account the caller may name; nil where all
 	// may be named.
 	Account Account
-	// Came is when the request came, for doors whose answers say how long they took.
+	// Came is when the request came, for doors with answers that say how long they
+	// took.
 	Came time.Time
 	// Remembered is how many tokens the backend reads beside the request: those of a
 	// conversation that it keeps, as far as they are known.
 	Remembered int64
-	// Uncounted says that the request is no use of a model, so that neither the ledger nor
-	// a budget nor a limit of tokens counts it. Limits of requests do.
+	// Uncounted says that the request is no use of a model: neither the ledger nor a
+	// budget nor a limit of tokens counts it. Limits of requests do.
 	Uncounted bool
 
 	extra  jsonscan.Value // extra_body, looked up once
 	copied int            // bytes that were reserved for a copy
-	chat   *chat.Request  // what Settings and Chat have read
+	chat   *chat.Request  // the result of Settings and Chat
 	isRead bool           // by Chat, which may have failed
 	failed error
 	begun  *Continuation
-	turned *Request // what Turned has made
+	turned *Request // the result of Turned
 }
 
 // Account decides which ids of an account that callers share at a backend one of them may
@@ -98,8 +99,8 @@ func (r *Request) Copy(reserve func(bytes int) error) *Request {
 	return &c
 }
 
-// ReserveCopy reserves the memory for a copy of the request in another dialect.
-// Of several attempts only the first, or what a later one needs more, counts.
+// ReserveCopy reserves the memory for a copy of the request in another dialect. Of
+// several attempts only the first counts, and the additional memory of a later one.
 func (r *Request) ReserveCopy(bytes int) error {
 	more := bytes - r.copied
 	if r.Body.Reserve == nil || more <= 0 {
@@ -130,10 +131,10 @@ func (r *Request) Settings() *chat.Settings {
 	return &r.chat.Settings
 }
 
-// Chat returns what a request of a chat door asks for, whatever dialect its client speaks.
-// It is read when it is asked for the first time, and points into the memory of the
-// request: whoever keeps something of it keeps a copy. The error is a *Error where the
-// request asks for what only backends of its own dialect have.
+// Chat returns the chat that a request of a chat door asks for, whatever dialect its
+// client speaks. It is read when it is asked for the first time, and points into the
+// memory of the request: whoever keeps something of it keeps a copy. The error is a *Error
+// where the request asks for something that only backends of its own dialect have.
 func (r *Request) Chat() (*chat.Request, error) {
 	if r.begun != nil && r.begun.asked != nil {
 		return r.begun.asked, nil
@@ -185,9 +186,9 @@ func (r *Request) ModelJSON() []byte {
 	return r.Body.Root().Get("model").Raw()
 }
 
-// ReserveTranslation reserves the memory for writing a request in another dialect:
-// up to two texts of about its length, and the nodes of values that are scanned
-// again, of which there is one for every member, array and object.
+// ReserveTranslation reserves the memory for writing a request in another dialect: up
+// to two texts of about its length, and the nodes of values that are scanned again, one
+// for every member, array and object.
 func (r *Request) ReserveTranslation() error {
 	if r.Body.Reserve == nil {
 		return nil
@@ -199,9 +200,8 @@ func (r *Request) ReserveTranslation() error {
 	return r.ReserveCopy(2*len(text) + nodes*jsonscan.NodeSize)
 }
 
-// Field returns a top-level field of the body. A field that the caller did not
-// give may come from extra_body instead, whose members count as if they stood
-// at the top level.
+// Field returns a top-level field of the body. A field that the caller did not give may
+// come from extra_body instead: its members count as members of the top level.
 func (r *Request) Field(name string) jsonscan.Value {
 	return r.orExtra(r.Body.Root().Get(name), name)
 }
@@ -214,7 +214,7 @@ func (r *Request) orExtra(field jsonscan.Value, name string) jsonscan.Value {
 	return r.extra.Get(name)
 }
 
-// parse scans the body and checks what all requests have in common.
+// parse scans the body and checks the fields that all requests have in common.
 func (r *Request) parse(service ServiceType, body []byte) error {
 	if err := r.scan(Door(service), body); err != nil {
 		return err
@@ -236,8 +236,8 @@ func (r *Request) scan(door Door, body []byte) error {
 	return nil
 }
 
-// checkCommon checks what all requests have in common, and finds the fields that many
-// have. A key that differs only in case from one for which reads is true is refused.
+// checkCommon checks the fields that all requests have in common, and finds the fields
+// that many have. It refuses a key that differs only in case from a name in reads.
 func (r *Request) checkCommon(found *fields, reads *jsonscan.Names) error {
 	root := r.Body.Root()
 	if root.Find(fieldNames, found[:]) > 0 {
@@ -277,8 +277,8 @@ func (r *Request) checkModel(model jsonscan.Value) error {
 }
 
 // ParseBody reads the body of a request in the dialect of a door that is not unified, and
-// checks what the requests of all doors have in common. A key that differs only in case from
-// one of the names is refused.
+// checks the fields that the requests of all doors have in common. A key that differs only
+// in case from one of the names is refused.
 func (r *Request) ParseBody(door Door, body []byte, names *jsonscan.Names) error {
 	if err := r.scan(door, body); err != nil {
 		return err
@@ -308,8 +308,8 @@ func (r *Request) CheckExtraBody(extra jsonscan.Value) error {
 	return checkExtra(extra, jsonscan.Value{})
 }
 
-// parseForm checks what all forms have in common. Besides the fields that all
-// have, those that are named have one value.
+// parseForm checks the fields that all forms have in common. The fields that all forms
+// have, and the fields in single, have one value.
 func (r *Request) parseForm(service ServiceType, form *Form, single ...string) error {
 	r.Service, r.Door, r.Form = service, Door(service), form
 	if err := form.checkCase(service); err != nil {
@@ -433,13 +433,12 @@ func CheckBoolean(name string, v jsonscan.Value) (bool, error) {
 	return false, wrongType(name, "true or false")
 }
 
-// Usage is what a backend reported about the tokens of one answer, of whatever service type.
+// Usage is a backend's report about the tokens of one answer, of whatever service type.
 type Usage = chat.Tokens
 
-// ReadUsage reads a usage object, under the names of the chat API or under those
-// that the newer APIs have (input_tokens, output_tokens). Counts that are no
-// whole numbers, negative or absurdly large make the report unknown rather than
-// wrong.
+// ReadUsage reads a usage object, under the names of the chat API or under the names of
+// the newer APIs (input_tokens, output_tokens). Counts that are no whole numbers,
+// negative or absurdly large make the report unknown rather than wrong.
 func ReadUsage(v jsonscan.Value) Usage {
 	if v.Kind() != jsonscan.Object {
 		return Usage{}

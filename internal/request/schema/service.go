@@ -1,6 +1,6 @@
-// Package schema holds the words that every other package shares: the service
-// types, the unified requests and what makes them valid, token usage, and the
-// error body of the unified API.
+// Package schema holds the words that every other package shares: the service types,
+// the unified requests and the rules for valid ones, token usage, and the error body of
+// the unified API.
 package schema
 
 import (
@@ -13,7 +13,7 @@ import (
 // ServiceType is one of the seven kinds of model request that the gateway routes.
 type ServiceType uint8
 
-// The service types, in the order in which people list them.
+// The service types, in the usual order of lists.
 const (
 	Chat ServiceType = iota
 	Embedding
@@ -41,8 +41,8 @@ func ServiceTypes() []ServiceType {
 // String returns the name that the configuration and the API use.
 func (t ServiceType) String() string { return NameOf(t, serviceNames[:]) }
 
-// ReportsTokens tells whether answers of the type normally say how many tokens
-// they cost. The others are counted in other things, if in any.
+// ReportsTokens reports whether answers of the type normally say how many tokens they
+// cost. The others are counted in other things, if in any.
 func (t ServiceType) ReportsTokens() bool { return t == Chat || t == Embedding }
 
 // MarshalText writes the name of the service type.
@@ -60,8 +60,8 @@ func ParseServiceType(name string) (t ServiceType, err error) {
 	return t, err
 }
 
-// NameOf returns the name of a value, for types whose values are the indexes of their
-// names. A value without a name is shown as a number behind its type.
+// NameOf returns the name of a value, for types with values that are the indexes of
+// their names. A value without a name is shown as a number behind its type.
 func NameOf[T ~uint8](value T, names []string) string {
 	if int(value) < len(names) {
 		return names[value]
@@ -69,9 +69,9 @@ func NameOf[T ~uint8](value T, names []string) string {
 	return fmt.Sprintf("%s(%d)", reflect.TypeFor[T]().Name(), uint8(value))
 }
 
-// ReadName reads the name of a value into it, for types whose values are the indexes of
-// their names. It takes every spelling that Fold makes equal. The noun is what the error
-// calls a value; after an error the value is what it was.
+// ReadName reads the name of a value into it, for types with values that are the indexes
+// of their names. It takes every spelling that Fold makes equal. The error calls a value
+// by the noun; after an error the value is as before.
 func ReadName[T ~uint8](into *T, noun, name string, names []string) error {
 	folded := Fold(name)
 	for i, known := range names {
@@ -83,8 +83,8 @@ func ReadName[T ~uint8](into *T, noun, name string, names []string) error {
 	return fmt.Errorf("unknown %s %q (known: %s)", noun, name, strings.Join(names, ", "))
 }
 
-// Fold reduces a name to the form in which kebab-case, camelCase and snake_case
-// spellings of it are equal.
+// Fold reduces a name to one form that is equal for its kebab-case, camelCase and
+// snake_case spellings.
 func Fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -186,8 +186,8 @@ func (d *Door) UnmarshalText(name []byte) error {
 	return fmt.Errorf("must be one of %s", strings.Join(doorNames[:], ", "))
 }
 
-// IsTranslated tells whether requests reach backends that do not have the door: they are
-// translated, or the gateway answers them itself.
+// IsTranslated reports whether requests reach backends that do not have the door: they
+// are translated, or the gateway answers them itself.
 func (d Door) IsTranslated() bool {
 	switch d {
 	case DoorMessages, DoorResponses, DoorCountTokens, DoorInputTokens, DoorCompact, DoorOllamaChat, DoorOllamaGenerate, DoorOllamaEmbed, DoorOllamaEmbeddings,
@@ -197,5 +197,5 @@ func (d Door) IsTranslated() bool {
 	return false
 }
 
-// IsUnified tells whether requests and answers have the unified shape.
+// IsUnified reports whether requests and answers have the unified shape.
 func (d Door) IsUnified() bool { return int(d) < ServiceTypeCount }
