@@ -33,7 +33,7 @@ const redacted = "[hidden]"
 const shortestSecret = 4
 
 // secretsOf lists the values of an endpoint that callers must not see, the longest
-// first, so that a value which contains another is redacted whole.
+// first: a value which contains another is redacted whole.
 func secretsOf(base *url.URL, e Endpoint) []string {
 	list := []string{e.BaseURL, base.Host, e.APIKey}
 	if name := base.Hostname(); strings.ContainsAny(name, ".:") {
@@ -59,15 +59,15 @@ func secretsOf(base *url.URL, e Endpoint) []string {
 }
 
 // Clean makes a backend's text safe to be shown to callers: it returns one line of
-// limited length without markup, in which the instance's secrets and all keys, host
-// names and addresses are redacted.
+// limited length without markup. The instance's secrets and all keys, host names and
+// addresses in it are redacted.
 func (t *Target) Clean(text string) string { return truncate(t.redact(text), maxMessage) }
 
 // Reason is Clean for the message of an error, which is shorter.
 func (t *Target) Reason(text string) string { return truncate(t.redact(text), maxReason) }
 
-// longestRead is how many bytes of a text are searched for what looks like a secret,
-// which takes long. Callers see the beginning of the result only.
+// longestRead is how many bytes of a text are searched for possible secrets; the search
+// takes long. Callers see the beginning of the result only.
 const longestRead = 8 << 10
 
 func (t *Target) redact(text string) string {
@@ -100,8 +100,8 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// stripMarkup replaces every HTML tag and comment by a space, so that the rest
-// cannot form a new tag. Special tokens of models, such as <|end|>, are kept.
+// stripMarkup replaces every HTML tag and comment by a space: the rest cannot form a
+// new tag. Special tokens of models, such as <|end|>, are kept.
 func stripMarkup(text string) string {
 	var out strings.Builder
 	for {
@@ -130,8 +130,8 @@ func isTagStart(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '/' || c == '!' || c == '?'
 }
 
-// hostPattern matches what may be a host, with or without a port: an IPv6 address in
-// brackets, or a run of the characters of which names and addresses are made.
+// hostPattern matches a possible host, with or without a port: an IPv6 address in
+// brackets, or a run of the characters of names and addresses.
 var hostPattern = regexp.MustCompile(`\[[0-9A-Fa-f:.]+(?:%\w+)?\](?::\d+)?|[\w.:%-]*[\w:]`)
 
 // redactHosts hides host names and addresses.

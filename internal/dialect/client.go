@@ -14,10 +14,10 @@ import (
 )
 
 // Client is how answers are written in one dialect towards clients, for a door that is not
-// unified, so that every such door reaches every backend; schema.Request.Decode reads its
-// requests. Where a backend speaks the dialect of the door itself (see Kind.Native),
-// the request and the answer are passed on and a Client is not asked. Functions that say so
-// may be nil.
+// unified. With it every such door reaches every backend; schema.Request.Decode reads its
+// requests. Where a backend speaks the dialect of the door itself (see Kind.Native), the
+// request and the answer are passed on and a Client is not asked. Functions that say so may
+// be nil.
 type Client struct {
 	// Reply writes a whole answer for the client.
 	Reply func(req *schema.Request, answer *chat.Answer, reply *Reply) error
@@ -34,14 +34,14 @@ type Client struct {
 	Turn *Turn
 
 	// MustTranslate insists on a translation although the backend speaks the dialect of the
-	// door: the request names what only this gateway knows.
+	// door: the request names something that only this gateway knows.
 	MustTranslate bool
 	// RefuseInstance returns an error if an instance cannot answer the request; nil if all
 	// can.
 	RefuseInstance func(id string) error
-	// Recalled returns what the gateway adds to the request because it keeps the
+	// Recalled returns the texts that the gateway adds to the request because it keeps the
 	// conversation, as JSON texts that nobody may change; nil if it adds nothing. It is for
-	// estimates: what cannot be read is left out, and Request.Chat returns the error.
+	// estimates: unreadable texts are left out, and Request.Chat returns the error.
 	Recalled func(req *schema.Request) [][]byte
 	// Again returns a client for a copy of the request that is answered beside it; nil where
 	// the client keeps nothing of a request.
@@ -57,8 +57,8 @@ func (c *Client) For(copied *schema.Request) *Client {
 	return c.Again(copied)
 }
 
-// Turn is how the requests of one door are put to backends as those of another door, whose
-// service type is the same, and how the answers become those of the first.
+// Turn is how the requests of one door are put to backends as requests of another door of
+// the same service type, and how the answers become answers of the first.
 type Turn struct {
 	Door schema.Door
 	// Request makes the request of the other door.
@@ -79,13 +79,13 @@ type Speaker struct {
 	turn   *Turn   // nil where requests stay those of their door
 	// passes says that requests are passed on although answers are translated.
 	passes bool
-	sent   *chat.Transcript // of what a stream sends; nil for none
+	sent   *chat.Transcript // of the texts that a stream sends; nil for none
 }
 
-// ForDoor returns how the requests of a door are put to the backend: the target of
-// the calls, and what writes them and reads their answers. This is where the dialect of a
-// client and that of a backend meet. The client is nil for unified doors and for doors
-// that have no translation.
+// ForDoor returns how the requests of a door are put to the backend: the target of the
+// calls, and the speaker that writes them and reads their answers. This is where the
+// dialect of a client and that of a backend meet. The client is nil for unified doors and
+// for doors that have no translation.
 func (t *Target) ForDoor(door schema.Door, client *Client) (*Target, Speaker) {
 	if door.IsUnified() {
 		return t, t.Unified()
@@ -182,7 +182,7 @@ func (s Speaker) turned(req *schema.Request) (Speaker, *schema.Request, error) {
 	return Speaker{Adapter: s.Adapter}, turned, err
 }
 
-// writer returns what writes answers for the client, nil if they are passed on.
+// writer returns the client that writes answers, nil if they are passed on.
 func (s Speaker) writer() *Client {
 	if s.client == nil && s.Adapter.Decode != nil && s.Adapter.Reply == nil {
 		return unified

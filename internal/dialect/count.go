@@ -13,7 +13,7 @@ import (
 // CountError means that an answer has another number of parts than were asked for.
 // It is an ErrInvalid.
 type CountError struct {
-	// What is counted, in the singular.
+	// What names the counted thing, in the singular.
 	What      string
 	Want, Got int
 	// Harmless says that it tells nothing against the backend: it has no way to
@@ -21,7 +21,7 @@ type CountError struct {
 	Harmless bool
 }
 
-// Error says what was asked for and what came; callers may read it.
+// Error names the expected and the received number; callers may read it.
 func (e *CountError) Error() string {
 	verb := "were"
 	if e.Want == 1 {
@@ -43,8 +43,8 @@ func counted(n int, what string) string {
 // WrongVectors says that vectors and inputs cannot be matched.
 func WrongVectors(got, want int) error { return &CountError{What: "vector", Want: want, Got: got} }
 
-// TokenIDsHint says what a caller can do whose backend takes no token ids. Some
-// clients send them unless they are told not to.
+// TokenIDsHint tells a caller how to do without token ids, because its backend takes
+// none. Some clients send them unless they are told not to.
 const TokenIDsHint = "Send the text itself; in LangChain set check_embedding_ctx_length=False."
 
 // RefuseTokenIDs refuses token ids where only texts can be sent.

@@ -1,7 +1,7 @@
-// Package dialect holds what the dialects of backends share: the functions that a
-// dialect consists of, the target of its calls, readers of event streams, failures,
-// and vectors. A dialect turns a chat.Request into a call and a backend's answer into a
-// chat.Answer, or passes both on. Nothing here opens a socket.
+// Package dialect holds the parts that the dialects of backends share: the functions of
+// a dialect, the target of its calls, readers of event streams, failures, and vectors.
+// A dialect turns a chat.Request into a call and a backend's answer into a chat.Answer,
+// or passes both on. Nothing here opens a socket.
 //
 // Each dialect is a package below this one, and Anthropic's is two: anthropic towards
 // backends, messages towards clients. The files of a dialect that is translated are
@@ -23,30 +23,32 @@ import (
 )
 
 // Adapter is how one dialect is spoken towards backends, for one service type: functions
-// that write requests and read answers. Those that say so may be nil.
+// that write requests and read answers. Functions that say so may be nil.
 type Adapter struct {
 	// Refuse returns an error if the dialect cannot express the request; nil if it can
-	// express all. It reads the fields of the request and writes nothing, so that it can be
-	// called before the request is admitted. Call may still refuse nested values, such as
-	// a part of a message.
+	// express all. It reads the fields of the request and writes nothing: it can be called
+	// before the request is admitted. Call may still refuse nested values, such as a part
+	// of a message.
 	Refuse func(req *schema.Request) error
 	// Account says where requests name ids of the backend's account.
 	Account accountids.Rules
 	// Call describes the call that puts a request to a backend. The call may share memory
 	// with the request.
 	Call func(req *schema.Request, to *Target, call *wire.Call) error
-	// Continues reports whether Call writes a request that has the beginning of its answer
-	// (schema.Request.Continue) so that the model goes on with it; nil where it does not.
+	// Continues reports whether Call writes a request with the beginning of its answer
+	// (schema.Request.Continue) in a way that makes the model go on with it; nil where it
+	// does not.
 	Continues func(req *schema.Request, to *Target) bool
 	// Reply passes a whole answer on to clients of the same dialect. The reply may share
-	// memory with the answer. Where BinaryType is set, audio or images pass without it, and
-	// it gets only answers that are JSON. It is nil for a chat whose dialect no client speaks.
+	// memory with the answer. Where BinaryType is set, audio or images pass without it, and it
+	// gets only answers that are JSON. It is nil for a chat in a dialect that no client
+	// speaks.
 	Reply func(req *schema.Request, answer Answer, reply *Reply) error
 	// Events passes a streamed answer on to such clients; nil where there are none, or
 	// answers are no streams of chunks.
 	Events func(req *schema.Request, body io.Reader) *Stream
-	// Decode and DecodeStream read the answers of a chat for clients of other dialects;
-	// nil for anything else. The document is memory to scan the answer in, and what is read
+	// Decode and DecodeStream read the answers of a chat for clients of other dialects; nil
+	// for anything else. The document is memory to scan the answer in, and the result
 	// shares memory with the answer.
 	Decode       func(req *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error
 	DecodeStream func(req *schema.Request, body io.Reader) Deltas
@@ -59,9 +61,9 @@ type Adapter struct {
 	// Split makes events of a whole answer that is passed on for a client that asked for
 	// events, and returns nil if it did not; nil where no answer becomes events.
 	Split func(req *schema.Request, reply *Reply) (*Stream, error)
-	// BinaryType returns the content type that the client is told of bytes that are passed
-	// on as they come, given what the backend said, what was asked for, and how the answer
-	// begins; nil where answers are no bytes.
+	// BinaryType returns the client's content type for bytes that are passed on as they
+	// come, given the backend's type, the request, and the beginning of the answer; nil
+	// where answers are no bytes.
 	BinaryType func(said string, req *schema.Request, first []byte) string
 }
 
@@ -69,13 +71,13 @@ type Adapter struct {
 type Stream struct {
 	Events
 	// IsComplete reports whether a client may take the answer for complete when it has
-	// the event that Next returned last. It is set where events come in the frames in
-	// which they are sent, with their names and with their own mark of the end.
+	// the event that Next returned last. It is set where events come in their final
+	// frames, with their names and with their own mark of the end.
 	IsComplete func() bool
 	// Ping is the event that is sent after a silence; nil means a comment.
 	Ping []byte
-	// ContentType is that of a stream of something else than server-sent events, and Filler
-	// what may stand between its parts without a meaning: it is sent in place of comments,
+	// ContentType is the type of a stream of something else than server-sent events, and
+	// Filler a text without meaning between its parts: it is sent in place of comments,
 	// also where clients take no comments. Both are empty for all other streams.
 	ContentType string
 	Filler      []byte
@@ -84,7 +86,7 @@ type Stream struct {
 	Failure func(known *schema.Error, requestID string) []byte
 }
 
-// Answer is what a backend sent, whole.
+// Answer is a backend's answer, whole.
 type Answer struct {
 	ContentType string
 	Body        []byte
@@ -92,10 +94,10 @@ type Answer struct {
 
 // Deltas is a streamed answer of a chat.
 type Deltas interface {
-	// Next returns what came next, good until the following call. The errors are those
+	// Next returns the next delta, good until the following call. The errors are those
 	// of Events.
 	Next() (*chat.Delta, error)
-	// Usage returns what the backend has reported so far.
+	// Usage returns the usage that the backend has reported so far.
 	Usage() chat.Usage
 }
 
@@ -106,14 +108,14 @@ type Events interface {
 	// the stream ended too early, ErrInvalid or a *Failure when the backend sent
 	// something else than an answer, and the reader's own error otherwise.
 	Next() ([]byte, error)
-	// HasContent reports whether Next has read some of what the model made: text, thinking,
-	// a refusal, a tool call, an image or audio. Many backends first send an event that only
-	// says that the answer begins. It is asked after each call of Next until it is true, so
-	// that no event behind the first one with content is looked at for it. Where the client
+	// HasContent reports whether Next has read a part of the model's own output: text,
+	// thinking, a refusal, a tool call, an image or audio. Many backends first send an event
+	// that only says that the answer begins. It is asked after each call of Next until it is
+	// true: no event behind the first one with content is looked at for it. Where the client
 	// gets nothing of the first content, because it wants to see no thinking, Next may
-	// return an empty chunk, so that it is known in time.
+	// return an empty chunk to make it known in time.
 	HasContent() bool
-	// Usage returns what the backend has reported so far.
+	// Usage returns the usage that the backend has reported so far.
 	Usage() schema.Usage
 }
 
@@ -129,7 +131,7 @@ type Reply struct {
 	Edits []jsonscan.Edit
 
 	answer chat.Answer // that is translated
-	room   []byte      // what Room returns
+	room   []byte      // the result of Room
 }
 
 // keepRoom is the largest memory for the text of an answer that is kept for the next one.
@@ -158,14 +160,14 @@ func (r *Reply) Room(size int) []byte {
 	return r.room[:0]
 }
 
-// Set makes a text the answer. It was written into what Room returned last.
+// Set makes a text the answer. The caller wrote it into the last result of Room.
 func (r *Reply) Set(text []byte) {
 	r.room = text
 	r.Segments = append(r.Segments[:0], text)
 }
 
-// Scan scans an answer that must be JSON and returns its root. An answer in which
-// the backend reports a failure is an error.
+// Scan scans an answer that must be JSON and returns its root. An answer that reports a
+// failure of the backend is an error.
 func (r *Reply) Scan(body []byte) (jsonscan.Value, error) {
 	if _, err := Parse(&r.Doc, body); err != nil {
 		return jsonscan.Value{}, err
@@ -173,11 +175,11 @@ func (r *Reply) Scan(body []byte) (jsonscan.Value, error) {
 	return r.Doc.Root(), FailureIn(r.Doc.Root())
 }
 
-// What can be wrong with an answer besides a failure that the backend reports.
+// The faults of an answer besides a failure that the backend reports.
 var (
 	// ErrTruncated means that a stream ended before the answer was complete.
 	ErrTruncated = errors.New("the backend's stream ended before the answer was complete")
-	// ErrInvalid means that the answer is not what the dialect prescribes.
+	// ErrInvalid means that the answer breaks the rules of the dialect.
 	ErrInvalid = errors.New("the backend's answer is not what its dialect prescribes")
 	// ErrEmpty means that there is nothing in the answer. It is an ErrInvalid.
 	ErrEmpty = fmt.Errorf("%w: there is nothing in it", ErrInvalid)

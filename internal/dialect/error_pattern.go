@@ -25,8 +25,8 @@ const (
 // ErrorPattern is a text by which backends of a kind tell that a request is at fault,
 // that they are busy, or that they end, under a status that says none of these.
 type ErrorPattern struct {
-	// Status is the status under which the text has its meaning; 0 stands for any
-	// 5xx and for an error inside a successful answer.
+	// Status is the status that gives the text its meaning; 0 means any 5xx and an
+	// error inside a successful answer.
 	Status int
 	// Text is a part of the message, in lower case.
 	Text  string

@@ -13,7 +13,7 @@ import (
 type Failure struct {
 	// Status is the status of the reply, 200 for an error inside an answer.
 	Status int
-	// Message is what the backend said, not yet fit to be shown: see Target.Clean.
+	// Message holds the backend's own words, not yet fit to be shown: see Target.Clean.
 	Message string
 	// Code and Type are those of the error where they are strings in OpenAI's shape.
 	Code, Type string
@@ -22,7 +22,7 @@ type Failure struct {
 	DetailCode string
 }
 
-// Error returns what a log may say; the backend's own words are not in it.
+// Error returns a text for logs; the backend's own words are not in it.
 func (f *Failure) Error() string {
 	if f.Status == 200 {
 		return "the backend reported an error inside its answer"
@@ -76,7 +76,7 @@ func (f *Failure) readKind(root jsonscan.Value) {
 const longestCode = 64
 
 // isCodeWord reports whether a text consists of lower-case letters, digits and
-// underscores, as codes do. Other text might hold what callers must not see.
+// underscores, as codes do. Other text might hold things that callers must not see.
 func isCodeWord(text []byte) bool {
 	return len(text) > 0 && len(text) <= longestCode &&
 		len(bytes.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789_")) == 0
@@ -91,7 +91,7 @@ func (e Event) Failure() error {
 	return ReadFailure(200, e.Data)
 }
 
-// LooksLikeFailure reports whether an object has a member in which backends put the
+// LooksLikeFailure reports whether an object has a member that backends use for the
 // text of an error, although it does not call itself an error.
 func LooksLikeFailure(root jsonscan.Value) bool {
 	for _, name := range errorMembers {
@@ -102,7 +102,7 @@ func LooksLikeFailure(root jsonscan.Value) bool {
 	return false
 }
 
-// errorMembers are the names under which backends tell what went wrong.
+// errorMembers are the names that backends use for the text of an error.
 var errorMembers = [...]string{"error", "message", "detail", "msg"}
 
 // FailureMessage finds the text in the shapes of errors that backends use:

@@ -16,17 +16,17 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Kind is one kind of backend: what it can serve, in which dialect, and how it
-// differs from others of the same dialect, as data.
+// Kind is one kind of backend: the services it has, its dialect, and its differences
+// from others of the same dialect, as data.
 type Kind struct {
-	// Name is what people write in the configuration; Aliases are read as well.
+	// Name is its name in the configuration; Aliases are read as well.
 	Name    string
 	Aliases []string
 	// TypeName is how the model list names the adapter.
 	TypeName string
 	// Routes holds the service types that the kind supports.
 	Routes map[schema.ServiceType]Route
-	// Native holds the doors that are not unified and whose dialect the kind speaks
+	// Native holds the doors that are not unified and in a dialect that the kind speaks
 	// itself: their requests and answers are passed on, not translated.
 	Native map[schema.Door]Route
 	// KeyHeader is the header that carries the key; empty means Authorization with a bearer
@@ -42,7 +42,7 @@ type Kind struct {
 	// Headers go along with every call.
 	Headers []wire.Header
 	// Deployments replaces the version at the beginning of every path, for a backend
-	// that names the model in the path: {model} stands for its name. A base address
+	// that names the model in the path: {model} is replaced by its name. A base address
 	// that ends in a version leads to the paths as they are.
 	Deployments string
 	// APIVersion is the query parameter api-version of the calls below Deployments,
@@ -62,9 +62,9 @@ type Kind struct {
 	// NoKeepAlive means that a connection serves one call, unless the instance says
 	// otherwise, because idle connections occupy workers of the server.
 	NoKeepAlive bool
-	// Guide is what it is known by.
+	// Guide describes the kind to people and programs.
 	Guide Guide
-	// Quirks are the ways in which the kind departs from its dialect.
+	// Quirks are the differences of the kind from its dialect.
 	Quirks Quirks
 	// ErrorPatterns match errors that are not a fault of the backend; see
 	// Kind.Meaning.
@@ -77,7 +77,7 @@ type Route struct {
 	Path    string
 	Adapter *Adapter
 	// Hosts are where a native door is used unless the instance says otherwise; empty
-	// means everywhere. A host stands for the domains below it, too.
+	// means everywhere. A host includes the domains below it.
 	Hosts []string
 }
 
@@ -108,7 +108,7 @@ type Quirks struct {
 }
 
 // Continuation is how a backend of OpenAI's dialect is made to go on with the beginning of an
-// answer, which stands as the last message of a chat.
+// answer, which is the last message of a chat.
 type Continuation uint8
 
 // The ways to go on.
@@ -127,7 +127,7 @@ func (k *Kind) ServesOpenAIChat() bool {
 	return k.OpenAIBeside || k.Routes[schema.Chat].Path == "/v1/chat/completions" && k.Deployments == ""
 }
 
-// Endpoint is what an adapter needs to know of an instance.
+// Endpoint holds the facts about an instance that an adapter needs.
 type Endpoint struct {
 	BaseURL              string
 	Path                 string
@@ -137,10 +137,10 @@ type Endpoint struct {
 	Model                string // the backend's name for the model; empty = the caller's
 	Headers              map[string]string
 	ForwardAuthorization bool
-	// AccountIDs says that callers may name what the account has, whoever made it.
+	// AccountIDs says that callers may name things of the account, whoever made them.
 	AccountIDs bool
-	// Responses says whether the backend speaks the Responses API itself; nil means
-	// what is usual.
+	// Responses says whether the backend speaks the Responses API itself; nil means the
+	// usual.
 	Responses *bool
 }
 
@@ -175,11 +175,11 @@ type Target struct {
 	native map[schema.Door]*Target
 }
 
-// modelMark stands for the name of the model in a path.
+// modelMark is the place of the model's name in a path.
 const modelMark = "{model}"
 
-// PathFor returns the path of the call for a request, in which the name of the model
-// is filled in.
+// PathFor returns the path of the call for a request, with the name of the model filled
+// in.
 func (t *Target) PathFor(req *schema.Request) string {
 	if !t.modelInPath {
 		return t.Path
@@ -314,9 +314,9 @@ func (k *Kind) Key(key string) wire.Header {
 	return wire.Header{Name: "Authorization", Value: "Bearer " + key}
 }
 
-// Forwarded returns the header that carries a caller's own credential, given what it sent
-// as Authorization or in a header for keys. It has the form that the backend wants,
-// whatever the client's was. It returns false where the caller sent none.
+// Forwarded returns the header that carries a caller's own credential, given its
+// Authorization or its header for keys. It has the form that the backend wants, whatever
+// the client's was. It returns false where the caller sent none.
 func (k *Kind) Forwarded(authorization, key string) (wire.Header, bool) {
 	if authorization == "" {
 		return k.Key(key), key != ""
@@ -407,9 +407,9 @@ func withoutVersion(path string) string {
 	return path
 }
 
-// joinPath joins the path of a base address with the instance's own path or,
-// where there is none, with the kind's default. A base address that ends as the
-// default begins, or in a version, stands for that part of the default.
+// joinPath joins the path of a base address with the instance's own path or, where
+// there is none, with the kind's default. A base address that ends as the default
+// begins, or in a version, replaces that part of the default.
 func joinPath(base, own, fallback string) string {
 	base = strings.TrimSuffix(base, "/")
 	if own != "" {

@@ -26,13 +26,13 @@ type NDJSON struct {
 // NewNDJSON returns a reader of the lines in from.
 func NewNDJSON(from io.Reader) *NDJSON { return &NDJSON{from: from} }
 
-// Open reports whether the line that was read last had no line end, so that it
-// may have been cut off.
+// Open reports whether the line that was read last had no line end, and may have been
+// cut off.
 func (n *NDJSON) Open() bool { return n.open }
 
-// Next returns the next line that is not empty, without the space around it. It
-// is good until the following call. At the end of the stream what lacks only
-// its line end is still returned.
+// Next returns the next line that is not empty, without the space around it. It is good
+// until the following call. At the end of the stream it still returns a line that lacks
+// only its line end.
 func (n *NDJSON) Next() ([]byte, error) {
 	for {
 		if stop := bytes.IndexByte(n.buf[n.seen:n.end], '\n'); stop >= 0 {
@@ -68,7 +68,7 @@ func (n *NDJSON) take(stop, lineEnd int) []byte {
 	return bytes.Trim(line, " \t\r")
 }
 
-// fill reads more bytes behind those that are there.
+// fill reads more bytes behind the present ones.
 func (n *NDJSON) fill() error {
 	if n.err != nil {
 		return n.err

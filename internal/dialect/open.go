@@ -26,8 +26,8 @@ const (
 	Binary
 )
 
-// Opening is a successful answer of which as much was read as must be there
-// before the client is told that the request succeeded.
+// Opening is a successful answer, read as far as it must be there before the client is
+// told that the request succeeded.
 type Opening struct {
 	Delivery Delivery
 	// Events is the answer if it is a stream, and First its first event.
@@ -36,7 +36,7 @@ type Opening struct {
 	// ContentType is the type that the client is told; empty means that of the
 	// unified answer.
 	ContentType string
-	// Read is what was read of an answer that is not a stream.
+	// Read holds the bytes that were read of an answer that is not a stream.
 	Read []byte
 }
 
@@ -51,9 +51,9 @@ type Incoming struct {
 }
 
 // Open decides how an answer is delivered, by its content type and, where that is not
-// enough, by its first bytes. It reads the first event of a stream or the first
-// bytes of a binary answer, and nothing of any other answer. What it finds it adds to the
-// opening, which must be empty.
+// enough, by its first bytes. It reads the first event of a stream or the first bytes of
+// a binary answer, and nothing of any other answer. It adds its findings to the opening,
+// which must be empty.
 func (o *Opening) Open(speaker Speaker, req *schema.Request, in *Incoming) error {
 	o.Read = in.Buffer
 	switch bodyType := bodyTypeOf(in.ContentType); {
@@ -74,7 +74,7 @@ func (o *Opening) Open(speaker Speaker, req *schema.Request, in *Incoming) error
 	return nil
 }
 
-// bodyType is what the type of an answer says about how to read it.
+// bodyType is the way to read an answer, by its content type.
 type bodyType uint8
 
 const (
@@ -128,10 +128,10 @@ func (o *Opening) first(from *Stream) error {
 	return err
 }
 
-// openBinary waits for the first bytes of an answer that is passed on as it is.
-// A backend may give an error in its place, under any type or none: what begins
-// like JSON or a page, and is text to its end, is no audio. Audio soon has a byte
-// that no text has, and what is larger than an error may be is audio.
+// openBinary waits for the first bytes of an answer that is passed on as it is. A
+// backend may give an error in its place, under any type or none: a body that begins
+// like JSON or a page, and is text to its end, is no audio. Audio soon has a byte that
+// no text has, and a body larger than any error is audio.
 func (o *Opening) openBinary(binaryType func(string, *schema.Request, []byte) string, req *schema.Request, in *Incoming) error {
 	err := o.readSome(in.From)
 	read, isText := scanText(o.Read, 0)
@@ -145,7 +145,7 @@ func (o *Opening) openBinary(binaryType func(string, *schema.Request, []byte) st
 	case len(o.Read) == 0:
 		return fmt.Errorf("%w: it is empty", ErrInvalid)
 	case err != nil && isText && read == len(o.Read) && beginsDocument(o.Read):
-		return nil // all of it was read, and Adapter.Reply says what it is
+		return nil // all of it was read, and Adapter.Reply judges it
 	}
 	o.Delivery, o.ContentType = Binary, binaryType(in.ContentType, req, o.Read)
 	return nil
@@ -158,7 +158,7 @@ const (
 	sniffRead = 16 << 10
 )
 
-// readSome reads once, behind what was read before.
+// readSome reads once, behind the bytes that were read before.
 func (o *Opening) readSome(from io.Reader) error {
 	o.Read = slices.Grow(o.Read, sniffRead)
 	n, err := from.Read(o.Read[len(o.Read) : len(o.Read)+sniffRead])
@@ -171,8 +171,8 @@ func skipBlanks(start []byte) []byte {
 	return bytes.TrimLeft(bytes.TrimPrefix(start, []byte(jsonscan.ByteOrderMark)), " \t\r\n")
 }
 
-// isUndecided reports whether the beginning of a text is blank, so that it does not
-// tell what the text is.
+// isUndecided reports whether the beginning of a text is blank and does not tell its
+// kind.
 func isUndecided(start []byte) bool {
 	return len(skipBlanks(start)) == 0 || strings.HasPrefix(jsonscan.ByteOrderMark, string(start))
 }

@@ -25,7 +25,7 @@ func Accept(req *schema.Request) string {
 	return "application/json"
 }
 
-// PassBody describes a call whose body is the caller's own with the backend's name of the
+// PassBody describes a call with the caller's own body and the backend's name of the
 // model, for doors that are not unified.
 func PassBody(req *schema.Request, to *Target, call *wire.Call) error {
 	to.Begin(call, to.PathFor(req), "application/json", Accept(req))
@@ -42,10 +42,10 @@ func PassUnified(req *schema.Request, to *Target, call *wire.Call) error {
 	return PassJSON(req, to, call, Accept(req), call.Edits[:0], Field{})
 }
 
-// PassJSON describes a call whose body is the caller's own, with the given
-// edits, with another value for one field if the caller gave it, and with what
-// every body needs: the backend's name of the model, and the members of
-// extra_body at the top level.
+// PassJSON describes a call with the caller's own body, with the given edits, with
+// another value for one field if the caller gave it, and with the parts that every body
+// needs: the backend's name of the model, and the members of extra_body at the top
+// level.
 func PassJSON(req *schema.Request, to *Target, call *wire.Call, accept string, edits []jsonscan.Edit, set Field) error {
 	to.Begin(call, to.PathFor(req), "application/json", accept)
 	root := req.Body.Root()
@@ -66,8 +66,8 @@ func PassJSON(req *schema.Request, to *Target, call *wire.Call, accept string, e
 	return nil
 }
 
-// flatten moves the members of extra_body to where it stands. A member that the
-// caller gave itself stays out; one that it gave as null is filled in there.
+// flatten replaces extra_body by its members. A member that the caller gave itself
+// stays out; one that it gave as null is filled in there.
 func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value, set Field) []jsonscan.Edit {
 	var members jsonwrite.Writer
 	own := root.Members()

@@ -9,13 +9,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Resumer is implemented by streams that can go on with another answer: what was sent stays
-// as it is, and what follows has the same id.
+// Resumer is implemented by streams that can go on with another answer: the sent part
+// stays, and the rest has the same id.
 type Resumer interface {
 	// CanResume reports whether the stream can go on where it is.
 	CanResume() bool
-	// Resume makes the stream go on with the deltas of another answer to the request, from
-	// which what was sent has been taken out.
+	// Resume makes the stream go on with the deltas of another answer to the request,
+	// without the part that was sent before.
 	Resume(req *schema.Request, from Deltas)
 }
 
@@ -25,9 +25,9 @@ func (s *Stream) CanResume() bool {
 	return ok && resumer.CanResume()
 }
 
-// Resuming returns how the request of a stream that broke off is put to a backend so that
-// the answer goes on in that stream. join takes out of the new answer what was sent before.
-// It returns false where the backend's answers cannot be read for that.
+// Resuming returns how the request of a stream that broke off is put to a backend to let
+// the answer go on in that stream. join removes the part that was sent before from the new
+// answer. It returns false where the backend's answers cannot be read for that.
 func (s Speaker) Resuming(stream *Stream, join func(Deltas) Deltas) (Speaker, bool) {
 	resumer, ok := stream.Events.(Resumer)
 	if !ok || s.turn != nil || s.Decode == nil || s.DecodeStream == nil {
@@ -47,19 +47,19 @@ func (e *unifiedEvents) CanResume() bool { return e.head != nil }
 // Resume implements Resumer.
 func (e *unifiedEvents) Resume(_ *schema.Request, from Deltas) { e.from = from }
 
-// recorder is implemented by streams that are passed on and can tell what of an answer they
-// have passed on.
+// recorder is implemented by streams that are passed on and can record the passed part of
+// an answer.
 type recorder interface {
 	Record(to *chat.Transcript)
 }
 
-// Recording returns the speaker with a transcript of what its stream sends.
+// Recording returns the speaker with a transcript of the texts that its stream sends.
 func (s Speaker) Recording(to *chat.Transcript) Speaker {
 	s.sent = to
 	return s
 }
 
-// Recorded returns deltas of which a transcript is made.
+// Recorded returns deltas and writes a transcript of them.
 func Recorded(from Deltas, to *chat.Transcript) Deltas { return &recorded{from, to} }
 
 type recorded struct {
@@ -82,13 +82,13 @@ func (s Speaker) CanContinue(req *schema.Request, to *Target) bool {
 	return s.Adapter.Continues != nil && s.Adapter.Continues(req, to)
 }
 
-// Always is the function Adapter.Continues of a dialect in which the model goes on with a last
+// Always is the function Adapter.Continues of a dialect that lets the model go on with a last
 // message of its own.
 func Always(*schema.Request, *Target) bool { return true }
 
 // ContinueMessages adds the edits by which the model goes on with the beginning of its answer,
-// if the request has one: that becomes the last message. Where the request has the member limit,
-// which its names lead to, the answer may have what is left of it.
+// if the request has one: that becomes the last message. If the request has the member limit, at
+// the path of the given names, the answer may use the rest of that limit.
 func ContinueMessages(edits []jsonscan.Edit, req *schema.Request, limit ...string) []jsonscan.Edit {
 	begun := req.Continuation()
 	if begun == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // SplitAnswer makes a stream of a whole answer, for a backend that answers at once although
-// a stream was asked for: of each choice what it says, then why it ended. The answer belongs
+// a stream was asked for: for each choice its message, then why it ended. The answer belongs
 // to the stream.
 func SplitAnswer(answer *chat.Answer) (Deltas, error) {
 	for i := range answer.Choices {
@@ -49,7 +49,7 @@ type splitDeltas struct {
 	next   chat.Delta
 }
 
-// Usage returns what the backend has reported.
+// Usage returns the usage that the backend has reported.
 func (s *splitDeltas) Usage() chat.Usage { return s.answer.Usage }
 
 // Next returns the next delta.

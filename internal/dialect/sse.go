@@ -20,8 +20,8 @@ func IsDone(data []byte) bool { return bytes.Equal(bytes.TrimSpace(data), DoneMa
 // backend that never ends its line costs this much memory and no more.
 const MaxEvent = 32 << 20
 
-// MaxKept is the largest buffer that a stream keeps for its next event; what a
-// larger one needed is given back.
+// MaxKept is the largest buffer that a stream keeps for its next event; it gives a
+// larger one back.
 const MaxKept = 64 << 10
 
 // Reuse returns buf emptied for its next use, or nil if it is too large to be kept.
@@ -55,8 +55,8 @@ var ErrTooManyCalls = fmt.Errorf("%w: it has more than %d tool calls", ErrInvali
 // thousands of streams may wait at once.
 const firstRead = 2 << 10
 
-// lender is a reader that lends memory for what it returns, and can wait until there
-// is something to return. A stream that waits then holds no memory for its events.
+// lender is a reader that lends memory for its results, and can wait until there is
+// something to return. A stream that waits then holds no memory for its events.
 type lender interface {
 	io.Reader
 	// Await waits until something has come, or until Read returns an error.
@@ -71,7 +71,7 @@ type Event struct {
 	Data []byte
 }
 
-// AppendFrame appends an event in the frame in which it is sent. The data are in one line.
+// AppendFrame appends an event in its final frame. The data are in one line.
 func AppendFrame(dst, name []byte, data ...[]byte) []byte {
 	if len(name) > 0 {
 		dst = append(append(append(dst, "event: "...), name...), '\n')
@@ -88,10 +88,10 @@ func AppendFrame(dst, name []byte, data ...[]byte) []byte {
 type SSE struct {
 	from   io.Reader
 	lender lender // from, if it lends memory
-	err    error  // what the reader said last
+	err    error  // the last error of the reader
 
 	buf  []byte
-	lent *[]byte // what buf is, if it is lent
+	lent *[]byte // the lent memory of buf, if any
 	base int     // where the current event begins
 	end  int     // where the bytes end
 
@@ -109,8 +109,8 @@ type SSE struct {
 
 type span struct{ from, to int }
 
-// Cut reports whether the event that was read last lacked its closing empty line,
-// so that it may have been cut off.
+// Cut reports whether the event that was read last lacked its closing empty line, and
+// may have been cut off.
 func (s *SSE) Cut() bool { return s.cut }
 
 // NewSSE returns a reader of the events in from.
@@ -234,7 +234,7 @@ func (s *SSE) event() Event {
 	return e
 }
 
-// last ends the stream: what lacks only its empty line counts as an event.
+// last ends the stream: an event that lacks only its empty line counts.
 func (s *SSE) last(err error) (Event, error) {
 	if !errors.Is(err, io.EOF) {
 		return Event{}, err
@@ -250,7 +250,7 @@ func (s *SSE) last(err error) (Event, error) {
 	return s.event(), nil
 }
 
-// fill reads more bytes behind those that are there.
+// fill reads more bytes behind the present ones.
 func (s *SSE) fill() error {
 	if s.err != nil {
 		return s.err

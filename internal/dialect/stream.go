@@ -18,7 +18,7 @@ type EventReader struct {
 	// says that nothing more is read.
 	Finished, Stopped bool
 
-	end error // what every further call returns
+	end error // the result of every further call
 }
 
 // Scan returns the value of an event of a dialect that has no mark of the end. It reports
@@ -69,12 +69,12 @@ func (r *EventReader) Next(take func(Event) (bool, error)) error {
 	return r.end
 }
 
-// StoredEvents returns a stream whose chunks are all there.
+// StoredEvents returns a stream of chunks that are all there.
 func StoredEvents(usage schema.Usage, chunks ...[]byte) *Stream {
 	return &Stream{Events: &storedEvents{usage: usage, chunks: chunks}}
 }
 
-// storedEvents is a stream whose chunks are all there.
+// storedEvents is a stream of chunks that are all there.
 type storedEvents struct {
 	chunks [][]byte
 	usage  schema.Usage

@@ -16,8 +16,8 @@ func CompactObject(v jsonscan.Value) []byte {
 	return jsonwrite.Compact(v.Raw())
 }
 
-// Parse scans what a backend sent, whose duplicate keys are no fault, and returns its root.
-// The error is an ErrInvalid.
+// Parse scans a backend's text and returns its root. Duplicate keys are no fault there. The
+// error is an ErrInvalid.
 func Parse(doc *jsonscan.Document, text []byte) (jsonscan.Value, error) {
 	doc.AllowDuplicateKeys = true
 	if err := doc.Parse(text); err != nil {
@@ -32,9 +32,9 @@ func IsFinishReason(v jsonscan.Value) bool {
 	return v.Kind() == jsonscan.String && len(v.Raw()) > len(`""`)
 }
 
-// AppendReminder appends a text of the system that stands between turns, as the user's
-// text. The templates of many models refuse a system message there; the marks are those
-// that agents use themselves. Both texts are contents of JSON strings.
+// AppendReminder appends a text of the system between turns, as the user's text. The
+// templates of many models refuse a system message there; agents use the same marks
+// themselves. Both texts are contents of JSON strings.
 func AppendReminder(dst, text []byte) []byte {
 	dst = append(append(dst, `<system-reminder>\n`...), text...)
 	return append(dst, `\n</system-reminder>\n`...)

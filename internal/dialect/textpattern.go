@@ -7,13 +7,13 @@ import (
 )
 
 // TextPattern recognizes events that differ from an earlier one in the content of one
-// string only, as nearly all events of a stream do, so that they need not be scanned.
+// string only, as nearly all events of a stream do. They need not be scanned.
 type TextPattern struct {
 	around []byte // the event without that content
 	at     int    // where it is
 }
 
-// longestPattern bounds what is remembered of an event.
+// longestPattern bounds the remembered bytes of an event.
 const longestPattern = 2 << 10
 
 // Learn remembers an event that was scanned, and returns false if it is too long. The span
@@ -32,7 +32,7 @@ func (p *TextPattern) Learn(event []byte, start, end int) bool {
 	return true
 }
 
-// Forget forgets the event, so that no other is recognized by it.
+// Forget forgets the event: no other is recognized by it.
 func (p *TextPattern) Forget() { p.around = p.around[:0] }
 
 // Text returns the content of the string, escaped, of an event that is otherwise the one

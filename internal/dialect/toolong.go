@@ -2,9 +2,9 @@ package dialect
 
 import "strings"
 
-// TooLong tells whether the failure says that the request has more tokens than the model
-// takes. Backends say so in an error code, in an error type or only in words, under
-// various statuses.
+// TooLong reports whether the failure says that the request has more tokens than the
+// model takes. Backends say so in an error code, in an error type or only in words,
+// under various statuses.
 func (f *Failure) TooLong() bool {
 	switch {
 	case f.Code == "context_length_exceeded", // OpenAI, Azure and many that imitate them

@@ -10,8 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// unified speaks the unified API towards clients, in front of backends whose answers are
-// translated.
+// unified speaks the unified API towards clients, in front of backends with translated
+// answers.
 var unified = &Client{Reply: replyUnified, Events: eventsUnified}
 
 // replyUnified writes an answer as a completion.
@@ -34,12 +34,12 @@ type unifiedEvents struct {
 	from         Deltas
 	model        []byte // the caller's name of it, as JSON
 	includeUsage bool   // the usage is still to be told
-	head         []byte // what every chunk begins with
+	head         []byte // the beginning of every chunk
 	w            jsonwrite.Writer
 	hasContent   bool // a delta had some
 }
 
-// Usage returns what the backend has reported so far.
+// Usage returns the usage that the backend has reported so far.
 func (e *unifiedEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
 
 // HasContent reports whether a chunk had content.

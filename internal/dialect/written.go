@@ -16,22 +16,22 @@ type Written struct {
 	// some that the client is not told, or not yet.
 	Complete, Content bool
 
-	end error // what every further call returns
+	end error // the result of every further call
 }
 
 // EventWriter writes the events of a door.
 type EventWriter interface {
-	// Restart drops what was written.
+	// Restart drops the written output.
 	Restart()
-	// Add writes what a delta brings, if the client is told of it.
+	// Add writes the parts of a delta that the client is told.
 	Add(delta *chat.Delta) error
 	// End writes the end of a complete answer.
 	End()
-	// Bytes returns what was written since Restart.
+	// Bytes returns the output since Restart.
 	Bytes() []byte
 }
 
-// Usage returns what the backend has reported so far.
+// Usage returns the usage that the backend has reported so far.
 func (s *Written) Usage() schema.Usage { return s.From.Usage().Tokens }
 
 // HasContent reports whether a delta had content.

@@ -57,8 +57,8 @@ func FailureIn(root jsonscan.Value) error {
 	return dialect.FailureIn(root)
 }
 
-// addBlock adds a block of a message to what the model says. What the backend did with
-// tools of its own has no place in an answer.
+// addBlock adds a block of a message to the model's words. The backend's use of tools
+// of its own has no place in an answer.
 func addBlock(choice *chat.Choice, block jsonscan.Value) {
 	switch string(block.Get("type").Text()) {
 	case "text":
@@ -108,15 +108,15 @@ func finishReason(reason []byte, called bool) chat.FinishReason {
 	return chat.Stop
 }
 
-// TokenCounts is what was reported about the tokens of one answer.
+// TokenCounts is the backend's report about the tokens of one answer.
 type TokenCounts struct {
 	input, cacheWrite, cacheRead, output, thinking int64
 
 	known, cacheReadTold bool
 }
 
-// Read reads a report. Reports of one stream are running totals of which
-// later ones may leave parts out or zero, so the highest count is the right one.
+// Read reads a report. Reports of one stream are running totals. Later ones may leave
+// parts out or zero, and so the highest count is the right one.
 func (u *TokenCounts) Read(v jsonscan.Value) {
 	counts := [...]struct {
 		from jsonscan.Value
@@ -138,8 +138,8 @@ func (u *TokenCounts) Read(v jsonscan.Value) {
 	}
 }
 
-// Report returns the totals. Tokens that went through the cache are not among
-// those that the backend calls input.
+// Report returns the totals. Tokens that went through the cache are not part of the
+// input tokens that the backend reports.
 func (u *TokenCounts) Report() schema.Usage {
 	prompt := u.input + u.cacheWrite + u.cacheRead
 	return schema.Usage{
@@ -148,7 +148,7 @@ func (u *TokenCounts) Report() schema.Usage {
 	}
 }
 
-// detailed returns the totals with what is known of their parts.
+// detailed returns the totals with the known numbers of their parts.
 func (u *TokenCounts) detailed() chat.Usage {
 	usage := chat.Usage{Tokens: u.Report(), Cached: u.cacheRead, Reasoning: -1}
 	if u.thinking > 0 {

@@ -15,8 +15,8 @@ type deltas struct {
 	dialect.EventReader
 	delta chat.Delta
 	usage TokenCounts
-	// tools are the tool calls, which are numbered by themselves, and blocks says which
-	// of them an index of a block stands for: blocks are numbered all together.
+	// tools are the tool calls, which are numbered by themselves. blocks maps the index
+	// of a block to one of them: blocks are numbered all together.
 	tools  []toolCall
 	blocks map[int64]int
 
@@ -38,10 +38,10 @@ func DecodeStream(_ *schema.Request, body io.Reader) dialect.Deltas {
 	return &deltas{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, thinkingAt: -1}
 }
 
-// Usage returns what was reported so far.
+// Usage returns the usage reported so far.
 func (e *deltas) Usage() chat.Usage { return e.usage.detailed() }
 
-// Next returns what the next event brings.
+// Next returns the delta of the next event.
 func (e *deltas) Next() (*chat.Delta, error) {
 	e.delta.Reset()
 	if err := e.EventReader.Next(e.take); err != nil {
@@ -98,7 +98,7 @@ func (e *deltas) read(event dialect.Event, root jsonscan.Value) error {
 	return nil
 }
 
-// tell begins what the caller gets of an event.
+// tell begins the caller's delta of an event.
 func (e *deltas) tell() *chat.Choice {
 	choice := e.delta.Add(0)
 	choice.Begins = !e.begun

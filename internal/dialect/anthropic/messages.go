@@ -136,8 +136,8 @@ func (w *requestWriter) writeSystem() *schema.Error {
 	return nil
 }
 
-// assistant writes what the model said earlier: first its thinking, which must
-// come back as it was, then its words, then its calls.
+// assistant writes an earlier message of the model: first its thinking, which must come
+// back unchanged, then its words, then its calls.
 func (w *requestWriter) assistant(m *chat.Message) *schema.Error {
 	isSigned := w.thinking(m.Thinking)
 	content := m.Content
@@ -182,7 +182,7 @@ func (w *requestWriter) thinking(blocks []byte) bool {
 	return !w.deep.Root().Empty()
 }
 
-// toolUse writes one call of a tool, whose input is an object there.
+// toolUse writes one call of a tool. Its input is an object there.
 func (w *requestWriter) toolUse(call *chat.ToolCall, id []byte) *schema.Error {
 	input, ok := call.Object()
 	switch {
@@ -199,7 +199,7 @@ func (w *requestWriter) toolUse(call *chat.ToolCall, id []byte) *schema.Error {
 	return nil
 }
 
-// result writes what a tool answered.
+// result writes the answer of a tool.
 func (w *requestWriter) result(content *chat.Content, id []byte) *schema.Error {
 	w.block("user")
 	w.Open(`{"type":"tool_result","tool_use_id":`).Escaped(id)

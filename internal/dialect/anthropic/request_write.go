@@ -9,14 +9,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// requestWriter writes the body of one call. Texts are copied as they came,
-// escapes included, so that nothing is decoded that is only passed on.
+// requestWriter writes the body of one call. Texts are copied as they came, escapes
+// included: a text that is only passed on is not decoded.
 type requestWriter struct {
 	*chat.Request
 	model modelTraits
 	jsonwrite.Writer
 
-	deep         jsonscan.Document // of what lies deeper in the request than it was read
+	deep         jsonscan.Document // of values deeper in the request than it was read
 	turn         string            // the role of the turn that is open
 	system       []byte            // the lifted texts as one JSON string, without its quotes
 	systemBlocks jsonwrite.Writer  // the same as blocks, the elements of an array
@@ -61,8 +61,8 @@ func (w *requestWriter) writeStop() {
 	}
 }
 
-// writeMetadata names the user. Other metadata is for the caller's own records,
-// and the backend refuses what it does not know.
+// writeMetadata names the user. Other metadata is for the caller's own records, and the
+// backend refuses unknown members.
 func (w *requestWriter) writeMetadata() {
 	user := w.User
 	if user == nil {
@@ -74,8 +74,8 @@ func (w *requestWriter) writeMetadata() {
 	}
 }
 
-// writeOutputConfig writes the format of the answer and the effort, both of
-// which the caller may also have given in the backend's own words.
+// writeOutputConfig writes the format of the answer and the effort. The caller may also
+// have given both in the backend's own words.
 func (w *requestWriter) writeOutputConfig() *schema.Error {
 	var config jsonwrite.Members
 	switch w.Format.Type {

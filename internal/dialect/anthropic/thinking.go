@@ -16,7 +16,7 @@ const (
 	minBudget = 1024
 )
 
-// modelTraits is what a model's name tells about what the model accepts.
+// modelTraits holds the features that a model accepts, as far as its name tells.
 type modelTraits struct {
 	// adaptiveOnly means that the model refuses a budget for thinking and any
 	// sampling setting; it takes an effort instead.

@@ -26,7 +26,7 @@ func Parse(req *schema.Request, body []byte) error {
 }
 
 // ParseCount reads the body of a request for the number of tokens. Such requests are no use
-// of a model, so that neither the ledger nor a limit counts them.
+// of a model: neither the ledger nor a limit counts them.
 func ParseCount(req *schema.Request, body []byte) error {
 	if err := responses.ParseFor(req, schema.DoorInputTokens, body); err != nil {
 		return err
@@ -35,7 +35,7 @@ func ParseCount(req *schema.Request, body []byte) error {
 	return nil
 }
 
-// task tells the model what to do with a conversation.
+// task tells the model how to handle a conversation.
 const task = "Below is the transcript of a conversation between a user and an assistant, who may have called tools. " +
 	"Write a summary of it with which another assistant can go on as if it had read everything: what the user wants, decisions and agreements, " +
 	"facts, names, numbers, paths and code that matter later, what was done with which result, and what is left to do. " +
@@ -48,8 +48,8 @@ type translator struct {
 	users []byte // the messages of the user, as elements of a JSON array
 }
 
-// NewClient returns what makes a conversation short: one chat in which the model is asked to
-// sum it up.
+// NewClient returns the client that makes a conversation short: one chat that asks the model
+// to sum it up.
 func NewClient(req *schema.Request, c responses.Conversation) *dialect.Client {
 	base := responses.NewClient(req, c)
 	t := &translator{Conversation: c}
@@ -79,7 +79,7 @@ func (t *translator) decode(req *schema.Request, room chat.Room) (_ *chat.Reques
 	return &chat.Request{Messages: []chat.Message{{Role: chat.User, Content: chat.Content{Text: text}}}}, nil
 }
 
-// keepUsers finds what the user has said, which stays as it is.
+// keepUsers finds the words of the user, which stay unchanged.
 func (t *translator) keepUsers() error {
 	var before []byte
 	if t.Previous != "" && t.Past != nil {
@@ -135,7 +135,7 @@ func appendMessage(to chat.Text, m *chat.Message) chat.Text {
 	return to
 }
 
-// reply writes the short conversation: one item with what the user has said, and the summary.
+// reply writes the short conversation: one item with the words of the user, and the summary.
 func (t *translator) reply(_ *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
 	choice := answer.First()
 	if choice == nil || len(choice.Text) == 0 {
@@ -176,7 +176,7 @@ func passReply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 }
 
 // CountTokens passes requests for the number of tokens to backends that count them
-// themselves, and Tokenize asks those that split chats into tokens, as vLLM does.
+// themselves, and Tokenize asks backends that split chats into tokens, as vLLM does.
 var (
 	CountTokens = &dialect.Adapter{
 		Account: accountids.Responses, Call: dialect.PassBody, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
@@ -194,8 +194,7 @@ func CountBody(n int64, estimated bool) []byte {
 	return dialect.WriteCount(`{"object":"response.input_tokens","input_tokens":`, n, estimated)
 }
 
-// Estimate returns about how many tokens a request has, given the items that stand before its
-// input.
+// Estimate returns about how many tokens a request has, given the items before its input.
 func Estimate(req *schema.Request, before [][]byte) int64 {
 	n := messages.EstimateOf(req.Body.Root(), "instructions", "input", "tools")
 	for _, items := range before {

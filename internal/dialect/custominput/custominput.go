@@ -1,5 +1,5 @@
-// Package custominput finds the input of a custom tool in the arguments of the function that
-// stands for it, while they arrive.
+// Package custominput finds the input of a custom tool in the arguments of the function in
+// its place, while they arrive.
 package custominput
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 )
 
-// Input finds the input of a custom tool in the arguments of the function that
-// stands for it, {"input":"..."}, while they arrive.
+// Input finds the input of a custom tool in the arguments of the function in its place,
+// {"input":"..."}, while they arrive.
 type Input struct {
 	all    []byte // the arguments so far
 	tokens int    // how many of those before the text were found
@@ -20,7 +20,7 @@ type Input struct {
 	done   bool   // its closing quote was seen
 }
 
-// Add adds a piece of the arguments and returns what of the input is new, escaped.
+// Add adds a piece of the arguments and returns the new part of the input, escaped.
 func (c *Input) Add(piece []byte) []byte {
 	c.all = append(c.all, piece...)
 	if c.from == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// LlamaTokenize and LlamaDetokenize ask llama.cpp, whose endpoints have the same paths as
+// LlamaTokenize and LlamaDetokenize ask llama.cpp. Its endpoints have the same paths as
 // vLLM's and other members.
 var (
 	LlamaTokenize   = &dialect.Adapter{Refuse: refuseMessages, Call: callLlamaTokenize, Reply: replyLlamaTokenize}
@@ -106,7 +106,7 @@ func replyLlamaDetokenize(_ *schema.Request, answer dialect.Answer, reply *diale
 	return nil
 }
 
-// Infill passes requests for what stands between two texts to llama.cpp.
+// Infill passes requests for the text between two others to llama.cpp.
 var Infill = &dialect.Adapter{Call: dialect.PassUnified, Reply: replyInfill, Events: eventsInfill, Split: splitInfill}
 
 // replyInfill passes a whole answer on under the model name that the client used.
@@ -149,7 +149,7 @@ func eventsInfill(req *schema.Request, body io.Reader) *dialect.Stream {
 	return &dialect.Stream{Events: e, IsComplete: func() bool { return e.Finished }}
 }
 
-// infillEvents passes events on. It reads from them what the gateway must know.
+// infillEvents passes events on. It reads the facts that the gateway must know.
 type infillEvents struct {
 	dialect.EventReader
 	model    []byte // the client's name of it, as JSON
@@ -161,7 +161,7 @@ type infillEvents struct {
 	hasContent bool
 }
 
-// Usage returns what was reported last.
+// Usage returns the usage that was reported last.
 func (e *infillEvents) Usage() schema.Usage { return e.usage }
 
 // HasContent reports whether an event had content.
@@ -176,7 +176,7 @@ func (e *infillEvents) Next() ([]byte, error) {
 	return e.out, nil
 }
 
-// take reads one event and makes it what is sent.
+// take reads one event and makes it the output.
 func (e *infillEvents) take(event dialect.Event) (bool, error) {
 	root, ok, err := e.Scan(event)
 	if !ok || err != nil {

@@ -1,6 +1,6 @@
-// Package engine speaks what inference engines have beside the APIs of others: the tokens of
-// a text, scores, classes and pooled vectors as vLLM has them, and what llama.cpp writes
-// between two texts.
+// Package engine speaks the endpoints of inference engines beside the APIs of others: the
+// tokens of a text, scores, classes and pooled vectors as vLLM has them, and llama.cpp's
+// infill between two texts.
 package engine
 
 import (
@@ -85,7 +85,8 @@ func ReadClassify(req *schema.Request, body []byte) error {
 	return readInput(req, schema.DoorClassify, body)
 }
 
-// ReadPooling reads a request for what a model makes of texts before anything is made of that.
+// ReadPooling reads a request for a model's raw vectors of texts, before anything is made of
+// them.
 func ReadPooling(req *schema.Request, body []byte) error {
 	return readInput(req, schema.DoorPooling, body)
 }
@@ -100,7 +101,7 @@ func readInput(req *schema.Request, door schema.Door, body []byte) error {
 	return readUser(req)
 }
 
-// ReadInfill reads a request for what stands between two texts.
+// ReadInfill reads a request for the text between two others.
 func ReadInfill(req *schema.Request, body []byte) error {
 	if err := req.ParseBody(schema.DoorInfill, body, infillNames); err != nil {
 		return err
@@ -122,7 +123,7 @@ func ReadInfill(req *schema.Request, body []byte) error {
 	return readUser(req)
 }
 
-// readUser reads whom a request is counted for.
+// readUser reads the user that a request is counted for.
 func readUser(req *schema.Request) error {
 	user := req.Body.Root().Get("user")
 	if user.Given() && user.Kind() != jsonscan.String {

@@ -16,7 +16,7 @@ const maxCandidates = 128
 
 // partialAnswer is an answer as far as it was read.
 type partialAnswer struct {
-	// to is what was read: all of a plain answer, or the part of a stream that came with
+	// to is the result: all of a plain answer, or the part of a stream that came with
 	// the last event.
 	to *chat.Answer
 
@@ -27,7 +27,7 @@ type partialAnswer struct {
 	content, inner jsonscan.Document
 }
 
-// candidate is what is known of a candidate besides what it says.
+// candidate holds the facts about a candidate besides its words.
 type candidate struct {
 	index  int64
 	calls  int64             // so far
@@ -62,8 +62,8 @@ func (a *partialAnswer) take(doc *jsonscan.Document, data []byte) error {
 	return nil
 }
 
-// takeObject reads one object. Its members are gone through once rather than
-// looked up one by one: this is what every event of every stream costs.
+// takeObject reads one object. It goes through the members once rather than looking
+// them up one by one: every event of every stream costs this.
 func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 	if root.Kind() != jsonscan.Object {
 		return fmt.Errorf("%w: something else than an object", dialect.ErrInvalid)

@@ -75,8 +75,8 @@ func generationOf(model string) int {
 	return int(version * 10)
 }
 
-// refuseChat returns an error for fields that the dialect cannot express and whose
-// omission would change the answer.
+// refuseChat returns an error for fields that the dialect cannot express if leaving
+// them out would change the answer.
 func refuseChat(req *schema.Request) error {
 	s := req.Settings()
 	if s.Other("functions").Given() {

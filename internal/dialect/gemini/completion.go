@@ -108,7 +108,7 @@ func beginToken(w *jsonwrite.Writer, token jsonscan.Value) {
 	if v := token.Get("logProbability"); v.Kind() == jsonscan.Number {
 		w.Raw(v.Raw())
 	} else {
-		w.Int(0) // what is zero is left out
+		w.Int(0) // zeros are left out
 	}
 	w.Name("bytes").Literal("null")
 }

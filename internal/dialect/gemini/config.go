@@ -75,7 +75,8 @@ func fillModalities(config *jsonwrite.Members, s *chat.Settings) error {
 	return nil
 }
 
-// fillFormat asks for the format of the answer. Refuse has refused what is not known here.
+// fillFormat asks for the format of the answer. Refuse has refused the formats that are
+// not known here.
 func fillFormat(config *jsonwrite.Members, format *chat.Format, schemas *schemaBudget) error {
 	if format.Type != "json_object" && format.Type != "json_schema" {
 		return nil
@@ -92,7 +93,7 @@ func fillFormat(config *jsonwrite.Members, format *chat.Format, schemas *schemaB
 	return nil
 }
 
-// fillThinking turns an effort into what the generation of the model
+// fillThinking turns an effort into the form that the generation of the model
 // understands: none before 2.5, a number of tokens in 2.5, a level after it.
 func fillThinking(config *jsonwrite.Members, s *chat.Settings, model string) {
 	effort := cmp.Or(s.Effort, s.EffortHint)
@@ -118,8 +119,8 @@ func fillThinking(config *jsonwrite.Members, s *chat.Settings, model string) {
 }
 
 // takesNoThinking reports whether a model is known to take the wish that it does not
-// think. Those that make images and open models refuse any wish about thinking, and which
-// generation a name that moves on means is not known.
+// think. Models that make images and open models refuse any wish about thinking, and the
+// generation behind a name that moves on is not known.
 func takesNoThinking(model string, generation int) bool {
 	return generation >= 25 && generation < newestGeneration && !strings.Contains(model, "image")
 }

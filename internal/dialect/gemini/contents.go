@@ -14,8 +14,8 @@ import (
 // one. The backend never saw such an id, so it does not get it back.
 const inventedCall = "call_gemini_"
 
-// unsignedCall is what Google documents as the signature of a call that was not
-// made by the model: its newer models refuse calls without any.
+// unsignedCall is Google's documented signature for a call that the model did not make:
+// its newer models refuse calls without any.
 const unsignedCall = "skip_thought_signature_validator"
 
 // conversation writes a conversation as the dialect has it: turns of "user"
@@ -43,7 +43,7 @@ type functionResult struct {
 	parts []byte
 }
 
-// addContents adds the conversation and the instructions that stand above it.
+// addContents adds the conversation and the instructions above it.
 func addContents(body *jsonwrite.Members, messages []chat.Message, model string) error {
 	c := conversation{calls: map[string]calledFunction{}, mustSign: generationOf(model) >= 30}
 	for i := range messages {
@@ -196,7 +196,7 @@ func gather(content *chat.Content) (text chat.Text, media []byte, err *schema.Er
 	return text, others.Out, nil
 }
 
-// assistant writes what the model said and called before.
+// assistant writes the words and calls of an earlier turn of the model.
 func (c *conversation) assistant(m *chat.Message) *schema.Error {
 	wrote, err := c.content("model", &m.Content)
 	if err != nil {
@@ -222,9 +222,9 @@ func (c *conversation) assistant(m *chat.Message) *schema.Error {
 	return nil
 }
 
-// firstSignature replaces a signature that is missing on the first call of a
-// message, the only one that must have one: many clients lose what they do not
-// know, and calls of other models never had any.
+// firstSignature replaces a missing signature on the first call of a message, the only
+// one that must have one: many clients drop members that they do not know, and calls of
+// other models never had any.
 func (c *conversation) firstSignature(signature chat.Text, first bool) chat.Text {
 	if len(signature) == 0 && first && c.mustSign {
 		return chat.Text(unsignedCall)
@@ -256,9 +256,9 @@ func writeCallID(w *jsonwrite.Writer, id chat.Text) {
 	}
 }
 
-// writeArguments writes the arguments of a call as an object. A text that is
-// none, such as one that a limit cut, is kept as what it is: the conversation
-// must be able to go on.
+// writeArguments writes the arguments of a call as an object. A text that is no object,
+// such as one that a limit cut, is kept as a text: the conversation must be able to go
+// on.
 func writeArguments(w *jsonwrite.Writer, call *chat.ToolCall) {
 	if object, ok := call.Object(); ok {
 		w.Raw(object)

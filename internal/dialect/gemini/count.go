@@ -10,7 +10,7 @@ import (
 )
 
 // CountTokens asks how many tokens a chat request has; the answer has them as totalTokens.
-// The whole request is in the question, so that instructions and tools are counted.
+// The whole request is in the question: instructions and tools are counted.
 func CountTokens(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	model := ModelOf(req, to)
 	body, err := writeBody(req, model)

@@ -28,7 +28,7 @@ func decodeStream(_ *schema.Request, body io.Reader) dialect.Deltas {
 // Usage returns the last report.
 func (d *deltas) Usage() chat.Usage { return d.answer.usage.Usage }
 
-// Next returns what the next event brings.
+// Next returns the delta of the next event.
 func (d *deltas) Next() (*chat.Delta, error) {
 	d.delta.Reset()
 	dialect.DropLarge(&d.answer.content, &d.answer.inner)
@@ -85,7 +85,7 @@ func (d *deltas) tellPending() {
 			continue
 		}
 		d.answer.candidate(c.Index).begin(c)
-		if told != i { // what was there is told nowhere
+		if told != i { // the choice that moves to i is told nowhere
 			d.delta.Choices[told], d.delta.Choices[i] = *c, d.delta.Choices[told]
 		}
 		told++

@@ -36,8 +36,8 @@ func writeBody(req *schema.Request, model string) ([]byte, error) {
 	return body.Object(), nil
 }
 
-// addExtensions adds what callers say in the backend's own words, in
-// extra_body or, as some clients put it, beside the other fields.
+// addExtensions adds the caller's settings in the backend's own words, from extra_body
+// or, as some clients put them, from beside the other fields.
 func addExtensions(body, config *jsonwrite.Members, s *chat.Settings) {
 	for m, isExtra := range s.Others() {
 		placeMember(body, config, m, isExtra)
@@ -83,8 +83,8 @@ func placeMember(body, config *jsonwrite.Members, m jsonscan.Value, own bool) {
 	}
 }
 
-// isUnifiedField lists the fields that are translated elsewhere, or that have
-// no meaning for the backend and whose absence changes no answer.
+// isUnifiedField lists the fields that are translated elsewhere, and the fields that
+// mean nothing to the backend and change no answer by their absence.
 func isUnifiedField(name string) bool {
 	switch name {
 	case "google", "logit_bias", "functions", "function_call", "modalities", "audio", "store", "metadata", "service_tier",

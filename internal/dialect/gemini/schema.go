@@ -15,17 +15,16 @@ const (
 	// maxSchemaDepth is how deeply schemas may be nested, references followed.
 	maxSchemaDepth = 32
 	// maxSchemaRefs is how many references of one schema are followed, and
-	// maxRequestRefs of all schemas of a request. maxSchemaBytes bounds what they
-	// may add to all of them, and maxSchemaSteps how long the way to what one
-	// refers to may be.
+	// maxRequestRefs of all schemas of a request. maxSchemaBytes bounds their additions
+	// to all of them, and maxSchemaSteps the length of the way to the target of one.
 	maxSchemaRefs  = 256
 	maxRequestRefs = 16 << 10
 	maxSchemaBytes = 4 << 20
 	maxSchemaSteps = maxSchemaDepth
 )
 
-// reducedSchema is a JSON Schema reduced to what the backend takes: a part of
-// what OpenAPI 3.0 calls a schema. Unknown members would be refused there.
+// reducedSchema is a JSON Schema reduced to the part that the backend takes: a part of
+// a schema of OpenAPI 3.0. Unknown members would be refused there.
 type reducedSchema struct {
 	kind        string // as the backend spells it, empty if it was not said
 	nullable    bool
@@ -47,8 +46,8 @@ type property struct {
 	raw    []byte         // of a limit
 }
 
-// schemaBudget reads the schemas of one request. It bounds what references may
-// add to all of them together: a request must not cost much more than its size.
+// schemaBudget reads the schemas of one request. It bounds the additions of references
+// to all of them together: a request must not cost much more than its size.
 type schemaBudget struct {
 	refs int // that were followed
 	work int // bytes that they stood for, and elements that were counted to find them
@@ -62,11 +61,11 @@ type schemaReader struct {
 	place string                      // the request's name of the schema
 	refs  int                         // that were followed
 	open  []string                    // references that are being followed
-	found map[string]jsonscan.Value   // what references and their beginnings point to
-	inner map[string]jsonscan.Members // and what it holds
+	found map[string]jsonscan.Value   // the targets of references and of their beginnings
+	inner map[string]jsonscan.Members // and their members
 }
 
-// reduce reads a schema; place is what the request calls it.
+// reduce reads a schema; place is its name in the request.
 func (all *schemaBudget) reduce(raw []byte, place string) (*reducedSchema, error) {
 	r := schemaReader{all: all, place: place}
 	r.whole.Deep = true
@@ -89,7 +88,7 @@ func (r *schemaReader) fail(why string) error {
 	return schema.InvalidValue(r.place, "'"+r.place+"' "+why)
 }
 
-// into adds the members of a schema to s. What s has already stands.
+// into adds the members of a schema to s. Members that s has already stay.
 func (r *schemaReader) into(s *reducedSchema, v jsonscan.Value, depth int) error {
 	if depth > maxSchemaDepth {
 		return r.fail("is nested too deeply for this backend.")
@@ -110,7 +109,7 @@ func (r *schemaReader) into(s *reducedSchema, v jsonscan.Value, depth int) error
 			ref = m
 		}
 	}
-	// Last, so that what stands beside a reference wins over what it refers to.
+	// Last: members beside a reference win over members of its target.
 	if ref.Kind() == jsonscan.String {
 		return r.follow(s, string(ref.Text()), depth)
 	}
@@ -170,7 +169,7 @@ func (r *schemaReader) member(s *reducedSchema, m jsonscan.Value, depth int) err
 	return nil
 }
 
-// kinds reads the type: one, or several of which one may be null.
+// kinds reads the type: one, or several with null among them.
 func (r *schemaReader) kinds(s *reducedSchema, m jsonscan.Value) error {
 	if s.kind != "" {
 		return nil
@@ -226,8 +225,8 @@ func (r *schemaReader) properties(s *reducedSchema, m jsonscan.Value, depth int)
 	return nil
 }
 
-// follow adds what a reference within the schema stands for. One that leads
-// back to itself ends as an object of any shape.
+// follow adds the target of a reference within the schema. One that leads back to
+// itself ends as an object of any shape.
 func (r *schemaReader) follow(s *reducedSchema, ref string, depth int) error {
 	if slices.Contains(r.open, ref) {
 		if s.kind == "" {
@@ -251,7 +250,7 @@ func (r *schemaReader) follow(s *reducedSchema, ref string, depth int) error {
 	return err
 }
 
-// resolve finds what a JSON pointer of the form #/a/b points to.
+// resolve finds the target of a JSON pointer of the form #/a/b.
 func (r *schemaReader) resolve(ref string) (jsonscan.Value, error) {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok {

@@ -28,7 +28,7 @@ func (s *reducedSchema) addValue(v jsonscan.Value) {
 	}
 }
 
-// settle brings a schema whose members are all read into the backend's shape.
+// settle brings a schema into the backend's shape, after all its members were read.
 func (s *reducedSchema) settle() {
 	s.settleChoices()
 	if s.kind == "" && len(s.anyOf) == 0 {

@@ -68,7 +68,7 @@ func toolList(tools []chat.Tool, schemas *schemaBudget) ([]byte, error) {
 	return list.Out, nil
 }
 
-// writeDeclaration writes what the model is told of a function.
+// writeDeclaration writes the description of a function for the model.
 func writeDeclaration(w *jsonwrite.Writer, tool *chat.Tool, place string, schemas *schemaBudget) error {
 	if !tool.IsFunction || tool.Name == nil {
 		return schema.MissingParameter(place + ".name")

@@ -6,8 +6,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 )
 
-// The error texts of servers, taken from their sources and from recordings. A
-// request that gets one of those that mean RequestFault gets it on every attempt.
+// The error texts of servers, taken from their sources and from recordings. A request
+// that gets one with RequestFault gets it on every attempt.
 var (
 	// llama.cpp answers 500 for every exception that is not of one certain type.
 	llamaErrors = []dialect.ErrorPattern{

@@ -30,7 +30,7 @@ var (
 	imageEditRoute     = dialect.Route{Path: "/v1/images/edits", Adapter: openai.Image}
 )
 
-// The routes of doors that pass on what OpenAI has beside the unified API.
+// The routes of doors that pass on OpenAI's endpoints beside the unified API.
 var (
 	completionRoute  = dialect.Route{Path: "/v1/completions", Adapter: openai.Completion}
 	moderationRoute  = dialect.Route{Path: "/v1/moderations", Adapter: openai.Moderation}
@@ -38,7 +38,7 @@ var (
 	translationRoute = dialect.Route{Path: "/v1/audio/translations", Adapter: openai.Transcription}
 	// Those of OpenAI speak the Responses API; for any other the instance must say so.
 	responsesRoute = dialect.Route{Path: "/v1/responses", Adapter: openai.Responses, Hosts: []string{"openai.com"}}
-	// What else that API has is had by those of OpenAI only.
+	// Only OpenAI itself has the rest of that API.
 	inputTokensRoute = dialect.Route{Path: "/v1/responses/input_tokens", Adapter: compaction.CountTokens, Hosts: []string{"openai.com"}}
 	compactRoute     = dialect.Route{Path: "/v1/responses/compact", Adapter: compaction.Pass, Hosts: []string{"openai.com"}}
 )
@@ -58,7 +58,7 @@ var (
 	}
 )
 
-// table is the table of everything that can stand behind an instance.
+// table is the table of all kinds of backends.
 var table = []*dialect.Kind{
 	{
 		Name:     "openai",
@@ -67,7 +67,7 @@ var table = []*dialect.Kind{
 		Guide:    dialect.Guide{URL: "https://api.openai.com", KeyVariable: "OPENAI_API_KEY", ModelsPath: "/v1/models"},
 		Health:   "/v1/models",
 		Tells:    engines.Unknown,
-		// Whatever serves this dialect may stand behind it.
+		// Any server of this dialect may be behind it.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors, localAIErrors, ollamaErrors},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
@@ -158,7 +158,7 @@ var table = []*dialect.Kind{
 		TypeName: "GPUStackAdapter",
 		Health:   "/v1/models",
 		Quirks:   dialect.Quirks{UnwrapDocuments: true},
-		// Its backends are those of others, whose words it passes on.
+		// It passes on the words of other servers, which are its backends.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:   responsesRoute,
@@ -263,7 +263,7 @@ var table = []*dialect.Kind{
 			schema.ImgEdit:   imageEditRoute,
 		},
 		Quirks: dialect.Quirks{TextDocuments: true},
-		// Its servers are those of others, whose words it passes on.
+		// It passes on the words of other projects' servers.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors},
 	},
 	{

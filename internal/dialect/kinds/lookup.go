@@ -10,12 +10,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Default is the kind of backends of which nothing is said: most servers speak OpenAI's
+// Default is the kind of backends without a setting for it: most servers speak OpenAI's
 // dialect.
 const Default = "openai"
 
-// GuideTo returns what a kind is known by, given its name or an alias; of an unknown one
-// nothing.
+// GuideTo returns the guide of a kind, given its name or an alias; an empty one for an
+// unknown name.
 func GuideTo(name string) dialect.Guide {
 	kind, err := Lookup(name)
 	if err != nil {
@@ -24,8 +24,8 @@ func GuideTo(name string) dialect.Guide {
 	return kind.Guide
 }
 
-// All returns the kinds in the order in which an unknown backend is asked what it is: those
-// with a dialect of their own before Default.
+// All returns the kinds in the order of questions to an unknown backend: kinds with a
+// dialect of their own before Default.
 func All() []*dialect.Kind {
 	all := slices.Clone(table)
 	slices.Reverse(all)
@@ -75,7 +75,7 @@ func Names() []string {
 	return list
 }
 
-// names lists the kinds, or those that serve one service type.
+// names lists the kinds, or the kinds that serve one service type.
 func names(service *schema.ServiceType) []string {
 	var list []string
 	for _, k := range table {

@@ -16,9 +16,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// answerReader reads the lines of an answer, each of which is a piece of it, or all of it.
+// answerReader reads the lines of an answer. Each is a piece of it, or all of it.
 type answerReader struct {
-	id    string // of which the ids of calls are made
+	id    string // part of the ids of calls
 	calls int64  // so far
 	inner jsonscan.Document
 	// something says that the model said anything.
@@ -43,7 +43,7 @@ func (l *answerLine) isText() bool {
 	return l.message.Kind() == jsonscan.Absent && l.response.Kind() == jsonscan.String
 }
 
-// add adds what a line says to an answer.
+// add adds the contents of a line to an answer.
 func (r *answerReader) add(line *answerLine, to *chat.Answer) error {
 	if len(to.Choices) == 0 {
 		to.Add(0)
@@ -80,15 +80,15 @@ func (r *answerReader) add(line *answerLine, to *chat.Answer) error {
 	}
 	to.Usage = line.usage()
 	if !r.something {
-		// Also what Ollama says when it only loaded or unloaded the model.
+		// Ollama also answers this when it only loaded or unloaded the model.
 		return dialect.ErrEmpty
 	}
 	choice.Finish = r.finishReason(line.reason)
 	return nil
 }
 
-// scanLine scans a line. Its members are gone through once rather than looked up one by
-// one: this is what every line of every stream costs.
+// scanLine scans a line. It goes through the members once rather than looking them up
+// one by one: every line of every stream costs this.
 func scanLine(doc *jsonscan.Document, data []byte) (l answerLine, err error) {
 	root, err := dialect.Parse(doc, data)
 	if err != nil {
@@ -156,8 +156,8 @@ func (l *answerLine) readMessage(choice *chat.Choice) error {
 	return nil
 }
 
-// usage returns what the last line reports. A count that is zero is left out, and so is
-// that of a prompt that was found in the cache. No parts are told.
+// usage returns the report of the last line. A count that is zero is left out, and so
+// is the count of a prompt that was found in the cache. No parts are told.
 func (l *answerLine) usage() chat.Usage {
 	u := chat.Usage{Cached: -1, Reasoning: -1}
 	prompt, ok := dialect.TokenCount(l.prompt)
@@ -217,8 +217,8 @@ func (r *answerReader) readCalls(calls jsonscan.Value, choice *chat.Choice) erro
 	return nil
 }
 
-// callID returns an id for the next call. It is made of the answer's own, so that no other
-// turn of the conversation has the same.
+// callID returns an id for the next call. It is made of the answer's own: no other turn of
+// the conversation has the same.
 func (r *answerReader) callID() []byte {
 	if r.id == "" {
 		r.id = rand.Text()
@@ -239,8 +239,8 @@ func readArguments(arguments jsonscan.Value) ([]byte, error) {
 	return nil, fmt.Errorf("%w: a tool call whose arguments are no object", dialect.ErrInvalid)
 }
 
-// writeLogprobs writes the probabilities of a line's tokens. What Ollama leaves out
-// when it is empty, clients require.
+// writeLogprobs writes the probabilities of a line's tokens. Clients require members
+// that Ollama leaves out when they are empty.
 func writeLogprobs(w *jsonwrite.Writer, logprobs jsonscan.Value) {
 	for token := logprobs.First(); token.Kind() == jsonscan.Object; token = token.Next() {
 		w.Object()
@@ -279,8 +279,7 @@ func decode(req *schema.Request, body []byte, doc *jsonscan.Document, to *chat.A
 	return r.add(&line, to)
 }
 
-// nextLine returns the first line of a body that is not empty, and what
-// follows it.
+// nextLine returns the first line of a body that is not empty, and the rest.
 func nextLine(body []byte) (line, rest []byte) {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	line, rest, _ = bytes.Cut(body, []byte("\n"))
@@ -313,7 +312,7 @@ type deltas struct {
 // Usage returns the report of the last line.
 func (d *deltas) Usage() chat.Usage { return d.usage }
 
-// Next returns what the next line that says anything brings.
+// Next returns the delta of the next line that says anything.
 func (d *deltas) Next() (*chat.Delta, error) {
 	for d.err == nil && !d.done {
 		// Nothing of a large line is kept while the stream waits.

@@ -24,8 +24,8 @@ func failureLine(known *schema.Error, requestID string) []byte {
 	return append(Error(known, requestID), '\n')
 }
 
-// lineStream returns a stream of lines. Clients read every line as JSON, so that only a blank
-// in front of the next line says nothing.
+// lineStream returns a stream of lines. Clients read every line as JSON: only a blank in
+// front of the next line says nothing.
 func lineStream(events dialect.Events, isComplete func() bool) *dialect.Stream {
 	return &dialect.Stream{
 		Events: events, IsComplete: isComplete, ContentType: typeLines, Filler: []byte(" "), Failure: failureLine,
@@ -61,7 +61,8 @@ type lineWriter struct {
 	firstToken    time.Time // zero while it has not come, and for an answer that came whole
 }
 
-// newLineWriter copies what is needed, because the request may be gone before its answer is.
+// newLineWriter copies the needed parts, because the request may be gone before its answer
+// is.
 func newLineWriter(req *schema.Request) lineWriter {
 	return lineWriter{
 		model: bytes.Clone(req.ModelJSON()), isGenerated: req.Door == schema.DoorOllamaGenerate,
@@ -69,7 +70,7 @@ func newLineWriter(req *schema.Request) lineWriter {
 	}
 }
 
-// begin writes the beginning of a line, behind those that were written before.
+// begin writes the beginning of a line, behind the earlier ones.
 func (l *lineWriter) begin() {
 	l.Writer = jsonwrite.Writer{Out: l.Out}
 	l.Object()
@@ -77,7 +78,7 @@ func (l *lineWriter) begin() {
 	l.Name("created_at").Plain(time.Now().UTC().Format(time.RFC3339Nano))
 }
 
-// say writes what the model said, thought and called.
+// say writes the words, thoughts and calls of the model.
 func (l *lineWriter) say(text, thinking []byte, calls []chat.ToolCall) {
 	if l.hidesThinking {
 		thinking = nil
@@ -174,7 +175,7 @@ func eventsLines(req *schema.Request, from dialect.Deltas) *dialect.Stream {
 	return lineStream(e, e.IsComplete)
 }
 
-// clientLines writes the lines of a stream. Ollama tells a call whole, so that the pieces
+// clientLines writes the lines of a stream. Ollama tells a call whole, and so the pieces
 // of calls are gathered until the answer ends.
 type clientLines struct {
 	dialect.Written
@@ -202,7 +203,7 @@ func (e *clientLines) Restart() { e.Begin(dialect.Reuse(e.Out), nil) }
 // Bytes implements dialect.EventWriter.
 func (e *clientLines) Bytes() []byte { return e.Out }
 
-// Add writes what a delta brings.
+// Add writes the parts of a delta.
 func (e *clientLines) Add(delta *chat.Delta) error {
 	choice := delta.First()
 	if choice == nil {
@@ -235,7 +236,7 @@ func (e *clientLines) Add(delta *chat.Delta) error {
 	return nil
 }
 
-// gather adds a piece of a call to what came of it before.
+// gather adds a piece of a call to its earlier pieces.
 func (e *clientLines) gather(piece *chat.ToolCall) error {
 	e.gathered += len(piece.Arguments)
 	if e.gathered > dialect.MaxEvent {

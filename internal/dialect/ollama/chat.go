@@ -43,8 +43,8 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	return nil
 }
 
-// refuseChat returns an error for fields that the dialect cannot express and whose
-// omission would change the answer.
+// refuseChat returns an error for fields that the dialect cannot express if leaving
+// them out would change the answer.
 func refuseChat(req *schema.Request) error {
 	s := req.Settings()
 	if s.N.Given() {

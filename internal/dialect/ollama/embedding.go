@@ -69,7 +69,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
 	}
 	wanted, _ := req.Field("dimensions").Int()
-	var between jsonwrite.Writer // what stands around the vectors, which are not copied
+	var between jsonwrite.Writer // the text around the vectors, which are not copied
 	between.Open(`{"object":"list","data":[`)
 	segments := reply.Segments[:0]
 	count := 0

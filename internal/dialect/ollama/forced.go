@@ -12,8 +12,8 @@ import (
 )
 
 // Ollama cannot be told that the model must call a tool. It can be told the form of the text,
-// which it enforces while the model writes: so a call that is forced is asked for as a text
-// in the form of a call, and what comes is read as one.
+// which it enforces while the model writes: so a forced call is asked for as a text in the
+// form of a call, and the answer is read as one.
 
 // isForced reports whether the model must call a tool.
 func isForced(asked *chat.Request) bool {
@@ -42,7 +42,7 @@ func (b *requestWriter) force(asked *chat.Request) error {
 		}
 	}
 	switch len(forms) {
-	case 0: // what is wrong is told with the tools
+	case 0: // the tools report the fault
 	case 1:
 		b.top.Add("format", forms[0])
 	default:
@@ -52,7 +52,7 @@ func (b *requestWriter) force(asked *chat.Request) error {
 }
 
 // callForm returns the schema of a call of a function. References in the schema of its
-// parameters would point to other places there, so that such parameters are any object.
+// parameters would point to other places there, and so such parameters are any object.
 func callForm(tool *chat.Tool) []byte {
 	parameters := tool.Schema
 	if len(parameters) == 0 || parameters[0] != '{' || bytes.Contains(parameters, []byte(`"$ref"`)) {
@@ -81,7 +81,7 @@ func (r *answerReader) gather(line *answerLine, choice *chat.Choice) error {
 }
 
 // readForced reads a text in the form of a call as one, if it is one: a text that a limit
-// has cut stays what it is.
+// has cut stays a text.
 func (r *answerReader) readForced(choice *chat.Choice) {
 	if r.calls > 0 || len(choice.Text) == 0 {
 		return

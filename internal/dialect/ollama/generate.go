@@ -45,7 +45,7 @@ func callGenerate(req *schema.Request, to *dialect.Target, call *wire.Call) erro
 	return nil
 }
 
-// placeOfGenerated says what becomes of a field that is not translated.
+// placeOfGenerated returns the destination of a field that is not translated.
 func placeOfGenerated(name string) place {
 	switch name {
 	case "keep_alive", "think", "format", "truncate", "shift", "raw", "system", "template", "images":
@@ -56,7 +56,7 @@ func placeOfGenerated(name string) place {
 	return amongOptions
 }
 
-// refuseGenerate returns an error for what the dialect cannot express.
+// refuseGenerate returns an error for fields that the dialect cannot express.
 func refuseGenerate(req *schema.Request) error {
 	prompt := req.Field("prompt")
 	if prompt.Kind() == jsonscan.Array {
@@ -96,6 +96,6 @@ func promptOf(req *schema.Request) jsonscan.Value {
 	return prompt
 }
 
-// echoes tells whether the prompt shall stand before the completion. Ollama does not
-// repeat it, so that it is put there.
+// echoes reports whether the completion is to begin with the prompt. Ollama does not
+// repeat it, and so the gateway puts it there.
 func echoes(req *schema.Request) bool { return req.Field("echo").Kind() == jsonscan.True }

@@ -74,7 +74,7 @@ func (e *textEvents) Next() ([]byte, error) {
 			e.hasContent = e.hasContent || len(said.Text) > 0
 			return e.write(delta), nil
 		}
-		// The model thinks, of which completions tell nothing.
+		// The model thinks; completions tell nothing of it.
 	}
 }
 
@@ -82,8 +82,8 @@ func (e *textEvents) Next() ([]byte, error) {
 type textWriter struct {
 	jsonwrite.Writer
 	model         []byte // the caller's name of the model, as JSON
-	head          []byte // what the completion and its chunks begin with
-	before        []byte // what stands before the text
+	head          []byte // the beginning of the completion and of its chunks
+	before        []byte // the members before the text
 	probabilities probabilities
 }
 
@@ -142,7 +142,7 @@ type probabilities struct {
 func (p *probabilities) add(elements []byte) {
 	doc := jsonscan.Document{AllowDuplicateKeys: true, Deep: true}
 	if doc.Parse(slices.Concat([]byte{'['}, elements, []byte{']'})) != nil {
-		return // they were written from what was scanned
+		return // they were written from scanned values
 	}
 	for token := doc.Root().First(); token.Kind() == jsonscan.Object; token = token.Next() {
 		text, logprob := token.Get("token"), token.Get("logprob")

@@ -144,8 +144,8 @@ func (c *conversation) toolCalls(m *chat.Message) *schema.Error {
 	return nil
 }
 
-// function writes what was called; the arguments are a text of JSON here and
-// JSON there.
+// function writes the called function; the arguments are a text of JSON here and JSON
+// there.
 func (c *conversation) function(call *chat.ToolCall) *schema.Error {
 	if len(call.Name) == 0 {
 		return schema.InvalidValue("name", "must be the name of a function.")

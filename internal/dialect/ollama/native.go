@@ -71,8 +71,8 @@ func (l *answerLine) checkSaid() error {
 	return (&answerReader{}).add(l, &whole)
 }
 
-// replyPassEmbedding passes vectors on under the model name that the client used. Those of
-// /api/embeddings, of which there is one, come without a name.
+// replyPassEmbedding passes vectors on under the model name that the client used. The only
+// vector of /api/embeddings comes without a name.
 func replyPassEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
@@ -102,7 +102,7 @@ func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
 	return lineStream(e, e.isComplete)
 }
 
-// passedLines passes lines on. It reads from them what the gateway must know.
+// passedLines passes lines on. It reads the facts that the gateway must know.
 type passedLines struct {
 	answerReader
 	lines  *dialect.NDJSON
@@ -119,7 +119,7 @@ type passedLines struct {
 	begun    bool // a line was passed on
 	complete bool
 	failed   error
-	onward   *clientLines // writes what another backend goes on with; nil while none does
+	onward   *clientLines // writes the rest of the answer from another backend; nil while there is none
 
 	hasContent bool
 	sent       *chat.Transcript // nil for none
@@ -170,7 +170,7 @@ func (e *passedLines) Next() ([]byte, error) {
 	return e.out, nil
 }
 
-// pass reads a line and makes it what is sent.
+// pass reads a line and makes it the output.
 func (e *passedLines) pass() error {
 	e.out = dialect.Reuse(e.out)
 	e.delta.Reset()

@@ -18,8 +18,8 @@ var (
 		"format", "options", "stream", "think", "keep_alive", "logprobs", "top_logprobs", "truncate", "shift")
 )
 
-// ReadChat reads a request of /api/chat. It checks what the gateway itself uses; a backend
-// of this dialect gets the body as it came.
+// ReadChat reads a request of /api/chat. It checks the fields that the gateway itself
+// uses; a backend of this dialect gets the body as it came.
 func ReadChat(req *schema.Request, body []byte) error {
 	if err := readBody(req, schema.DoorOllamaChat, body, chatNames); err != nil {
 		return err
@@ -43,8 +43,8 @@ var generateFields = []schema.Field{
 	{Name: "system", Kind: jsonscan.String}, {Name: "template", Kind: jsonscan.String},
 }
 
-// readBody reads what chats and generated texts have in common. Both are streamed unless
-// the client says no.
+// readBody reads the fields that chats and generated texts have in common. Both are
+// streamed unless the client says no.
 func readBody(req *schema.Request, door schema.Door, body []byte, names *jsonscan.Names) error {
 	req.Came = time.Now()
 	if err := req.ParseBody(door, body, names); err != nil {
@@ -92,7 +92,7 @@ func newReader(req *schema.Request, room chat.Room) *reader {
 	return r
 }
 
-// readChat reads what a request of /api/chat asks for.
+// readChat reads the chat that a request of /api/chat asks for.
 func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	r := newReader(req, room)
 	list := r.root.Get("messages")
@@ -111,8 +111,8 @@ func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	return r.finish()
 }
 
-// readGenerate reads what a request of /api/generate asks for, as a chat with one message:
-// the template of the model is around the prompt there, too.
+// readGenerate reads a request of /api/generate as a chat with one message: the template
+// of the model is around the prompt there, too.
 func readGenerate(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	r := newReader(req, room)
 	for _, name := range []string{"template", "context"} {
@@ -224,7 +224,7 @@ func imageType(data []byte) string {
 }
 
 // addCalls adds the calls that the model made in an earlier turn. Other APIs want a result
-// to name its call, so that one without an id gets one.
+// to name its call: a call without an id gets one.
 func (r *reader) addCalls(m *chat.Message, calls jsonscan.Value) *schema.Error {
 	r.open = r.open[:0]
 	if !calls.Given() {

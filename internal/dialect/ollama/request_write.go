@@ -11,8 +11,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// requestWriter writes the body of a call: its members, and those of the options
-// inside it. Of members with the same name the first one stands.
+// requestWriter writes the body of a call: its members, and the members of the options
+// inside it. Of members with the same name the first one counts.
 type requestWriter struct {
 	top, options jsonwrite.Members
 	levels       bool // the model accepts think levels (low, medium, high)
@@ -27,7 +27,7 @@ func newRequestWriter(req *schema.Request, to *dialect.Target) *requestWriter {
 }
 
 // stream says whether the answer is to be a stream, and returns the type of the answer.
-// Streams are what Ollama sends when it is told nothing.
+// Ollama sends a stream when it is told nothing.
 func (b *requestWriter) stream(req *schema.Request) (accept string) {
 	if req.Stream {
 		b.top.Add("stream", []byte("true"))
@@ -74,9 +74,8 @@ func (b *requestWriter) sampling(s *chat.Settings) error {
 	return nil
 }
 
-// option adds an option. Those that Ollama knows are checked, because it answers
-// a wrong type as if the fault were its own, which would speak against the
-// instance.
+// option adds an option. Options that Ollama knows are checked, because it answers a
+// wrong type as if the fault were its own, which would speak against the instance.
 func (b *requestWriter) option(name, param string, v jsonscan.Value) error {
 	if !v.Given() {
 		return nil
@@ -100,7 +99,7 @@ func (b *requestWriter) option(name, param string, v jsonscan.Value) error {
 	return nil
 }
 
-// stop adds the stop texts, of which Ollama wants an array.
+// stop adds the stop texts. Ollama wants an array of them.
 func (b *requestWriter) stop(param string, v jsonscan.Value) error {
 	if v.Kind() == jsonscan.String {
 		b.options.Add("stop", slices.Concat([]byte("["), v.Raw(), []byte("]")))
@@ -115,7 +114,7 @@ func (b *requestWriter) stop(param string, v jsonscan.Value) error {
 	return nil
 }
 
-// place says what becomes of a field.
+// place is the destination of a field.
 type place uint8
 
 const (
@@ -124,8 +123,8 @@ const (
 	notPassedOn               // it has a meaning here, or none for the backend
 )
 
-// chatSettings translates the settings of a chat, and passes on what the unified API does
-// not know.
+// chatSettings translates the settings of a chat, and passes on the members that the
+// unified API does not know.
 func (b *requestWriter) chatSettings(asked *chat.Request) error {
 	if err := b.sampling(&asked.Settings); err != nil {
 		return err
@@ -148,9 +147,9 @@ func (b *requestWriter) chatSettings(asked *chat.Request) error {
 	})
 }
 
-// extensions passes on the members that are not translated, those of extra_body
-// after the caller's own: clients for the unified API put what they do not know
-// in either place.
+// extensions passes on the members that are not translated, the members of extra_body
+// after the caller's own: clients for the unified API put unknown members in either
+// place.
 func (b *requestWriter) extensions(s *chat.Settings, placeOf func(string) place) error {
 	for v := range s.Others() {
 		if err := b.extension(v, placeOf); err != nil {

@@ -176,7 +176,7 @@ type rawLines struct {
 	complete bool
 }
 
-// Usage returns what the backend has reported so far.
+// Usage returns the usage that the backend has reported so far.
 func (e *rawLines) Usage() schema.Usage { return e.from.Usage() }
 
 // HasContent reports whether a chunk had a text of the model.

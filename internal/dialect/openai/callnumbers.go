@@ -11,7 +11,7 @@ import (
 // callNumbers gives the tool calls of a stream the numbers by which clients put their
 // pieces together. Some backends give all calls of an answer the same number, as Ollama
 // does where it imitates this dialect, and some give none: clients would make one call
-// of several. What a piece costs does not depend on how many calls there are.
+// of several. The cost of a piece does not depend on the number of calls.
 type callNumbers struct {
 	choices map[int64]*choiceCalls // by their indexes
 	count   int                    // calls of all choices

@@ -84,9 +84,9 @@ func writeChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	return nil
 }
 
-// wantsNewLimit reports whether a model is one of those of OpenAI that take the limit of
-// an answer only under its newer name, max_completion_tokens: o1 and what followed it, and
-// gpt-5 and what follows it.
+// wantsNewLimit reports whether a model of OpenAI takes the limit of an answer only under
+// its newer name, max_completion_tokens: o1 and its successors, and gpt-5 and its
+// successors.
 func wantsNewLimit(model string) bool {
 	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	family, isGPT := strings.CutPrefix(model, "gpt-")
@@ -102,15 +102,14 @@ func wantsNewLimit(model string) bool {
 		return false
 	}
 	if isGPT {
-		const first, last = 5, 34 // gpt-35 is what Azure calls gpt-3.5
+		const first, last = 5, 34 // gpt-35 is Azure's name of gpt-3.5
 		return version >= first && version <= last
 	}
 	return version >= 1 && (digits == len(family) || family[digits] == '-')
 }
 
-// askForUsage makes a backend report usage although the caller did not ask:
-// tokens are counted for every stream. Options that stand in extra_body are
-// returned as the field to set.
+// askForUsage makes a backend report usage although the caller did not ask: tokens are
+// counted for every stream. Options inside extra_body are returned as the field to set.
 func askForUsage(edits []jsonscan.Edit, root jsonscan.Value) ([]jsonscan.Edit, dialect.Field) {
 	options := root.Get("stream_options")
 	if options.Kind() == jsonscan.Object {
@@ -150,9 +149,10 @@ func replyChat(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 	})
 }
 
-// expected is what a completion must have, and what it gets where it lacks it.
+// expected lists the members that a completion must have, and the values it gets for
+// missing ones.
 type expected struct {
-	said        string // the member of a choice in which the model speaks
+	said        string // the member of a choice with the words of the model
 	kind        jsonscan.Kind
 	choices     int
 	object      []byte
@@ -212,8 +212,8 @@ func completeChoice(edits []jsonscan.Edit, choice, said jsonscan.Value, position
 	if number := choice.Get("index"); !number.Given() {
 		edits = addMissingMember(edits, choice, number, strconv.AppendInt([]byte(`"index":`), int64(position), 10))
 	}
-	// The members of a message lie too deep to be looked up. A message in which the name
-	// does not occur has no role; where it occurs it is nearly always the first member.
+	// The members of a message lie too deep to be looked up. A message without that name
+	// anywhere has no role; a message with it nearly always has it as the first member.
 	if said.Kind() == jsonscan.Object && !bytes.Contains(said.Raw(), roleName) {
 		edits = append(edits, said.Insert(assistantRole))
 	}
@@ -238,8 +238,8 @@ type members struct {
 // memberNames are the names of the members.
 var memberNames = jsonscan.NewNames("id", "object", "created", "model", "choices", "usage", "error", "type", "system_fingerprint", "timings")
 
-// read goes through the members of an object once, which is what every
-// chunk of every stream costs. Of several with one name the first counts.
+// read goes through the members of an object once. Every chunk of every stream costs
+// this. Of several with one name the first counts.
 func (m *members) read(root jsonscan.Value) {
 	var v [10]jsonscan.Value
 	root.Find(memberNames, v[:])

@@ -8,13 +8,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
-// What the ids of completions begin with.
+// The ids of completions begin with these.
 const (
 	chatIDPrefix = "chatcmpl-"
 	textIDPrefix = "cmpl-"
 )
 
-// appendNewID appends the member that names a completion whose backend did not.
+// appendNewID appends the member that names a completion, if the backend did not.
 func appendNewID(dst []byte, prefix string) []byte {
 	dst = append(append(dst, `"id":"`...), prefix...)
 	dst = append(dst, rand.Text()...)

@@ -62,7 +62,7 @@ type deltas struct {
 // Usage returns the last report.
 func (d *deltas) Usage() chat.Usage { return d.usage }
 
-// Next returns what the next chunk brings.
+// Next returns the delta of the next chunk.
 func (d *deltas) Next() (*chat.Delta, error) {
 	d.delta.Reset()
 	if err := d.next(d.take); err != nil {
@@ -112,8 +112,8 @@ func (d *deltas) take(event dialect.Event) (bool, error) {
 	return true, nil
 }
 
-// saysOnlyText reports whether a chunk brings a text and nothing else, so that those which
-// differ from it only in the text need not be scanned.
+// saysOnlyText reports whether a chunk brings a text and nothing else. Chunks that differ
+// from it only in the text need not be scanned.
 func saysOnlyText(choice, delta jsonscan.Value) bool {
 	content := delta.First()
 	return content.Kind() == jsonscan.String && string(content.Key()) == "content" && content.Next().Kind() == jsonscan.Absent &&
@@ -134,7 +134,7 @@ func readUsage(v jsonscan.Value) chat.Usage {
 	return u
 }
 
-// readTimings reads what llama.cpp says beside the usage about the time that it took.
+// readTimings reads llama.cpp's report of its time beside the usage.
 func readTimings(v jsonscan.Value, u *schema.Usage) {
 	if v.Kind() != jsonscan.Object {
 		return

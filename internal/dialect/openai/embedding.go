@@ -14,9 +14,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Embedding passes embeddings requests on. Backends are always asked for
-// numbers; what the caller wants is made here, so that it never depends on what
-// a backend understands.
+// Embedding passes embeddings requests on. Backends are always asked for numbers. The
+// gateway makes the form that the caller wants, and never depends on the skills of a
+// backend.
 var Embedding = &dialect.Adapter{Call: callEmbedding, Reply: replyEmbedding}
 
 var asFloats = []byte(`"float"`)
@@ -79,7 +79,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	return nil
 }
 
-// numbering is what the numbers of vectors say about their order.
+// numbering says how the numbers of vectors give their order.
 type numbering uint8
 
 const (

@@ -15,14 +15,14 @@ import (
 )
 
 // reader reads chunks of a completion. It finds out whether the answer is complete and
-// what it cost.
+// how many tokens it cost.
 type reader struct {
 	dialect.EventReader
 	wanted  int        // choices that were asked for
 	usage   chat.Usage // the last report; backends that repeat it send running totals
 	numbers callNumbers
 
-	choices int  // choices of which something was seen
+	choices int  // choices that were seen so far
 	begun   bool // a chunk was there
 	rested  bool // nothing was scanned since rest
 }
@@ -43,8 +43,8 @@ func (r *reader) next(take func(dialect.Event) (bool, error)) error {
 	return err
 }
 
-// rest gives up what scanning a chunk needs: while chunks match an earlier one it is not
-// needed, and thousands of streams may wait.
+// rest gives up the memory for scanning a chunk: while chunks match an earlier one it is
+// not needed, and thousands of streams may wait.
 func (r *reader) rest() {
 	if !r.rested {
 		r.rested = true
@@ -208,7 +208,7 @@ func (e *events) take(event dialect.Event) (bool, error) {
 	return e.chunk != nil, err
 }
 
-// pass returns what the caller gets of a chunk that was scanned.
+// pass returns the caller's form of a chunk that was scanned.
 func (e *events) pass(m *members) ([]byte, error) {
 	e.mended = e.mended[:0]
 	plain := !m.usage.Given()
@@ -278,7 +278,7 @@ func (r *reader) nonChunkError(root jsonscan.Value, m *members) error {
 	return fmt.Errorf("%w: an event that is no chunk", dialect.ErrInvalid)
 }
 
-// identify remembers what all chunks of the stream share.
+// identify remembers the members that all chunks of the stream share.
 func (e *events) identify(m *members) {
 	if e.id == nil {
 		if m.id.Kind() == jsonscan.String {
@@ -296,9 +296,8 @@ func (e *events) identify(m *members) {
 	}
 }
 
-// edited returns the chunk as the caller gets it: under its own name of the
-// model, with the members that clients require, and without a usage that stands
-// beside choices.
+// edited returns the chunk as the caller gets it: under its own name of the model, with
+// the members that clients require, and without a usage beside choices.
 func (e *events) edited(m *members) []byte {
 	root := e.Doc.Root()
 	e.edits = append(m.renameModel(e.edits[:0], root, e.model), e.mended...)
@@ -318,7 +317,7 @@ func (e *events) edited(m *members) []byte {
 	if len(e.edits) == 0 {
 		return data
 	}
-	const perEdit = 3 // what stands before it, what it puts in, a comma
+	const perEdit = 3 // the text before it, its own text, a comma
 	e.segments = e.Doc.Splice(slices.Grow(e.segments[:0], perEdit*len(e.edits)+1), e.edits)
 	e.out = slices.Grow(e.out[:0], len(data)+min(len(data), dialect.MaxKept)) // with room for longer ones that follow
 	for _, s := range e.segments {
@@ -327,9 +326,9 @@ func (e *events) edited(m *members) []byte {
 	return e.out
 }
 
-// withoutUsage takes the usage out of a chunk. Two members cannot be removed from
-// one object where they are neighbours, so that beside an error that is null,
-// which is removed as well, the usage becomes null: that is no report.
+// withoutUsage takes the usage out of a chunk. Two neighbouring members cannot be
+// removed from one object. So beside an error that is null, which is removed as well,
+// the usage becomes null: that is no report.
 func withoutUsage(m *members) jsonscan.Edit {
 	if m.fault.Kind() == jsonscan.Null {
 		return m.usage.Replace(jsonNull)

@@ -13,8 +13,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// passForm describes a call that sends a form on: the parts as they came and in
-// their order, with the backend's name of the model, and those that are added.
+// passForm describes a call that sends a form on: the parts as they came and in their
+// order, with the backend's name of the model, and the added parts.
 func passForm(req *schema.Request, to *dialect.Target, call *wire.Call, added ...schema.Part) {
 	boundary := "patchbay-" + rand.Text()
 	to.Begin(call, to.PathFor(req), "multipart/form-data; boundary="+boundary, "*/*")

@@ -99,7 +99,7 @@ func splitImage(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, err
 		for _, name := range []string{"background", "output_format", "quality", "size"} {
 			w.Field(name, root.Get(name))
 		}
-		members := dialect.CompactObject(image) // of which there are some, or it were no image
+		members := dialect.CompactObject(image) // an image has some members
 		w.Raw(members[1 : len(members)-1])
 		if usage := root.Get("usage"); usage.Given() && image.Next().Kind() == jsonscan.Absent { // it is that of all
 			w.Member("usage", dialect.CompactObject(usage))

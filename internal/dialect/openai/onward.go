@@ -85,10 +85,10 @@ func (s *sentTexts) add(choice jsonscan.Value) {
 	s.to.Note(&s.delta)
 }
 
-// onward writes what another answer adds to a completion that broke off.
+// onward writes the addition of another answer to a completion that broke off.
 type onward struct {
 	from dialect.Deltas
-	head []byte // what every chunk begins with
+	head []byte // the beginning of every chunk
 	w    jsonwrite.Writer
 }
 
@@ -98,7 +98,7 @@ func (e *events) CanResume() bool {
 }
 
 // Resume implements dialect.Resumer. Chunks of another answer have an id and a time of their
-// own, so that what follows is written here.
+// own, and so the rest is written here.
 func (e *events) Resume(_ *schema.Request, from dialect.Deltas) {
 	e.chunk, e.segments, e.edits, e.mended, e.template = nil, nil, nil, nil, chunkTemplate{}
 	e.reader = reader{wanted: e.wanted}
@@ -122,7 +122,8 @@ func (e *events) Resume(_ *schema.Request, from dialect.Deltas) {
 // completesText reports whether the chunks are those of a text and not of a chat.
 func (e *events) completesText() bool { return bytes.Equal(e.object, textObject) }
 
-// nextOnward returns the chunk of what another answer adds, or at the end that of the usage.
+// nextOnward returns the next chunk from another answer, or at the end the chunk of the
+// usage.
 func (e *events) nextOnward() ([]byte, error) {
 	o := e.onward
 	o.w.Begin(dialect.Reuse(o.w.Out), nil)

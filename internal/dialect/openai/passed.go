@@ -13,14 +13,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// newPassedEvents reads a stream whose events are passed on.
+// newPassedEvents reads a stream of events that are passed on.
 func newPassedEvents(model string, body io.Reader) *dialect.Stream {
 	e := &passedEvents{sse: dialect.NewSSE(body), model: jsonwrite.AppendText(nil, model)}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete}
 }
 
-// passedEvents passes events on with their names. It reads what the gateway must
-// know of them and gives them the client's name of the model.
+// passedEvents passes events on with their names. It reads the facts that the gateway
+// must know and gives events the client's name of the model.
 type passedEvents struct {
 	sse   *dialect.SSE
 	doc   jsonscan.Document
@@ -32,7 +32,7 @@ type passedEvents struct {
 	segments [][]byte
 
 	begun bool // an event went out
-	typed bool // events are of a kind whose last one is known
+	typed bool // events are of a kind that has a known last one
 	ended bool // the last one was there
 	done  bool // and the mark that nothing follows it
 
@@ -50,7 +50,7 @@ func (e *passedEvents) HasContent() bool { return e.hasContent }
 // usage may be followed by one that does.
 func (e *passedEvents) isComplete() bool { return e.done || e.ended && e.usage.Known }
 
-// Next returns the next event in the frame in which it is sent.
+// Next returns the next event in its final frame.
 func (e *passedEvents) Next() ([]byte, error) {
 	event, err := e.sse.Next()
 	for err == nil && len(bytes.TrimSpace(event.Data)) == 0 {

@@ -9,11 +9,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Realtime asks for a WebSocket of the Realtime API. What is said over it is passed on.
+// Realtime asks for a WebSocket of the Realtime API. All messages over it are passed
+// on.
 var Realtime = &dialect.Adapter{Call: callRealtime}
 
-// callRealtime writes the request that opens the WebSocket. The model stands in its query,
-// with what the client's query says the session is for.
+// callRealtime writes the request that opens the WebSocket. Its query names the model, and
+// repeats the purpose of the session from the client's query.
 func callRealtime(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	query := url.Values{"model": {to.ModelFor(req)}}
 	if own, err := url.ParseQuery(req.Query); err == nil && own.Get("intent") != "" {

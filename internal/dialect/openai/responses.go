@@ -20,8 +20,8 @@ import (
 // requires and the backend leaves out.
 var Responses = &dialect.Adapter{Refuse: refuseResponses, Account: accountids.Responses, Call: dialect.PassBody, Reply: replyResponses, Events: eventsResponses}
 
-// refuseResponses refuses what is refused of every request: the gateway neither counts nor follows
-// what is done in the background, and does not know whose a conversation is.
+// refuseResponses refuses fields that are refused in every request: the gateway neither counts nor
+// follows work in the background, and does not know the owner of a conversation.
 func refuseResponses(req *schema.Request) error { return responses.Refuse(req.Body.Root()) }
 
 // replyResponses passes a response on under the model name that the client used.
@@ -57,8 +57,8 @@ func eventsResponses(req *schema.Request, body io.Reader) *dialect.Stream {
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
 }
 
-// responseEvents passes the events of a backend on. Only those that have a response in
-// them are scanned.
+// responseEvents passes the events of a backend on. It scans only events that have a
+// response in them.
 type responseEvents struct {
 	dialect.EventReader
 	model []byte // the client's name of it, as JSON
@@ -71,15 +71,16 @@ type responseEvents struct {
 	segments [][]byte
 	count    int64 // of events that went out
 
-	// request is the body of the request until the first event, which tells whether the
-	// backend leaves members of responses out. If it does, echo has what completes them.
+	// request is the body of the request until the first event, which shows whether the
+	// backend leaves members of responses out. If it does, echo has the members that
+	// complete them.
 	request jsonscan.Value
 	echo    *responses.Echo
 
 	hasContent bool // an event had some
 }
 
-// Usage returns what the last event reported.
+// Usage returns the usage of the last event.
 func (e *responseEvents) Usage() schema.Usage { return e.usage }
 
 // HasContent reports whether an event had content.
@@ -140,7 +141,8 @@ func (e *responseEvents) write(event dialect.Event) error {
 	return nil
 }
 
-// complete adds the edits that give the response of an event what the backend left out.
+// complete adds the edits that give the response of an event the members that the
+// backend left out.
 func (e *responseEvents) complete(edits []jsonscan.Edit, response jsonscan.Value) []jsonscan.Edit {
 	if e.count == 0 {
 		if !responses.IsWhole(response) {

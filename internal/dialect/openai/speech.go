@@ -46,9 +46,9 @@ func binaryTypeSpeech(said string, req *schema.Request, first []byte) string {
 	return audioType(said, asked, first)
 }
 
-// audioType returns the content type of audio: what its first bytes show, else that
-// of the format that the caller chose, else what the backend said. Backends are known
-// to send another format than they were asked for, and to label it wrongly.
+// audioType returns the content type of audio: the type that its first bytes show, else
+// that of the format that the caller chose, else the type from the backend. Backends
+// are known to send another format than they were asked for, and to label it wrongly.
 func audioType(said, asked string, first []byte) string {
 	if shown := shownType(asked, first); shown != "" {
 		return shown

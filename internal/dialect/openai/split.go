@@ -48,11 +48,11 @@ func splitCompletion(req *schema.Request, reply *dialect.Reply) (*dialect.Stream
 // splitter makes the chunks of a completion.
 type splitter struct {
 	jsonwrite.Writer
-	head, others []byte // what every chunk begins with, and more members of the first one
+	head, others []byte // the beginning of every chunk, and more members of the first one
 	chunks       [][]byte
 }
 
-// readHead reads what the chunks have besides choices and usage.
+// readHead reads the members of chunks besides choices and usage.
 func (s *splitter) readHead(root jsonscan.Value) {
 	var head, others jsonwrite.Writer
 	head.Object()
@@ -76,7 +76,7 @@ func (s *splitter) end() {
 	s.chunks = append(s.chunks, s.Out)
 }
 
-// addChoice adds the two chunks of a choice: what it says, and why it ended.
+// addChoice adds the two chunks of a choice: its message, and why it ended.
 func (s *splitter) addChoice(choice jsonscan.Value, position int) error {
 	message, reason := choice.Get("message"), choice.Get("finish_reason")
 	if message.Kind() != jsonscan.Object || !dialect.IsFinishReason(reason) {

@@ -11,13 +11,13 @@ import (
 type chunkTemplate struct {
 	in, out  dialect.TextPattern // the chunk as it came, and as the caller gets it
 	isEdited bool                // the two differ
-	// isThinking says that the text is what the model thinks.
+	// isThinking says that the text is thinking of the model.
 	isThinking bool
 	delta      jsonscan.Document
 }
 
-// learn makes the template from a chunk that was scanned, and from what the client
-// gets of it.
+// learn makes the template from a chunk that was scanned, and from the client's form of
+// it.
 func (m *chunkTemplate) learn(in []byte, choices jsonscan.Value, out []byte, edits []jsonscan.Edit) {
 	m.in.Forget()
 	choice := choices.First()

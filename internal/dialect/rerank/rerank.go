@@ -1,5 +1,5 @@
-// Package rerank speaks the two dialects in which backends rank documents: the one
-// of Cohere and Jina, and the one of Text Embeddings Inference.
+// Package rerank speaks the two dialects of backends that rank documents: the one of
+// Cohere and Jina, and the one of Text Embeddings Inference.
 package rerank
 
 import (
@@ -56,8 +56,8 @@ type result struct {
 	all   jsonscan.Value // the result as the backend wrote it
 }
 
-// ranked writes the unified reply: what it is to have, and what the backend said
-// besides, as it came.
+// ranked writes the unified reply: its own members, and the further ones of the backend
+// as they came.
 func ranked(req *schema.Request, root, list jsonscan.Value, reply *dialect.Reply) error {
 	var documents []jsonscan.Value
 	for v := range req.Field("documents").All() {
@@ -77,7 +77,7 @@ func ranked(req *schema.Request, root, list jsonscan.Value, reply *dialect.Reply
 	withDocuments := req.Field("return_documents").Kind() == jsonscan.True
 	known := []string{"index", "score", "relevance_score", "document"}
 	if root.Kind() == jsonscan.Absent {
-		known = append(known, "text") // what a bare list calls the document
+		known = append(known, "text") // the name of the document in a bare list
 	}
 	for _, r := range results {
 		out.Open(`{"index":`).Int(r.index)
@@ -99,7 +99,7 @@ func ranked(req *schema.Request, root, list jsonscan.Value, reply *dialect.Reply
 	return nil
 }
 
-// What a reply takes beside the backend's own text, in all and for each result.
+// The size of a reply beside the backend's own text, in all and for each result.
 const rankHead, rankEach = 128, 32
 
 func readResults(list jsonscan.Value, documents int) ([]result, error) {
@@ -124,8 +124,8 @@ func readResults(list jsonscan.Value, documents int) ([]result, error) {
 	return results, nil
 }
 
-// writeHead begins the reply: what identifies it, what the backend said beside
-// the results, and the start of the list.
+// writeHead begins the reply: its identity, the backend's members beside the results,
+// and the start of the list.
 func writeHead(w *jsonwrite.Writer, root, list jsonscan.Value, req *schema.Request) {
 	w.Open(`{"id":`)
 	if id := root.Get("id"); id.Kind() == jsonscan.String {
@@ -138,7 +138,7 @@ func writeHead(w *jsonwrite.Writer, root, list jsonscan.Value, req *schema.Reque
 	w.Name("results").Array()
 }
 
-// copyOthers copies the members of an object but for those that are named.
+// copyOthers copies the members of an object except the named ones.
 func copyOthers(w *jsonwrite.Writer, object jsonscan.Value, but ...string) {
 	if object.Kind() != jsonscan.Object {
 		return
@@ -150,8 +150,8 @@ func copyOthers(w *jsonwrite.Writer, object jsonscan.Value, but ...string) {
 	}
 }
 
-// writeUsage writes the usage: what the backend reported, and the total if that
-// is not a part of it.
+// writeUsage writes the usage: the backend's report, and the total if that is not a
+// part of it.
 func writeUsage(w *jsonwrite.Writer, given jsonscan.Value, usage schema.Usage) {
 	w.Object()
 	if total := given.Get("total_tokens"); total.Kind() == jsonscan.Number {
@@ -180,8 +180,8 @@ func hasObjects(documents jsonscan.Value) bool {
 	return false
 }
 
-// textArray writes documents as an array of their texts. Those that have none may be
-// kept as they are.
+// textArray writes documents as an array of their texts. Documents without a text may
+// be kept as they are.
 func textArray(documents jsonscan.Value, keepOthers bool) []byte {
 	var w jsonwrite.Writer
 	w.Array()

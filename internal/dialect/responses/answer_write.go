@@ -23,7 +23,7 @@ const (
 	failed     = "failed"
 )
 
-// outcome is how a response stands.
+// outcome is the state of a response.
 type outcome struct {
 	status string
 	reason string        // why it is incomplete
@@ -60,7 +60,7 @@ func (r *Request) beginResponse(w *jsonwrite.Writer, o outcome) {
 	w.Name("output").Array()
 }
 
-// endResponse writes what follows the items of the output.
+// endResponse writes the members after the items of the output.
 func (r *Request) endResponse(w *jsonwrite.Writer, o outcome) {
 	w.EndArray()
 	w.Name("usage")
@@ -83,7 +83,7 @@ const contextTooLong = "context_length_exceeded"
 // errorCode returns the code of a response that failed. The API has few of them.
 func errorCode(err *schema.Error) string {
 	if err.Code == contextTooLong {
-		return err.Code // not among them, but what clients look for
+		return err.Code // not among them, but clients look for it
 	}
 	switch status := err.HTTPStatus(); {
 	case status == 429:
@@ -94,7 +94,7 @@ func errorCode(err *schema.Error) string {
 	return "server_error"
 }
 
-// WriteUsage writes what a response has used.
+// WriteUsage writes the usage of a response.
 func WriteUsage(w *jsonwrite.Writer, u *chat.Usage) {
 	cached, reasoning := u.Parts()
 	w.Open(`{"input_tokens":`).Int(u.Prompt)
@@ -129,7 +129,7 @@ func (r *Request) answer(whole *chat.Answer, reply *dialect.Reply) error {
 	if end.reason != "" {
 		end.status = incomplete
 	}
-	const rest = 1024 // about how long a response with an item is without what was said
+	const rest = 1024 // about the length of a response with an item, without the model's words
 	a := answer{req: r, reason: end.reason}
 	a.Out = reply.Room(rest + sizeOfEcho(r.root) + whole.Size())
 	r.beginResponse(&a.Writer, end)
@@ -153,7 +153,7 @@ func (a *answer) next(prefix string) string {
 	return id
 }
 
-// status returns the state of an item, of which only the last can be incomplete.
+// status returns the state of an item. Only the last one can be incomplete.
 func (a *answer) status(last bool) string {
 	if last && a.reason != "" {
 		return incomplete

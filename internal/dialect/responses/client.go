@@ -23,7 +23,7 @@ var fieldNames = jsonscan.NewNames("model", "input", "instructions", "previous_r
 // Parse reads the body of a request, as far as is needed before the request is routed.
 func Parse(req *schema.Request, body []byte) error { return ParseFor(req, schema.DoorResponses, body) }
 
-// ParseFor is Parse for a request of another door, whose body has the same members.
+// ParseFor is Parse for a request of another door with the same members in its body.
 func ParseFor(req *schema.Request, door schema.Door, body []byte) error {
 	if err := req.ParseBody(door, body, fieldNames); err != nil {
 		return err
@@ -69,11 +69,12 @@ var checkedFields = []schema.Field{
 // mostLogprobs is for how many tokens at a place a request may ask for the probability.
 const mostLogprobs = 20
 
-// Conversation is what a request of the API belongs to, beside what is in its body.
+// Conversation is the context of a request of the API, beside its body.
 type Conversation struct {
-	// Past is what the caller's earlier responses left behind; nil where nothing is kept.
+	// Past finds the caller's earlier responses; nil where nothing is kept.
 	Past Past
-	// Recall returns what Past adds to this input; see dialect.Client. It may be nil.
+	// Recall returns the items that Past adds to this input; see dialect.Client. It may
+	// be nil.
 	Recall func(input jsonscan.Value) [][]byte
 	// Keep is called with the response when it is complete and the request wants it to be
 	// kept, before the client has all of it. It may be nil.
@@ -92,8 +93,8 @@ type translator struct {
 	req *Request
 }
 
-// NewClient returns what translates one request, on which the form of its answer depends.
-// The request is read by it, too.
+// NewClient returns the client that translates one request. The form of the answer
+// depends on that request. The request is read by it, too.
 func NewClient(req *schema.Request, c Conversation) *dialect.Client {
 	t := &translator{Conversation: c}
 	req.Decode = t.decode
@@ -136,10 +137,10 @@ func NamesTranslated(root jsonscan.Value) bool {
 	return false
 }
 
-// decode reads what the request asks for.
+// decode reads the chat that the request asks for.
 func (c *translator) decode(req *schema.Request, room chat.Room) (_ *chat.Request, err error) {
 	if room.Reserve != nil {
-		// The input that is kept, and what the response repeats.
+		// The input that is kept, and the members that the response repeats.
 		if err := room.Reserve(2 * len(req.Body.Data())); err != nil {
 			return nil, err
 		}
@@ -213,7 +214,7 @@ func (e *events) Resume(_ *schema.Request, from dialect.Deltas) { e.from = from 
 // HasContent reports whether an event had content.
 func (e *events) HasContent() bool { return e.hasContent }
 
-// Usage returns what the backend has reported so far.
+// Usage returns the usage that the backend has reported so far.
 func (e *events) Usage() schema.Usage { return e.from.Usage().Tokens }
 
 // isComplete reports whether the last event was returned.

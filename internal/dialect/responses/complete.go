@@ -22,7 +22,8 @@ var others = [...]member{
 	{"usage", `null`},
 }
 
-// memberAt returns a member by its number: first come those that repeat the request.
+// memberAt returns a member by its number: first come the members that repeat the
+// request.
 func memberAt(i int) member {
 	if i < len(echoed) {
 		return echoed[i]
@@ -38,8 +39,8 @@ var memberNames = jsonscan.NewNames(
 	"top_logprobs", "top_p", "truncation", "user", "background", "completed_at", "created_at", "error",
 	"incomplete_details", "object", "output", "status", "usage")
 
-// required has a bit for each member that the API requires of every response, by its
-// number: all but user, the last of those that repeat the request, which it calls deprecated.
+// required has a bit for each member that the API requires of every response, by its number:
+// all but user, the last of the members that repeat the request, which it calls deprecated.
 const required = uint64(1)<<(len(echoed)+len(others)) - 1 - 1<<(len(echoed)-1)
 
 // present returns a bit for each member that a response has as the API wants it, by its
@@ -59,17 +60,17 @@ func IsWhole(response jsonscan.Value) bool {
 	return present(response)&required == required && (usage.Kind() != jsonscan.Object || hasAll(usage, usageMembers[:]))
 }
 
-// usageMembers are the members that the API requires of a usage. What is not told is 0.
+// usageMembers are the members that the API requires of a usage. An untold number is 0.
 var usageMembers = [...]string{"input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details", "total_tokens"}
 
-// Echo is what a request gives to the response that repeats it. It completes the responses
-// of backends that leave out members which the API requires.
+// Echo holds the members of a request that its response repeats. It completes the
+// responses of backends that leave out members which the API requires.
 type Echo struct {
 	values [len(echoed)][]byte
 }
 
-// EchoOf returns what a request gives to its response, given the root of the request's body.
-// It is a copy.
+// EchoOf returns the members for the response to a request, given the root of the request's
+// body. It is a copy.
 func EchoOf(root jsonscan.Value) *Echo {
 	e := new(Echo)
 	text := make([]byte, 0, sizeOfEcho(root))
@@ -82,7 +83,7 @@ func EchoOf(root jsonscan.Value) *Echo {
 	return e
 }
 
-// Complete adds the edits that give a response what it lacks. What it has stays as it is,
+// Complete adds the edits that give a response its missing members. Present members stay,
 // but for null where the API wants something else.
 func (e *Echo) Complete(edits []jsonscan.Edit, response jsonscan.Value) []jsonscan.Edit {
 	if response.Kind() != jsonscan.Object {
@@ -112,7 +113,7 @@ func (e *Echo) Complete(edits []jsonscan.Edit, response jsonscan.Value) []jsonsc
 	return completeUsage(edits, response.Get("usage"))
 }
 
-// completeUsage adds the edit that gives a usage what it lacks.
+// completeUsage adds the edit that gives a usage its missing members.
 func completeUsage(edits []jsonscan.Edit, usage jsonscan.Value) []jsonscan.Edit {
 	if usage.Kind() != jsonscan.Object || hasAll(usage, usageMembers[:]) {
 		return edits

@@ -47,7 +47,7 @@ func readParts(doc *jsonscan.Document, array jsonscan.Value, room *chat.Room) ([
 	return parts, nil
 }
 
-// output reads what a tool returned. That is text: images and files in it go with the
+// output reads the output of a tool. That is text: images and files in it go with the
 // user's next message, because many backends take them nowhere else.
 func (r *reader) output(output jsonscan.Value, call chat.Text) (chat.Content, *schema.Error) {
 	if output.Kind() != jsonscan.Array {

@@ -9,8 +9,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 )
 
-// member is a member of a response, and what stands there where nothing else is said. Only
-// what may be null is null then: clients that hold the API to its schema refuse it elsewhere.
+// member is a member of a response, with its value where nothing else is said. Only members
+// that may be null are null then: clients that hold the API to its schema refuse null
+// elsewhere.
 type member struct{ name, without string }
 
 // echoed are the members of a request that a response repeats, in their order. Where the
@@ -95,7 +96,7 @@ func hasAll(object jsonscan.Value, names []string) bool {
 	return true
 }
 
-// writeText writes what a request says about texts, with the format that holds where it
+// writeText writes a request's settings of texts, with the default format where it
 // names none.
 func writeText(w *jsonwrite.Writer, text jsonscan.Value) {
 	if text.Kind() != jsonscan.Object || text.Get("format").Given() {

@@ -15,8 +15,8 @@ func (s *Stream) beginReasoning() {
 	s.itemAdded(func(w *jsonwrite.Writer) { writeReasoningItem(w, s.open.id, nil, &state{}) })
 }
 
-// addThinking adds to what the model thought, which clients get as a summary: that is
-// what they show.
+// addThinking adds to the thoughts of the model. Clients get them as a summary, because
+// they show that.
 func (s *Stream) addThinking(text []byte) error {
 	if s.open.kind != reasoningItem {
 		s.beginReasoning()
@@ -33,7 +33,8 @@ func (s *Stream) addThinking(text []byte) error {
 	return s.delta(text, "")
 }
 
-// closeReasoning ends a reasoning item, which takes along what the backend wants back.
+// closeReasoning ends a reasoning item, which takes along the data that the backend
+// wants back.
 func (s *Stream) closeReasoning() {
 	if s.open.started {
 		w := s.partEvent("response.reasoning_summary_text.done", "summary_index")
@@ -159,7 +160,7 @@ func (s *Stream) isOtherCall(id []byte) bool {
 	return len(id) > 0 && !bytes.Equal(id, s.open.callID[1:len(s.open.callID)-1])
 }
 
-// beginCall begins a call. What the backend wants back with it goes along with a
+// beginCall begins a call. The data that the backend wants back with it go into a
 // reasoning item before it.
 func (s *Stream) beginCall(c *chat.ToolCall) {
 	id := callID(c)

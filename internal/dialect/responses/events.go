@@ -24,7 +24,8 @@ type Stream struct {
 	done  jsonwrite.Writer // the items that are complete
 	count int              // items that were begun
 	open  openItem
-	// kept is what the backend wants back, until a reasoning item takes it along.
+	// kept holds the data that the backend wants back, until a reasoning item takes
+	// them along.
 	kept state
 
 	finish chat.FinishReason
@@ -39,13 +40,13 @@ type openItem struct {
 	started bool   // a part was begun
 	text    []byte // of the open part, or of the arguments; escaped
 
-	// The parts of a message: those that are complete, and the open one.
+	// The parts of a message: the complete ones, and the open one.
 	parts    jsonwrite.Writer
 	part     int // its index
 	refusal  bool
 	logprobs jsonwrite.Writer
 
-	// What is known of a call.
+	// The facts about a call.
 	call   int64 // its index among the calls
 	callID []byte
 	made   tool
@@ -87,7 +88,8 @@ func (s *Stream) begin() {
 	}
 }
 
-// sizeOfStart is about how long the first events are without what the request says.
+// sizeOfStart is about the length of the first events without the members from the
+// request.
 const sizeOfStart = 2 << 10
 
 // Add returns the events for a delta of the answer, none for one that adds nothing.
@@ -106,7 +108,7 @@ func (s *Stream) Add(delta *chat.Delta) ([]byte, error) {
 	return s.out, nil
 }
 
-// addChoice adds what a delta brings, in the order in which models produce it.
+// addChoice adds the parts of a delta, in the order of a model's output.
 func (s *Stream) addChoice(delta *chat.Choice) error {
 	if len(delta.Thinking) > 0 {
 		if err := s.addThinking(delta.Thinking); err != nil {
@@ -162,8 +164,8 @@ func (s *Stream) End(usage chat.Usage) (events, response []byte) {
 	return s.out, s.out[from:to]
 }
 
-// sizeOfEnd is about how long the events at the end are without what the request and the
-// answer say.
+// sizeOfEnd is about the length of the events at the end, without the texts of the
+// request and the answer.
 const sizeOfEnd = 2 << 10
 
 // Fail returns the event with which an answer ends that broke off. Items that are not
@@ -174,8 +176,8 @@ func (s *Stream) Fail(err *schema.Error) []byte {
 	return s.out
 }
 
-// ErrorEvent returns the event that ends a response which broke off and of which only the
-// events are known, given how many there were.
+// ErrorEvent returns the event that ends a broken response, given the number of its
+// events; nothing else is known of it.
 func ErrorEvent(known *schema.Error, count int64) []byte {
 	w := jsonwrite.Writer{Out: append(appendHead(nil, "error"), ',')}
 	w.Name("code").Plain(errorCode(known))
@@ -186,8 +188,8 @@ func ErrorEvent(known *schema.Error, count int64) []byte {
 	return append(w.Out, "\n\n"...)
 }
 
-// response writes an event that has the response with these items, and returns where that
-// stands in the output.
+// response writes an event that has the response with these items, and returns the place
+// of the response in the output.
 func (s *Stream) response(name string, o outcome, items []byte) (from, to int) {
 	w := s.event(name)
 	w.Name("response")
@@ -232,7 +234,7 @@ func (s *Stream) itemEvent(name string) jsonwrite.Writer {
 	return w
 }
 
-// partEvent begins an event of the open part, whose index has the given name.
+// partEvent begins an event of the open part. The part's index has the given name.
 func (s *Stream) partEvent(name, index string) jsonwrite.Writer {
 	w := s.itemEvent(name)
 	w.Name(index).Int(int64(s.open.part))
@@ -253,7 +255,7 @@ func (s *Stream) prepareDelta(name, index string) {
 }
 
 // delta writes an event that adds a text, escaped, to the open part. The members are
-// what the event has besides.
+// the further members of the event.
 func (s *Stream) delta(text []byte, members string) error {
 	if err := s.grow(len(text)); err != nil {
 		return err

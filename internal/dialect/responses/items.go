@@ -81,8 +81,8 @@ func (r *reader) item(item jsonscan.Value) *schema.Error {
 	case "additional_tools", "tool_search_output":
 		return r.tools.addList(item.Get("tools"), "tools")
 	case "web_search_call", "tool_search_call", "image_generation_call":
-		// Records of what a hosted tool did, which no other backend can read. The
-		// answer that was made of it is another item.
+		// Records of a hosted tool, which no other backend can read. The answer that
+		// was made of it is another item.
 		return nil
 	}
 	return invalid("type", "Items of type '"+shorten(kind)+"' cannot be sent to the backend of this model. It takes messages, reasoning, and calls of functions and custom tools with their outputs.")
@@ -135,7 +135,7 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 	return nil
 }
 
-// compactionItem reads what is left of a conversation that was made short.
+// compactionItem reads the rest of a conversation that was made short.
 func (r *reader) compactionItem(item jsonscan.Value) *schema.Error {
 	doc := jsonscan.Document{AllowDuplicateKeys: true}
 	root, ours := openSummary(&doc, string(item.Get("encrypted_content").Text()))
@@ -182,7 +182,7 @@ func (r *reader) callItem(item jsonscan.Value, custom bool) *schema.Error {
 	return nil
 }
 
-// outputItem reads what a tool returned.
+// outputItem reads the output of a tool.
 func (r *reader) outputItem(item jsonscan.Value) *schema.Error {
 	r.endTurn()
 	id := chat.TextOf(item.Get("call_id"))
@@ -198,8 +198,8 @@ func (r *reader) outputItem(item jsonscan.Value) *schema.Error {
 	return nil
 }
 
-// reasoningItem reads what the model thought: what the backend wants back as it was, and
-// the text where it wants nothing else.
+// reasoningItem reads the thoughts of the model: the data that the backend wants back
+// unchanged, and the text where it wants nothing else.
 func (r *reader) reasoningItem(item jsonscan.Value) *schema.Error {
 	t := &r.turn
 	sealed := item.Get("encrypted_content").Text()
@@ -256,8 +256,8 @@ func (r *reader) keepText(text jsonscan.Value) {
 	r.inputs++
 }
 
-// keep keeps an input item in the form in which it is listed: with an id, a type and, if
-// it is a message, with parts.
+// keep keeps an input item in its listed form: with an id, a type and, if it is a
+// message, with parts.
 func (r *reader) keep(item jsonscan.Value) {
 	if !r.req.Store {
 		return

@@ -20,14 +20,14 @@ type reader struct {
 	req  Request
 	room chat.Room
 
-	parts  jsonscan.Document // the content of a message, or what else is scanned again
-	inner  jsonscan.Document // what is scanned again meanwhile
+	parts  jsonscan.Document // the content of a message, or another value that is scanned again
+	inner  jsonscan.Document // a value that is scanned again meanwhile
 	system chat.Text         // the texts of the system message
 	// reminder are the texts of the system between turns, and media the images and files
 	// of tool outputs. Both go with the user's next message.
 	reminder chat.Text
 	media    []chat.Part
-	turn     turn             // what the model said, until something else follows
+	turn     turn             // the words of the model, until something else follows
 	begun    bool             // a message was read
 	input    jsonwrite.Writer // see Request.Input
 	inputs   int
@@ -91,7 +91,8 @@ func (r *reader) refuse() error {
 	return Refuse(r.root)
 }
 
-// readMessages reads the messages: what came before, the instructions, and the input.
+// readMessages reads the messages: the earlier conversation, the instructions, and the
+// input.
 func (r *reader) readMessages() error {
 	instructions := r.root.Get("instructions")
 	if instructions.Given() {
@@ -169,7 +170,7 @@ func keptElsewhere(id, model, asked string) *schema.Error {
 	return err
 }
 
-// shorten cuts what a client sent to a length that fits a message.
+// shorten cuts a client's text to a length that fits a message.
 func shorten(text string) string {
 	const most = 80
 	if len(text) > most {
@@ -250,8 +251,8 @@ func (r *reader) addSystem() {
 	r.begun = true
 }
 
-// readSettings reads what is neither a message nor a tool. What stands in extra_body counts
-// where the API itself has no word for it, or the request does not use it.
+// readSettings reads the fields that are neither messages nor tools. A member of extra_body
+// counts where the API itself has no word for it, or the request does not use that word.
 func (r *reader) readSettings() error {
 	for _, field := range [...]struct {
 		own jsonscan.Value

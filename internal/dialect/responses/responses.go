@@ -2,8 +2,8 @@
 // requests, and writes unified answers as responses and their events.
 //
 // A response is a list of items: messages, reasoning, calls of tools. A chat.Request
-// has messages, so that the items of one turn of the model become one message, and one
-// message several items.
+// has messages: the items of one turn of the model become one message, and one message
+// several items.
 package responses
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Past finds what earlier responses of the same caller left behind.
+// Past finds the items of earlier responses of the same caller.
 type Past interface {
 	// Conversation returns all items of the conversation that ends with a response, its
-	// output included, as elements of a JSON array. An error that is a *schema.Error is
-	// what the caller is told.
+	// output included, as elements of a JSON array. The caller is told an error that is
+	// a *schema.Error.
 	Conversation(id string) ([]byte, error)
 	// Item returns an item by its id, nil where it is not known.
 	Item(id string) ([]byte, error)
@@ -28,7 +28,7 @@ type Past interface {
 
 // Request is a request of the Responses API that was read.
 type Request struct {
-	// Chat is what it asks for.
+	// Chat is the chat that it asks for.
 	Chat *chat.Request
 	// ID is the id of the response, which is made here, and Created its time in seconds.
 	ID      string
@@ -37,12 +37,12 @@ type Request struct {
 	// response before this one, empty if there is none.
 	Store    bool
 	Previous string
-	// Input is what the client gave as input in this request, as elements of a JSON
-	// array, in the form in which input items are listed. It is empty unless Store is set.
+	// Input is the client's input in this request, as elements of a JSON array, in the
+	// form of listed input items. It is empty unless Store is set.
 	Input []byte
 
-	// root is the body of the request, of which the response repeats members. It is gone
-	// before a stream ends, for which echo has these members.
+	// root is the body of the request. The response repeats members of it. It is gone
+	// before a stream ends; echo has these members then.
 	root jsonscan.Value
 	echo []byte
 	// hasBriefTools says that a function lacks members that it has in a response.
@@ -71,8 +71,8 @@ func NewID() string {
 // IsID reports whether a text has the form of the ids that NewID makes.
 func IsID(id string) bool { return len(id) == idLength && strings.HasPrefix(id, idPrefix) }
 
-// The ids of items have the id of their response in them, so that an item is found
-// without an index of all items.
+// The ids of items contain the id of their response: an item is found without an index
+// of all items.
 const (
 	messagePrefix   = "msg_"
 	reasoningPrefix = "rs_"

@@ -10,9 +10,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 )
 
-// state is what a backend wants back in the next turn as it was: signed thinking, and
-// signatures of texts and calls. Clients get it as the encrypted_content of a reasoning
-// item and send it back with that.
+// state holds the data that a backend wants back unchanged in the next turn: signed
+// thinking, and signatures of texts and calls. Clients get it as the encrypted_content
+// of a reasoning item and send it back with that.
 type state struct {
 	blocks  jsonwrite.Writer // elements of thinking_blocks
 	details jsonwrite.Writer // elements of reasoning_details
@@ -22,8 +22,8 @@ type state struct {
 
 type signedCall struct{ id, extra []byte } // both are JSON
 
-// statePrefix distinguishes the state that is made here from what other providers
-// encrypt.
+// statePrefix distinguishes state that is made here from the encrypted content of other
+// providers.
 const statePrefix = "pb1."
 
 func (s *state) empty() bool {
@@ -73,7 +73,7 @@ func writeList(w *jsonwrite.Writer, name string, elements []byte) {
 	}
 }
 
-// callExtras returns what belongs to calls, by their ids. Of several for one call the first
+// callExtras returns the extras of calls, by their ids. Of several for one call the first
 // counts.
 func (s *state) callExtras() map[string][]byte {
 	if len(s.calls) == 0 {
@@ -113,8 +113,8 @@ func (t *turn) addState(sealed []byte) bool {
 	return true
 }
 
-// add adds what a message or a delta has that the backend wants back. It tells whether
-// there was something.
+// add adds the data of a message or a delta that the backend wants back. It reports
+// whether there was something.
 func (s *state) add(message *chat.Choice) bool {
 	for _, block := range message.Blocks {
 		s.blocks.Raw(block)
@@ -135,8 +135,8 @@ func (s *state) read(message jsonscan.Value) {
 	s.add(&c)
 }
 
-// SealSummary returns what is left of a conversation as the encrypted_content of an item: the
-// messages of the user, as elements of a JSON array, and the summary of everything.
+// SealSummary returns the rest of a compacted conversation as the encrypted_content of an
+// item: the messages of the user, as elements of a JSON array, and the summary of everything.
 func SealSummary(users, summary []byte) string {
 	var w jsonwrite.Writer
 	w.Object()
@@ -146,7 +146,7 @@ func SealSummary(users, summary []byte) string {
 	return statePrefix + base64.StdEncoding.EncodeToString(w.Out)
 }
 
-// openSummary returns what was sealed; false if the text was not made here.
+// openSummary returns the sealed summary; false if the text was not made here.
 func openSummary(doc *jsonscan.Document, sealed string) (root jsonscan.Value, ours bool) {
 	encoded, ours := strings.CutPrefix(sealed, statePrefix)
 	text, err := base64.StdEncoding.DecodeString(encoded)

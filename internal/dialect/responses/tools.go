@@ -21,8 +21,8 @@ type tool struct {
 // toolList collects the tools of a request. Towards backends all are functions.
 type toolList struct {
 	offered []chat.Tool
-	index   map[string]bool // the names of those that are offered
-	named   map[string]tool // those that are not functions of the same name
+	index   map[string]bool // the names of the offered tools
+	named   map[string]tool // tools that are not functions of the same name
 	dropped []string        // the types of hosted tools that were left out
 	brief   bool            // one is a function that lacks members which it has in a response
 	inner   jsonscan.Document
@@ -70,7 +70,7 @@ func (l *toolList) add(t jsonscan.Value, namespace string) *schema.Error {
 }
 
 // isOptional reports whether a hosted tool is one that clients offer by habit and can do
-// without. Tools whose results an answer depends on are not.
+// without. Tools with results that an answer depends on are not.
 func isOptional(kind string) bool {
 	switch kind {
 	case "tool_search", "image_generation":
@@ -170,7 +170,7 @@ func (l *toolList) rename(flat string, t tool) {
 const maxName = 64
 
 // flatName returns the name of a tool of a namespace among all tools. It depends on
-// nothing else, so that calls of earlier turns get the same name.
+// nothing else: calls of earlier turns get the same name.
 func flatName(namespace, name string) string {
 	if namespace == "" {
 		return name
@@ -293,7 +293,7 @@ func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, all
 	return choice, allowed, nil
 }
 
-// customArguments returns the arguments of the function that stands for a custom tool,
+// customArguments returns the arguments of the function in place of a custom tool,
 // given its input as JSON.
 func customArguments(input []byte) []byte {
 	var w jsonwrite.Writer

@@ -6,7 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// turn is what the model said between two messages of others. Its items become one
+// turn holds the model's words between two messages of others. Its items become one
 // message.
 type turn struct {
 	open     bool

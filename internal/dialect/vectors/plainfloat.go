@@ -5,16 +5,16 @@ import (
 	"math"
 )
 
-// powersOfTen are those that a float64 holds exactly.
+// powersOfTen are the powers that a float64 holds exactly.
 var powersOfTen = [...]float64{
 	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 }
 
-// plainFloat reads the JSON number that a text begins with. It is right to the
-// last bit or says that it does not know; it knows nearly all numbers that
-// stand in vectors, several times as fast as the standard library. Something
-// that cannot be part of a number must follow in the text.
+// plainFloat reads the JSON number that a text begins with. It is right to the last bit
+// or says that it does not know; it knows nearly all numbers in vectors, several times
+// as fast as the standard library. Something that cannot be part of a number must
+// follow in the text.
 //
 // The digits as a whole number, scaled by an exact power of ten, are a float64
 // that is off by two units in its last place at most. Rounding it to float32 is

@@ -52,9 +52,9 @@ func beginMessage(w *jsonwrite.Writer, id, model []byte) {
 	w.Member("model", model)
 }
 
-// writeThinkingBlock writes what the model thought, if the client is to get it, with
-// the signature of the answer. Without thoughts there is no block, because clients
-// that do not ask for any take the first block for the text.
+// writeThinkingBlock writes the model's thoughts, if the client is to get them, with
+// the signature of the answer. Without thoughts there is no block, because clients that
+// do not ask for any take the first block for the text.
 func writeThinkingBlock(w *jsonwrite.Writer, ask *wishes, thought, signature []byte) {
 	if ask.hidesThinking || len(thought) == 0 {
 		return
@@ -102,16 +102,16 @@ func inputOf(call *chat.ToolCall) []byte {
 	return w.Out
 }
 
-// wishes are what of a request matters for its answer.
+// wishes are the parts of a request that matter for its answer.
 type wishes struct {
 	model []byte // the client's name of the model, as JSON
 	stops [][]byte
-	// hidesThinking means that the client does not want thinking, omitsThinking that
-	// it wants only what must come back.
+	// hidesThinking means that the client does not want thinking, omitsThinking that it
+	// wants only the part that must come back.
 	hidesThinking, omitsThinking bool
 }
 
-// readWishes copies what is needed, because the request may be gone before its answer
+// readWishes copies the needed parts, because the request may be gone before its answer
 // is.
 func readWishes(req *schema.Request) *wishes {
 	root := req.Body.Root()
@@ -168,8 +168,8 @@ func (e ending) write(w *jsonwrite.Writer, explanation []byte) {
 	w.EndObject()
 }
 
-// writeUsage writes the usage of a message, in which the tokens of the prompt that came
-// from a cache are counted apart.
+// writeUsage writes the usage of a message, which counts the cached tokens of the
+// prompt apart.
 func writeUsage(w *jsonwrite.Writer, u *chat.Usage) {
 	cached, thinking := u.Parts()
 	w.Open(`{"input_tokens":`).Int(u.Prompt - cached)

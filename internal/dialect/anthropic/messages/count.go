@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// ReadCountRequest reads a request for the number of tokens of a message. Such
-// requests are no use of a model, so that neither the ledger nor a limit counts them.
+// ReadCountRequest reads a request for the number of tokens of a message. Such requests
+// are no use of a model: neither the ledger nor a limit counts them.
 func ReadCountRequest(req *schema.Request, body []byte) error {
 	if err := readRequest(req, schema.DoorCountTokens, body); err != nil {
 		return err
@@ -19,8 +19,8 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 	return nil
 }
 
-// CountTokens passes requests for the number of tokens to backends that count them
-// in the same dialect, and Tokenize asks those that split chats into tokens, as vLLM does.
+// CountTokens passes requests for the number of tokens to backends that count them in the
+// same dialect, and Tokenize asks backends that split chats into tokens, as vLLM does.
 var (
 	CountTokens = &dialect.Adapter{
 		Account: accountids.Anthropic, Call: callPass, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
@@ -39,8 +39,8 @@ func CountBody(n int64, estimated bool) []byte {
 }
 
 const (
-	// imageTokens is about what an image of usual size costs, messageTokens what
-	// the frame of a message does.
+	// imageTokens is about the cost of an image of usual size, messageTokens the cost
+	// of the frame of a message.
 	imageTokens   = 1500
 	messageTokens = 4
 )
@@ -64,7 +64,7 @@ func EstimateOf(root jsonscan.Value, names ...string) int64 {
 	return fixed + (quarters+3)/4
 }
 
-// estimateValue adds what a value costs, in quarters of tokens and in whole ones.
+// estimateValue adds the cost of a value, in quarters of tokens and in whole ones.
 func estimateValue(v jsonscan.Value, quarters, fixed *int64) {
 	switch v.Kind() {
 	case jsonscan.String:

@@ -17,7 +17,7 @@ type ErrorBody struct {
 	RequestID string     `json:"request_id"`
 }
 
-// ErrorValue says what is wrong.
+// ErrorValue describes the fault.
 type ErrorValue struct {
 	Type    string  `json:"type" enum:"invalid_request_error,authentication_error,permission_error,not_found_error,request_too_large,rate_limit_error,overloaded_error,api_error"`
 	Message string  `json:"message"`

@@ -30,8 +30,8 @@ type clientEvents struct {
 	calls   []streamedCall
 	numbers map[int64]int // where the calls are, by their numbers
 	ended   int           // the calls before this one are done
-	// call is the call whose block is open. Calls that began behind it wait, because
-	// a block must stop before the next one starts.
+	// call is the call with the open block. Calls that began after it wait, because a
+	// block must stop before the next one starts.
 	call int
 
 	ending  ending
@@ -110,8 +110,8 @@ func (e *clientEvents) start(id []byte) {
 	e.finish()
 }
 
-// Add writes what a delta brings. Thinking that the client does not want to see and refusals,
-// which are told at the end, are content as well.
+// Add writes the parts of a delta. Thinking that the client does not want to see and
+// refusals, which are told at the end, are content as well.
 func (e *clientEvents) Add(delta *chat.Delta) error {
 	e.start(delta.ID)
 	choice := delta.First()

@@ -5,19 +5,19 @@ import (
 	"encoding/base64"
 )
 
-// What a backend of another dialect wants back in the next turn, such as Gemini's thought
-// signatures, has no place of its own in this dialect. It goes to the client in members that clients send back as
-// they are, in a form that says what it is, so that nothing has to be remembered here.
+// Backends of other dialects want some data back in the next turn, such as Gemini's thought
+// signatures. This dialect has no place of its own for them. They go to the client in members that
+// clients send back unchanged, in a form that names its kind. Nothing has to be remembered here.
 
 const (
 	// markedCall begins the id of a tool call that also has a signature, or an id
 	// with characters that this dialect does not allow.
 	markedCall = "toolu_pb1_"
-	// markedThinking begins the signature of thinking that was not signed by a
-	// backend of this dialect. What follows is empty, or signedMark and a signature.
+	// markedThinking begins the signature of thinking that was not signed by a backend
+	// of this dialect. Nothing follows it, or signedMark and a signature.
 	markedThinking = "pb1."
-	// signedMark is there so that a signature cannot be taken for another form that
-	// may follow markedThinking one day; the g is for Gemini, whose signatures they are.
+	// signedMark keeps a signature apart from any other form that may follow
+	// markedThinking one day; the g is for Gemini, which makes these signatures.
 	signedMark = "g."
 )
 
@@ -30,7 +30,7 @@ func markCall(id, signature []byte) []byte {
 	return base64.RawURLEncoding.AppendEncode([]byte(markedCall), payload)
 }
 
-// unmarkCall returns what markCall was given.
+// unmarkCall returns the arguments that markCall was given.
 func unmarkCall(marked []byte) (id, signature []byte) {
 	text, ok := bytes.CutPrefix(marked, []byte(markedCall))
 	if !ok {
@@ -47,7 +47,7 @@ func unmarkCall(marked []byte) (id, signature []byte) {
 	return id, signature
 }
 
-// isPlainID tells whether an id has only characters that this dialect allows.
+// isPlainID reports whether an id has only characters that this dialect allows.
 func isPlainID(id []byte) bool {
 	for _, c := range id {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {

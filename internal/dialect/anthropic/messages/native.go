@@ -45,7 +45,7 @@ func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	return nil
 }
 
-// withBeta adds the parameter with which clients ask for what is being tried out.
+// withBeta adds the parameter that clients use to ask for beta features.
 func withBeta(path, query string) string {
 	if query == "" || !strings.Contains(query, "beta") {
 		return path
@@ -61,8 +61,8 @@ func withBeta(path, query string) string {
 	return path + separator + "beta=" + url.QueryEscape(values.Get("beta"))
 }
 
-// passHeaders passes on which version of the dialect the client speaks, and what it
-// wants to try out besides what the instance is configured for.
+// passHeaders passes on the client's version of the dialect, and the beta features it
+// wants besides the configured ones of the instance.
 func passHeaders(call *wire.Call, client http.Header) {
 	if version := client.Get("Anthropic-Version"); version != "" {
 		setHeader(call, "anthropic-version", version)
@@ -84,8 +84,8 @@ func setHeader(call *wire.Call, name, value string) {
 	call.Header = append(call.Header, wire.Header{Name: name, Value: value})
 }
 
-// withoutMarkedThinking takes the thinking out that a backend of another dialect gave
-// earlier in the conversation: this one refuses what it has not signed.
+// withoutMarkedThinking removes the thinking that a backend of another dialect gave
+// earlier in the conversation: this backend refuses thinking that it has not signed.
 func withoutMarkedThinking(edits []jsonscan.Edit, messages jsonscan.Value) []jsonscan.Edit {
 	for m := range messages.All() {
 		content := m.Get("content")
@@ -143,9 +143,9 @@ func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: ErrorEvent}
 }
 
-// passedEvents passes events on. It reads from them what the gateway must know, and
-// holds the start of the message back until its first block, because until then
-// another instance can take over.
+// passedEvents passes events on. It reads the facts that the gateway must know, and
+// holds the start of the message back until its first block, because until then another
+// instance can take over.
 type passedEvents struct {
 	dialect.EventReader
 	model []byte // the client's name of the model, as JSON
@@ -160,13 +160,13 @@ type passedEvents struct {
 	begun    bool                // the first block has begun, or the message has ended without one
 	complete bool                // the last event was there
 	blocks   openBlocks          // which block is open
-	onward   *clientEvents       // writes what another backend goes on with; nil while none does
+	onward   *clientEvents       // writes the rest of the answer from another backend; nil while there is none
 
 	hasContent bool             // an event had some
 	sent       *chat.Transcript // of the texts; nil for none
 }
 
-// Usage returns what was reported so far.
+// Usage returns the usage reported so far.
 func (e *passedEvents) Usage() schema.Usage {
 	if e.onward != nil {
 		return e.onward.Usage()
@@ -215,8 +215,8 @@ var (
 	deltaName  = []byte("content_block_delta")
 )
 
-// learn remembers a piece of a block, whose last member is its text. An event that has
-// another text there is such a piece, too.
+// learn remembers a piece of a block. The last member of the piece is its text. An
+// event that has another text there is such a piece, too.
 func (e *passedEvents) learn(piece []byte) {
 	start := bytes.LastIndex(piece, []byte(`":"`)) + len(`":`)
 	end := bytes.LastIndexByte(piece, '"')
@@ -226,7 +226,7 @@ func (e *passedEvents) learn(piece []byte) {
 	e.pattern.Learn(piece, start, end+1)
 }
 
-// pass reads one event and adds it to what is sent.
+// pass reads one event and adds it to the output.
 func (e *passedEvents) pass(event dialect.Event) error {
 	if dialect.IsDone(event.Data) {
 		return nil // not of this dialect; some gateways add it
@@ -306,7 +306,7 @@ func pieceHasContent(delta jsonscan.Value) bool {
 	return len(chat.TextOf(delta.Get("text")))+len(chat.TextOf(delta.Get("thinking")))+len(chat.TextOf(delta.Get("partial_json"))) > 0
 }
 
-// write adds the event to what is sent, in its frame.
+// write adds the event to the output, in its frame.
 func (e *passedEvents) write(name []byte) {
 	e.segments = e.Doc.Splice(e.segments[:0], e.edits)
 	e.out = dialect.AppendFrame(e.out, name, e.segments...)

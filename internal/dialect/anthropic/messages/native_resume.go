@@ -11,8 +11,8 @@ import (
 type openBlocks struct {
 	open  blockKind
 	index int64 // of the block that is open or will be next
-	// isForeign says that a block came which is written nowhere here, so that nobody else
-	// can go on with the message.
+	// isForeign says that a block came which this package cannot write: nobody else can
+	// go on with the message.
 	isForeign bool
 }
 
@@ -40,7 +40,7 @@ func (e *passedEvents) CanResume() bool {
 	return e.begun && !e.isComplete() && !e.Finished && !e.blocks.isForeign
 }
 
-// Resume implements dialect.Resumer. What follows is written here: the events of another
+// Resume implements dialect.Resumer. The rest is written here: the events of another
 // answer have a start and numbers of their own.
 func (e *passedEvents) Resume(req *schema.Request, from dialect.Deltas) {
 	if e.onward == nil {
@@ -63,7 +63,7 @@ func (e *passedEvents) record(piece jsonscan.Value) {
 	}
 }
 
-// recordStart adds what a block begins with to the transcript.
+// recordStart adds the beginning of a block to the transcript.
 func (e *passedEvents) recordStart(block jsonscan.Value) {
 	switch {
 	case e.sent == nil:

@@ -16,9 +16,9 @@ import (
 // Client speaks the Messages API towards clients.
 var Client = &dialect.Client{Reply: replyMessage, Events: eventsMessage}
 
-// ReadRequest reads a request of the Messages API. It checks what the gateway itself
-// uses, and the numbers by the rules of the API; a backend of this dialect gets the body
-// as it came.
+// ReadRequest reads a request of the Messages API. It checks the fields that the gateway
+// itself uses, and the numbers by the rules of the API; a backend of this dialect gets
+// the body as it came.
 func ReadRequest(req *schema.Request, body []byte) error {
 	if err := readRequest(req, schema.DoorMessages, body); err != nil {
 		return err
@@ -117,9 +117,9 @@ type reader struct {
 // longestUser is the longest name of a user that all backends take.
 const longestUser = 64
 
-// readChat reads what a request asks for. Hints that only a backend of this dialect
-// understands, such as cache_control, are left out. What changes the answer and has no
-// equal is an error.
+// readChat reads the chat that a request asks for. Hints that only a backend of this
+// dialect understands, such as cache_control, are left out. A field that changes the
+// answer and has no equal is an error.
 func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	r := &reader{root: req.Body.Root(), room: room}
 	r.blocks.Deep, r.deep.Deep = true, true
@@ -213,7 +213,7 @@ func (r *reader) readThinking() {
 	r.EffortHint = effort
 }
 
-// effortOfBudget returns the effort whose usual budget is nearest.
+// effortOfBudget returns the effort with the nearest usual budget.
 func effortOfBudget(budget int64) string {
 	const low, medium = 2048, 8192
 	switch {
@@ -251,8 +251,8 @@ func (r *reader) readTools() *schema.Error {
 }
 
 // readTool reads one tool. Tools that search among the other tools are left out,
-// because the model gets all of those. Other tools that the provider runs, or whose
-// description only its models know, cannot be replaced.
+// because the model gets all of those. Other tools that the provider runs, or that only
+// its models have a description of, cannot be replaced.
 func (r *reader) readTool(tool jsonscan.Value) *schema.Error {
 	if kind := tool.Get("type"); kind.Given() && string(kind.Text()) != "custom" {
 		if bytes.HasPrefix(kind.Text(), []byte("tool_search_tool_")) {

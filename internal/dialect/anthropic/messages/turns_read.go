@@ -29,7 +29,7 @@ func (r *reader) readMessages() *schema.Error {
 	if err != nil {
 		return schema.InvalidValue("system", "'system' "+err.Message)
 	}
-	// One message with one text is what every backend takes.
+	// Every backend takes one message with one text.
 	if system = chat.JoinApart(system, leading); len(system) > 0 {
 		r.add(chat.Message{Role: chat.System, Content: chat.Content{Text: system}})
 	}
@@ -122,7 +122,7 @@ func (r *reader) endUser() {
 	}
 }
 
-// userMessage reads what the user said, and the results of tools.
+// userMessage reads a message of the user, and the results of tools.
 func (r *reader) userMessage(content jsonscan.Value) *schema.Error {
 	if content.Kind() == jsonscan.String {
 		r.addText(chat.TextOf(content))
@@ -149,8 +149,8 @@ func (r *reader) userMessage(content jsonscan.Value) *schema.Error {
 	return nil
 }
 
-// toolResult reads what a tool answered. A result there is a text; images and
-// documents in it follow in the user's turn.
+// toolResult reads the answer of a tool. A result there is a text; images and documents
+// in it follow in the user's turn.
 func (r *reader) toolResult(b jsonscan.Value) *schema.Error {
 	if len(chat.TextOf(b.Get("tool_use_id"))) == 0 {
 		return schema.InvalidValue("tool_use_id", "must be a string that is not empty.")
@@ -189,7 +189,7 @@ func (r *reader) toolResult(b jsonscan.Value) *schema.Error {
 	return nil
 }
 
-// saysError tells whether a result says by itself that it is an error.
+// saysError reports whether a result says by itself that it is an error.
 func saysError(text []byte) bool {
 	const most = 40
 	start := bytes.ToLower(text[:min(len(text), most)])
@@ -282,7 +282,7 @@ func (r *reader) document(b, source jsonscan.Value) *schema.Error {
 	return schema.InvalidValue("source.type", "must be base64, text or content: the backend of this model takes no other documents.")
 }
 
-// assistant reads what the model said, thought and called earlier.
+// assistant reads the words, thoughts and calls of an earlier turn of the model.
 func (r *reader) assistant(content jsonscan.Value) *schema.Error {
 	r.endUser()
 	said := chat.Message{Role: chat.Assistant, Content: chat.Content{Text: chat.TextOf(content)}}
@@ -301,8 +301,8 @@ func (r *reader) assistant(content jsonscan.Value) *schema.Error {
 }
 
 // addBlock adds a block of an earlier answer to the message. Thinking that a backend of
-// this dialect has signed is left out, because it is of no use to other models; so is what
-// tools of the provider did.
+// this dialect has signed is left out, because it is of no use to other models; so are
+// records of the provider's tools.
 func addBlock(m *chat.Message, b jsonscan.Value) *schema.Error {
 	switch kind := string(b.Get("type").Text()); kind {
 	case "text":

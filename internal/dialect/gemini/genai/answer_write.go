@@ -14,7 +14,7 @@ import (
 )
 
 // The two forms of streams. Neither has comments: clients read every line that is not empty,
-// so that only line ends say nothing.
+// and only line ends say nothing.
 var (
 	eventsClient = &dialect.Client{Reply: reply, Events: streamEvents, Frame: &dialect.Stream{Filler: []byte("\n"), Failure: failureEvent}}
 	arrayClient  = &dialect.Client{Reply: reply, Events: streamEvents, Frame: &dialect.Stream{Filler: []byte("\n"), Failure: failureElement}}
@@ -72,7 +72,7 @@ func (f *framing) append(dst []byte, part ...[]byte) []byte {
 	return dst
 }
 
-// end appends what stands behind the last part.
+// end appends the text behind the last part.
 func (f *framing) end(dst []byte) []byte {
 	if f.isArray {
 		dst = append(dst, "]\n"...)
@@ -96,14 +96,15 @@ func (f *framing) stream(events dialect.Events, isComplete func() bool) *dialect
 	}
 }
 
-// wishes are what of a request matters for its answer.
+// wishes are the parts of a request that matter for its answer.
 type wishes struct {
 	model         []byte // the client's name of it, as JSON
 	wantsThoughts bool
 	framing
 }
 
-// readWishes copies what is needed, because the request may be gone before its answer is.
+// readWishes copies the needed parts, because the request may be gone before its answer
+// is.
 func readWishes(req *schema.Request) wishes {
 	config := member(req.Body.Root(), "generationConfig", "generation_config")
 	thinking := member(config, "thinkingConfig", "thinking_config")
@@ -143,7 +144,7 @@ func (w *answerWriter) begin() {
 	w.Open(`{"candidates":[`)
 }
 
-// end writes what stands behind the candidates.
+// end writes the members behind the candidates.
 func (w *answerWriter) end(id []byte, usage *chat.Usage) {
 	w.EndArray()
 	if usage.Known {
@@ -154,7 +155,7 @@ func (w *answerWriter) end(id []byte, usage *chat.Usage) {
 	w.EndObject()
 }
 
-// writeUsage writes the usage, in which thoughts are counted apart from the answer.
+// writeUsage writes the usage, which counts thoughts apart from the answer.
 func writeUsage(w *jsonwrite.Writer, u *chat.Usage) {
 	cached, thoughts := u.Parts()
 	w.Open(`"usageMetadata":{"promptTokenCount":`).Int(u.Prompt)
@@ -169,7 +170,7 @@ func writeUsage(w *jsonwrite.Writer, u *chat.Usage) {
 	w.EndObject()
 }
 
-// candidate writes a choice, or what a delta adds to it, with these calls.
+// candidate writes a choice, or the addition of a delta to it, with these calls.
 func (w *answerWriter) candidate(c *chat.Choice, calls []chat.ToolCall) {
 	w.Open(`{"content":{"parts":[`)
 	if len(c.Thinking) > 0 && w.wantsThoughts {
@@ -224,7 +225,7 @@ func (w *answerWriter) logprobs(elements []byte) {
 	}
 	doc := jsonscan.Document{AllowDuplicateKeys: true, Deep: true}
 	if doc.Parse(append(append([]byte{'['}, elements...), ']')) != nil {
-		return // they were written from what was scanned
+		return // they were written from scanned values
 	}
 	var chosen, tops jsonwrite.Writer
 	for token := doc.Root().First(); token.Kind() == jsonscan.Object; token = token.Next() {
@@ -266,7 +267,7 @@ func streamEvents(req *schema.Request, from dialect.Deltas) *dialect.Stream {
 }
 
 // clientEvents writes the parts of a stream. The API tells a call whole, and why an answer
-// ended together with the usage, so that both are kept for the last part.
+// ended together with the usage. Both are kept for the last part.
 type clientEvents struct {
 	dialect.Written
 	answerWriter
@@ -277,7 +278,7 @@ type clientEvents struct {
 	out      []byte
 }
 
-// ended is what the last part tells of a choice.
+// ended holds the facts about a choice that the last part tells.
 type ended struct {
 	index  int64
 	calls  []chat.ToolCall
@@ -296,7 +297,7 @@ func (e *clientEvents) Restart() { e.out, e.Out = dialect.Reuse(e.out), dialect.
 // Bytes implements dialect.EventWriter.
 func (e *clientEvents) Bytes() []byte { return e.out }
 
-// Add writes what a delta brings.
+// Add writes the parts of a delta.
 func (e *clientEvents) Add(delta *chat.Delta) error {
 	if e.id == nil {
 		if e.id = bytes.Clone(delta.ID); len(e.id) == 0 {

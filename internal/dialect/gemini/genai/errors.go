@@ -12,7 +12,7 @@ type ErrorBody struct {
 	Error ErrorValue `json:"error"`
 }
 
-// ErrorValue says what is wrong.
+// ErrorValue describes the fault.
 type ErrorValue struct {
 	Code    int         `json:"code"`
 	Message string      `json:"message"`

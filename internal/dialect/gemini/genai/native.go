@@ -28,8 +28,8 @@ var (
 	PassEmbedding = &dialect.Adapter{Call: callPass, Reply: replyPassEmbedding}
 )
 
-// callPass passes the client's body on. A stream is asked for as events, whatever the form
-// is in which the client gets it. Nothing of the client's query is passed on.
+// callPass passes the client's body on. It asks for a stream as events, whatever form the
+// client gets. Nothing of the client's query is passed on.
 func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	model := gemini.ModelOf(req, to)
 	to.Begin(call, gemini.PathOf(to.Path, model, req.Stream), "application/json", dialect.Accept(req))
@@ -112,7 +112,7 @@ func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
 	return e.stream(e, e.isComplete)
 }
 
-// passedEvents passes events on. It reads from them what the gateway must know.
+// passedEvents passes events on. It reads the facts that the gateway must know.
 type passedEvents struct {
 	dialect.EventReader
 	wishes
@@ -122,12 +122,12 @@ type passedEvents struct {
 	segments [][]byte
 	begun    bool
 	complete bool
-	onward   *clientEvents // writes what another backend goes on with; nil while none does
+	onward   *clientEvents // writes the rest of the answer from another backend; nil while there is none
 
 	hasContent bool
 }
 
-// Usage returns what was reported last.
+// Usage returns the usage that was reported last.
 func (e *passedEvents) Usage() schema.Usage {
 	if e.onward != nil {
 		return e.onward.Usage()
@@ -173,7 +173,7 @@ func (e *passedEvents) Next() ([]byte, error) {
 	return e.out, nil
 }
 
-// take reads one event and makes it what is sent.
+// take reads one event and makes it the output.
 func (e *passedEvents) take(event dialect.Event) (bool, error) {
 	root, ok, err := e.Scan(event)
 	if !ok || err != nil {

@@ -18,8 +18,8 @@ import (
 var fieldNames = jsonscan.NewNames("model", "contents", "systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config",
 	"generationConfig", "generation_config", "safetySettings", "safety_settings", "cachedContent", "cached_content", "labels")
 
-// ReadRequest reads a request of generateContent. It checks what the gateway itself uses; a
-// backend of this dialect gets the body as it came.
+// ReadRequest reads a request of generateContent. It checks the fields that the gateway
+// itself uses; a backend of this dialect gets the body as it came.
 func ReadRequest(req *schema.Request, body []byte) error {
 	if err := parse(req, schema.DoorGemini, body, fieldNames); err != nil {
 		return err
@@ -42,8 +42,8 @@ func ReadStreamRequest(req *schema.Request, body []byte) error {
 	return ReadRequest(req, body)
 }
 
-// parse checks what all requests have in common. The model stands in the path, and where a
-// request is only looked at, in the body.
+// parse checks the fields that all requests have in common. The path names the model, or
+// the body where a request is only looked at.
 func parse(req *schema.Request, door schema.Door, body []byte, names *jsonscan.Names) error {
 	req.PathModel = strings.TrimPrefix(req.PathModel, "models/")
 	return req.ParseBody(door, body, names)
@@ -70,9 +70,9 @@ type reader struct {
 	calls int             // so far
 }
 
-// readChat reads what a request asks for. Hints that only a backend of this dialect
-// understands, such as settings of safety, are left out. What changes the answer and has no
-// equal is an error.
+// readChat reads the chat that a request asks for. Hints that only a backend of this
+// dialect understands, such as settings of safety, are left out. A field that changes the
+// answer and has no equal is an error.
 func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	return readFrom(req.Body.Root(), room)
 }
@@ -91,7 +91,7 @@ func readFrom(root jsonscan.Value, room chat.Room) (*chat.Request, error) {
 	return &r.Request, nil
 }
 
-// refuse returns an error for what only a backend of this dialect can obey.
+// refuse returns an error for fields that only a backend of this dialect can obey.
 func (r *reader) refuse() *schema.Error {
 	if cached := member(r.root, "cachedContent", "cached_content"); cached.Given() && len(chat.TextOf(cached)) > 0 {
 		return schema.InvalidValue("cachedContent", "'cachedContent' is not supported by the backend of this model.")
@@ -99,7 +99,7 @@ func (r *reader) refuse() *schema.Error {
 	return nil
 }
 
-// readSystem reads the instructions that stand above the conversation.
+// readSystem reads the instructions above the conversation.
 func (r *reader) readSystem() *schema.Error {
 	system := member(r.root, "systemInstruction", "system_instruction")
 	if !system.Given() {
@@ -160,7 +160,7 @@ func (r *reader) content(c jsonscan.Value) *schema.Error {
 	}
 }
 
-// userTurn reads what the user said, and the results of calls.
+// userTurn reads the words of the user, and the results of calls.
 func (r *reader) userTurn(first jsonscan.Value) *schema.Error {
 	var said []chat.Part
 	i := 0
@@ -239,7 +239,7 @@ func mediaPart(kind string) string {
 // more than an answer has, and keeps the work for a request in proportion to its size.
 const nearCalls = 256
 
-// result reads what a function returned.
+// result reads the result of a function.
 func (r *reader) result(v jsonscan.Value) {
 	said := chat.Message{Role: chat.ToolRole, Name: chat.TextOf(v.Get("name")), CallID: chat.TextOf(v.Get("id"))}
 	said.Text = resultText(v.Get("response"))
@@ -276,7 +276,7 @@ func resultText(response jsonscan.Value) chat.Text {
 	return chat.Escape(response.Raw())
 }
 
-// modelTurn reads what the model said, thought and called earlier.
+// modelTurn reads the words, thoughts and calls of an earlier turn of the model.
 func (r *reader) modelTurn(first jsonscan.Value) *schema.Error {
 	r.open = r.open[:0]
 	said := chat.Message{Role: chat.Assistant}

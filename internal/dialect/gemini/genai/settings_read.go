@@ -56,8 +56,8 @@ func (r *reader) readFunction(f jsonscan.Value) *schema.Error {
 	return nil
 }
 
-// readToolConfig reads which functions the model is to call. Those that it may not call
-// are left out.
+// readToolConfig reads which functions the model is to call. Functions that it may not
+// call are left out.
 func (r *reader) readToolConfig() *schema.Error {
 	config := member(r.root, "toolConfig", "tool_config")
 	if !config.Given() {

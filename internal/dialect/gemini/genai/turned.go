@@ -65,8 +65,8 @@ func ReadBatchEmbed(req *schema.Request, body []byte) error {
 // EmbedClient turns requests for embeddings into those of the unified API.
 var EmbedClient = &dialect.Client{Turn: &dialect.Turn{Door: schema.DoorEmbeddings, Request: unifiedEmbedding, Reply: replyEmbedding}}
 
-// unifiedEmbedding makes the request of the unified API. What the vectors are for is a hint
-// that other backends do not take.
+// unifiedEmbedding makes the request of the unified API. The purpose of the vectors is a
+// hint that other backends do not take.
 func unifiedEmbedding(req *schema.Request) (*schema.Request, error) {
 	root := req.Body.Root()
 	doc := jsonscan.Document{Deep: true}
