@@ -10,11 +10,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 )
 
-// Concurrency is how many requests an instance gets at a time; 0 is as many as there are.
+// Concurrency is the limit of requests that an instance gets at a time; 0 means no limit.
 type Concurrency int
 
-// AutoConcurrency says that the number is learned. It is stored as a number, which the last
-// release reads, and takes for no bound.
+// AutoConcurrency says that the number is learned. It is stored as a number. The release
+// before reads it, and takes it for no limit.
 const AutoConcurrency Concurrency = -1
 
 // auto is how AutoConcurrency is written.
@@ -65,7 +65,7 @@ func (i *Instance) Pace() *pace.Controller {
 	return i.pace.Load()
 }
 
-// Slots returns how many requests the instance gets at a time; 0 means as many as there are.
+// Slots returns the limit of requests that the instance gets at a time; 0 means no limit.
 func (i *Instance) Slots() int {
 	if learned := i.Pace(); learned != nil {
 		return learned.Limit()
@@ -89,8 +89,8 @@ func CanLearnSlots(service schema.ServiceType) bool {
 	return service == schema.Chat || service == schema.Embedding || service == schema.Rerank
 }
 
-// Paced is a call as the controller of an instance's slots follows it. The zero value is one
-// that nobody follows.
+// Paced is a call that the controller of an instance's slots follows. Nobody follows the
+// zero value.
 type Paced struct {
 	by       *pace.Controller
 	isStream bool

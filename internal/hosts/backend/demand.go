@@ -24,8 +24,8 @@ type demand struct {
 	until   time.Time // the end of the newest window
 }
 
-// demandWindow is how many requests ran at the same time at most, and how many more they
-// became at most, in a time.
+// demandWindow holds the largest number of requests that ran at the same time in a span
+// of time, and its largest increase.
 type demandWindow struct{ most, rise int }
 
 const (

@@ -16,10 +16,10 @@ const (
 	// DoubtForeign is an instance of a version without a signature, at an address that no signed
 	// version has.
 	DoubtForeign Doubt = "foreign"
-	// DoubtBare is a foreign one that had no secrets to send, or only plain ones.
+	// DoubtBare is a foreign instance that had no secrets to send, or only plain ones.
 	DoubtBare Doubt = "bare"
-	// DoubtFound is an instance that was stored before versions were signed, and that refers
-	// to secrets as nothing in the configuration file does.
+	// DoubtFound is an instance that was stored before versions were signed, and that has
+	// references to secrets unlike any in the configuration file.
 	DoubtFound Doubt = "found"
 )
 
@@ -55,9 +55,9 @@ func (s Settings) PlainHeaders() []string {
 	return names
 }
 
-// Entrusts reports whether stored settings have something that only those may get whom a
-// holder of the master key chose: encrypted secrets, references, or the credentials of
-// callers.
+// Entrusts reports whether stored settings entrust something to the backend that only a
+// holder of the master key may give away: encrypted secrets, references, or the
+// credentials of callers.
 func (s Settings) Entrusts() bool {
 	entrusts := s.ForwardAuthorization
 	s.EachSecret("", func(_ string, secret Secret) {

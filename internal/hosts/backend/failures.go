@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// failuresKept is how many requests that failed an instance remembers, and
-	// failureMemory for how long. Clients repeat a request within seconds.
+	// failuresKept is the number of failed requests that an instance remembers, and
+	// failureMemory how long it does. Clients repeat a request within seconds.
 	failuresKept  = 64
 	failureMemory = 2 * time.Minute
 )

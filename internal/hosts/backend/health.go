@@ -18,8 +18,8 @@ const wakeAgain = 30 * time.Second
 // Status is the result of the checks of an instance.
 type Status uint8
 
-// The statuses. Instances of the first two get traffic; the others do not, but for
-// one that is only marked: see Health.Marked.
+// The statuses. Instances of the first two get traffic; the others do not, except
+// for a merely marked instance: see Health.Marked.
 const (
 	StatusUnknown   Status = iota // no check has decided yet
 	StatusHealthy                 // it answers
@@ -46,8 +46,8 @@ func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // copied.
 type Health struct {
 	// out and marked are all that requests read. Checks set out: the instance gets no
-	// traffic. Traffic sets marked, and checks that leave it open do: the instance is only
-	// avoided. Never are both set.
+	// traffic. Traffic sets marked, and so do checks without a clear result: the instance
+	// is only avoided. They are never set both.
 	out, marked atomic.Bool
 
 	mu sync.Mutex
@@ -156,8 +156,8 @@ func (h *Health) Contradicted(now time.Time, took time.Duration, cause transport
 	h.setFlags(false, false)
 }
 
-// Warming notes a check that ended now and found the instance loading a model.
-// It gets no traffic, at once, because it said itself that it can serve none;
+// Warming notes a check that ended now and found the instance loading a model. It
+// gets no traffic at once, because the server itself says that it can serve none;
 // the first success brings it back.
 func (h *Health) Warming(now time.Time, took time.Duration) {
 	h.mu.Lock()
@@ -282,8 +282,8 @@ func (h *Health) Reason() say.Sentence {
 	return say.Sentence{}
 }
 
-// recordCheck stores when the check was, and reports whether a success of it counts:
-// the success of a check that began before a call was refused is out of date.
+// recordCheck stores the time of the check, and reports whether its success would
+// count: a check that began before a call was refused is out of date.
 func (h *Health) recordCheck(now time.Time, took time.Duration) bool {
 	h.checked, h.took = now, took
 	return !h.refused.After(now.Add(-took))

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// inquireEvery is how often an engine is asked that has requests of this gateway: queues
-	// change within seconds, and telling costs an engine some milliseconds.
+	// inquireEvery is the interval between questions to an engine with requests of this
+	// gateway: queues change within seconds, and an answer costs the engine some
+	// milliseconds.
 	inquireEvery = 2 * time.Second
 	// inquiriesPerSecond is how many engines are asked in a second at most. Where more are
 	// in use, each is asked less often.

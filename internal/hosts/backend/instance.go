@@ -105,8 +105,8 @@ type State struct {
 	pace     atomic.Pointer[pace.Controller] // nil where the slots are fixed
 }
 
-// New prepares an instance. The state is the one that it had before, or nil for
-// an instance that is new.
+// New prepares an instance. The state is its earlier state, or nil for a new
+// instance.
 func New(settings Settings, service schema.ServiceType, policy Policy, state *State, now time.Time) (*Instance, error) {
 	name := settings.Adapter
 	if name == "" {
@@ -166,10 +166,10 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 	}, nil
 }
 
-// secretsOf returns the secrets of an instance as they are sent, or why they
-// cannot be. A reference may be missing on one of several gateways, or lead to a
-// text that is no header: that must not keep the others, nor the other
-// instances, from working.
+// secretsOf returns the secrets of an instance in their form for sending, or why
+// they cannot be sent. A reference may be missing on one of several gateways, or
+// lead to a text that is no header. That must not keep other gateways or other
+// instances from working.
 func secretsOf(settings Settings, resolve Resolver) (key string, headers map[string]string, fault string) {
 	if settings.Doubt.Withholds() && settings.HasSecrets() {
 		return "", nil, settings.Doubt.reason()
@@ -237,8 +237,8 @@ func (i *Instance) HealthStatus() Status {
 	return i.Health.Snapshot().Status
 }
 
-// FailingSince returns since when calls or health checks of the instance fail, without a success
-// in between; zero where they do not.
+// FailingSince returns the time since which calls or health checks of the instance fail
+// without a success; zero where they do not.
 func (i *Instance) FailingSince() time.Time {
 	calls, checks := i.Breaker.Snapshot().FailingSince, i.Health.Snapshot().FailingSince
 	if calls.IsZero() || !checks.IsZero() && checks.Before(calls) {
@@ -260,8 +260,8 @@ func (i *Instance) HealthReason() []say.Sentence {
 	return say.All(i.Health.Reason())
 }
 
-// Engine returns the place of the instance in the fleet, nil if it has none because its
-// service type is balanced by a strategy that needs none.
+// Engine returns the place of the instance in the fleet, nil if it has none because the
+// strategy of its service type needs none.
 func (s *State) Engine() *fleet.Instance { return s.engine.Load() }
 
 // Uses returns the counters of calls to the instance where it has a place in the fleet, else
@@ -461,8 +461,8 @@ func (s *State) InFlight() int64 { return s.inFlight.Load() }
 // Ended returns the number of calls that ended with the given outcome.
 func (s *State) Ended(outcome breaker.Outcome) int64 { return s.outcomes[outcome].Load() }
 
-// Overloaded records that the instance said that it is too busy, and is to be
-// avoided until then.
+// Overloaded records that the instance reports overload, and is to be avoided until
+// a time.
 func (s *State) Overloaded(until time.Time) {
 	s.overload.Store(int64(until.Sub(s.since)))
 	s.pace.Load().Overloaded(time.Now())

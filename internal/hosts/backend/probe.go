@@ -91,8 +91,8 @@ func isStatus(cause transport.Cause) bool {
 }
 
 // isDoubtful reports whether a check that failed says little about calls: some engines serve
-// requests and fail to list their models. That a server is not available (502 and above) is
-// true of both.
+// requests and fail to list their models. A status of 502 and above means that the server is
+// not available, for checks and calls alike.
 func isDoubtful(path string, cause transport.Cause) bool {
 	path, _, _ = strings.Cut(path, "?")
 	return strings.HasSuffix(path, "/models") &&
@@ -128,8 +128,8 @@ func classify(err error) probeResult {
 	return probeResult{dead, transport.CauseOf(err)}
 }
 
-// healthPath returns where the health of an instance is asked for, empty where its kind
-// has no such place and the instance names none.
+// healthPath returns the path of the health check of an instance, empty where its kind
+// has none and the instance names none.
 func healthPath(i *Instance) string {
 	return i.Kind.HealthPath(dialect.Endpoint{BaseURL: i.Settings.BaseURL, APIVersion: i.Settings.APIVersion,
 		HealthPath: i.Settings.HealthPath})

@@ -136,8 +136,8 @@ func (g *group) plan(found finding, cause transport.Cause, now time.Time) {
 	g.due = now.Add(jitter(delay))
 }
 
-// publishDue stores in the health of the members when the next probe is due, which
-// callers are told in Retry-After.
+// publishDue stores the time of the next probe in the health of the members.
+// Callers get it in Retry-After.
 func (g *group) publishDue() {
 	for _, m := range g.members {
 		m.health.setNextCheck(g.due)

@@ -16,14 +16,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Secret is a text that only few may see, such as the key of a backend. It is a
-// literal, or a reference such as "${OPENAI_KEY}" to a text that the environment
-// or a file of the machine has. Only the configuration file makes references:
-// text from anywhere else is a literal, whatever it contains. The zero value is
-// the empty literal. Secrets that are equal by == say the same.
+// Secret is a text that few people may see, such as the key of a backend. It is a
+// literal, or a reference such as "${OPENAI_KEY}" to a text that the environment or a
+// file of the machine has. Only the configuration file makes references: text from
+// anywhere else is a literal, whatever it contains. The zero value is the empty
+// literal. Secrets that are equal by == are the same secret.
 //
-// In a store, a literal may be sealed: encrypted with a key that is not stored. No one
-// but the store sees it so.
+// In a store, a literal may be sealed: encrypted with a key that is not stored. Only
+// the store sees the encrypted form.
 type Secret struct {
 	text        string
 	isReference bool

@@ -40,8 +40,7 @@ type Settings struct {
 	// APIVersion is the query parameter api-version of every call; empty means the
 	// default of the kind, which most kinds do not have.
 	APIVersion string `json:"apiVersion" maxLength:"64" doc:"The query parameter api-version of every call, which Azure wants; empty for that of the adapter." example:"2024-10-21"`
-	// HealthPath is where the health of the backend is asked for; empty means where its
-	// kind has it.
+	// HealthPath is the path of the health check; empty means the path of the kind.
 	HealthPath string `json:"healthPath" doc:"Replaces the path that the health checks call; empty for that of the adapter." example:"/health"`
 	APIKey     Secret `json:"apiKey"`
 	// Weight is the instance's share of the traffic; 0 means none.
@@ -62,11 +61,11 @@ type Settings struct {
 	// AccountIDs lets callers name ids of the account at the backend that no answer gave
 	// them.
 	AccountIDs bool `json:"accountIds,omitzero" doc:"Whether callers with keys may name ids of the account at the backend (files, items, containers, vector stores, prompts) that no answer through the gateway gave them."`
-	// MaxConcurrency is how many requests the instance gets at a time; 0 means
-	// as many as there are, and AutoConcurrency that it is learned.
+	// MaxConcurrency is the limit of requests that the instance gets at a time; 0 means
+	// no limit, and AutoConcurrency a learned one.
 	MaxConcurrency Concurrency `json:"maxConcurrency" doc:"0 for as many as there are; auto, which is shown as -1, for as many as is learned from the time per token."`
 	// BatchConcurrency is how many of these may be lines of batches; nil means
-	// defaultBatchConcurrency, and 0 that the instance gets none.
+	// defaultBatchConcurrency, and 0 none.
 	BatchConcurrency *int `json:"batchConcurrency,omitzero" minimum:"0" doc:"How many of the requests that the instance gets at a time may be lines of batches, at most maxConcurrency; 0 for none, left out for 2."`
 	// KeepAlive says whether connections are kept for further calls; nil means the
 	// default of the kind. IdleConnections bounds the connections that are kept; 0
@@ -90,7 +89,7 @@ type Settings struct {
 	Doubt Doubt `json:"-"`
 }
 
-// Residency says which memory the model of an instance shares with those of others.
+// Residency says which memory the model of an instance shares with other models.
 type Residency struct {
 	// Group names the memory; by default it is the memory of one host.
 	Group string `json:"group,omitzero" maxLength:"63" example:"gpu0" doc:"Where residency is on: instances of one group share a GPU, whatever their addresses and service types, so that one sleeps before another wakes up; empty for none. Processes of a group with the same name count."`

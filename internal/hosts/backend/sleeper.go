@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// lookAgain is how often an engine is asked whether it has loaded a model; in the
-	// beginning it is asked more often, first after firstLook.
+	// lookAgain is the interval between questions whether an engine has loaded a model.
+	// In the beginning the interval is shorter, first firstLook.
 	firstLook = 20 * time.Millisecond
 	lookAgain = 250 * time.Millisecond
-	// doubtTime is how long an engine may say that it has not got a model which it said it
-	// has loaded. Then it is asked for answers all the same, which are the truth; but for one
-	// that sleeps, which would hold all requests until it is woken up.
+	// doubtTime is how long an engine may deny a model that it has reported loaded. After
+	// that it gets requests all the same, because their answers are the truth. A sleeping
+	// engine gets none: it would hold all requests until it is woken up.
 	doubtTime = 3 * time.Second
-	// giveUpTime is how long an engine may take to hear that nobody waits for a model.
+	// giveUpTime is the timeout for telling an engine that nobody waits for a model.
 	giveUpTime = 5 * time.Second
 	// maxSaid is how much of an answer to a command is read.
 	maxSaid = 4 << 10
@@ -114,8 +114,8 @@ func (s *sleeper) load(ctx context.Context) error {
 	}
 }
 
-// cannotWake returns why an engine that does not know the command has not got its model: one
-// that cannot be put to sleep either has it, unless it says that it sleeps.
+// cannotWake returns why an engine that does not know the command does not have its model.
+// An engine that cannot be put to sleep either has it, unless it reports that it sleeps.
 func (s *sleeper) cannotWake(ctx context.Context) error {
 	switch state := s.look(ctx, false); {
 	case ctx.Err() != nil:
@@ -222,8 +222,8 @@ const (
 	hasFailed
 )
 
-// look asks the engine where its model is; without ofMemory also where it mentions that beside
-// other things.
+// look asks the engine where its model is; without ofMemory it also asks questions that
+// answer this beside other things.
 func (s *sleeper) look(ctx context.Context, ofMemory bool) seen {
 	bounded, cancel := context.WithTimeout(ctx, inquireEvery)
 	defer cancel()

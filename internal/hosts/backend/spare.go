@@ -7,8 +7,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 )
 
-// defaultBatchConcurrency is how many lines of batches an instance gets at a time where its
-// settings do not say.
+// defaultBatchConcurrency is how many lines of batches an instance gets at a time by
+// default.
 const defaultBatchConcurrency = 2
 
 func (s Settings) checkBatchConcurrency(report func(path, message string)) {

@@ -6,8 +6,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Timeouts bound the phases of a call. Zero means: as the next wider setting
-// says; an instance asks its service, a service the limits.
+// Timeouts bound the phases of a call. Zero means the next wider setting: an
+// instance takes it from its service, a service from the limits.
 type Timeouts struct {
 	// Connect bounds name resolution, connecting and TLS.
 	Connect schema.Duration `json:"connect"`

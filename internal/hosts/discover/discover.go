@@ -59,8 +59,8 @@ type Found struct {
 }
 
 // Send calls the path of the settings and returns status and body of the answer. It posts
-// the JSON that it is given, or gets where that is empty. The service type is any that the
-// adapter of the settings serves.
+// the given JSON, or sends a GET where that is empty. The service type is any service type
+// of the adapter.
 type Send func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings,
 	post string) (status int, body []byte, err error)
 
@@ -198,8 +198,8 @@ func callerOf(send Send, b Backend, adapter string) (caller, error) {
 	}, nil
 }
 
-// read reads a list of models in any of the dialects. Where the adapter was not given,
-// the list may say a better one.
+// read reads a list of models in any of the dialects. Without a given adapter, the
+// list may show a better one.
 func read(body []byte, adapter string, mayRefine bool) (Found, error) {
 	var list struct {
 		Data []struct {

@@ -149,8 +149,8 @@ func (f *Finder) ask(ctx context.Context, source *routing.Source, p *progress) {
 	f.plan(source, p, err == nil, now)
 }
 
-// plan decides when a backend is asked again: with its health checks, and after a failure
-// sooner. Where there are no checks it is asked only until it has told its models.
+// plan sets the time of the next question to a backend: with its health checks, and
+// sooner after a failure. Without checks it is asked only until it has told its models.
 func (f *Finder) plan(source *routing.Source, p *progress, told bool, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,8 +169,8 @@ func (f *Finder) plan(source *routing.Source, p *progress, told bool, now time.T
 	}
 }
 
-// modelsOf asks a backend for its models of the source's service type, and returns those of
-// other service types beside them.
+// modelsOf asks a backend for its models of the source's service type, and returns its
+// models of other service types beside them.
 func (f *Finder) modelsOf(
 	ctx context.Context, source *routing.Source, p *progress,
 ) (models, others []string, err error) {
@@ -219,8 +219,8 @@ func (f *Finder) found(source *routing.Source, models, others []string, now time
 	}
 }
 
-// tellServed warns where not all models of a backend are served that a reader of the
-// configuration expects.
+// tellServed warns if a backend has models that are not served, although a reader of
+// the configuration would expect them.
 func tellServed(log *slog.Logger, source *routing.Source, models, others []string, most int) {
 	served := 0
 	for _, model := range models {

@@ -46,8 +46,8 @@ func (f *Found) askLlama(ctx context.Context, call caller, known map[string]sche
 	f.certain = true
 }
 
-// llamaIsAwake reports whether a llama.cpp server has its model in memory. One that sleeps
-// would load it to answer, and so would one that routes to others.
+// llamaIsAwake reports whether a llama.cpp server has its model in memory. A sleeping
+// server would load it to answer, and so would a router.
 func llamaIsAwake(ctx context.Context, call caller) bool {
 	status, body, err := call(ctx, "/props", "")
 	if err != nil || status != http.StatusOK {

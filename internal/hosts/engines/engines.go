@@ -37,8 +37,8 @@ type Answer struct {
 // Report is the answer of an engine. A number below zero, or NaN, was not told or
 // cannot be believed. All others are as the engine wrote them, however large.
 type Report struct {
-	// Waiting are the requests that wait for their prefill to begin or to end, as far as the
-	// engine tells them apart, and Running all others that it works on.
+	// Waiting is the number of requests before the end of their prefill, as far as the
+	// engine distinguishes them, and Running the number of all others.
 	Waiting, Running float64
 	// Used is the share of the cache that is in use, from 0 to 1.
 	Used float64
@@ -97,7 +97,7 @@ func replace(number *float64, by float64) {
 	}
 }
 
-// isAwake records whether all models of the gateway's are in memory, for an engine that
+// isAwake records whether all models of the gateway are in memory, for an engine that
 // runs one model under all of its names.
 func (r *Report) isAwake(awake bool, models []string) {
 	r.TellsModels = true

@@ -12,7 +12,8 @@ import (
 // prompts of all slots.
 const maxJSON = 4 << 20
 
-// parse returns the root of an answer in JSON, which is absent if the answer is not.
+// parse returns the root of an answer in JSON. It is absent if the answer is not
+// JSON.
 func parse(body io.Reader) jsonscan.Value {
 	text, err := io.ReadAll(io.LimitReader(body, maxJSON))
 	if err != nil {

@@ -34,8 +34,8 @@ type Lever struct {
 	IsWhole bool
 	// TellsRoom means that the engine tells how many models it has room for.
 	TellsRoom bool
-	// IsImplicit means that the engine loads a model as soon as a request asks for it, also
-	// where it does not know the command.
+	// IsImplicit means that the engine loads a model as soon as a request asks for it, even
+	// without knowing the command.
 	IsImplicit bool
 	// GoesOn means that the engine goes on loading a model when nobody waits for the answer
 	// any more, and that Unload ends that.
@@ -79,7 +79,7 @@ var (
 	}
 )
 
-// ollamaLoad loads a model without asking it for anything. One that makes vectors has nothing
+// ollamaLoad loads a model without asking it for anything. A model for embeddings has nothing
 // to write.
 func ollamaLoad(o Order) Command {
 	keep := ""

@@ -17,8 +17,8 @@ const (
 	maxLine = 16 << 10
 )
 
-// readMetrics reads metrics in the text format of Prometheus: those of vLLM, SGLang,
-// llama.cpp, TGI and TEI, which are known by their names.
+// readMetrics reads metrics in the text format of Prometheus: the ones of vLLM,
+// SGLang, llama.cpp, TGI and TEI, by their names.
 func readMetrics(answer *Answer, into *Report) bool {
 	r := metrics{report: into, models: answer.Models, awake: math.NaN()}
 	lines := bufio.NewReaderSize(io.LimitReader(answer.Body, maxMetrics), maxLine)
@@ -54,8 +54,7 @@ type metrics struct {
 	isKnown bool    // the metrics are those of an engine
 }
 
-// read reads a line. Those of other metrics, which are most, cost no more than finding that
-// out.
+// read reads a line. Most lines have other metrics, and finding that out is all they cost.
 func (m *metrics) read(line []byte) {
 	var name [maxName]byte
 	end := 0
@@ -252,7 +251,8 @@ func split(rest []byte) (labels []byte, value float64, ok bool) {
 	return labels, value, err == nil
 }
 
-// endOfLabels returns where the brace is that closes the labels, -1 if there is none.
+// endOfLabels returns the index of the brace that closes the labels, -1 if there is
+// none.
 func endOfLabels(text []byte) int {
 	quoted := false
 	for n := 0; n < len(text); n++ {

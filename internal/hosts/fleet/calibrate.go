@@ -8,9 +8,9 @@ const (
 	// grain is the difference between cached and expected tokens that counts as none,
 	// beside a block of the index: engines have blocks of their own.
 	grain = 2048
-	// shrink and grow are by how much an answer changes the capacity that had less or more
-	// cached than was expected. More is seldom seen: only where a prompt comes by chance to
-	// an instance that was believed to have forgotten it.
+	// shrink and grow are the changes of the capacity by an answer with less or more cached
+	// than expected. More is seldom seen: only where a prompt comes by chance to an
+	// instance that was believed to have forgotten it.
 	shrink = 0.04
 	grow   = 0.15
 	// missesOfEmpty is the number of answers in a row with nothing cached, where much

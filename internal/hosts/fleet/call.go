@@ -92,7 +92,7 @@ func (f *Fleet) begin(chosen *weighed, least work, ask *Ask, now float64) *Call 
 }
 
 // record takes down which blocks the instance will have, here and for other gateways. A
-// hint is told to them where there is nothing else to tell. A prompt that was read with
+// hint is sent to them where the prompt has no blocks. A prompt that was read with
 // another secret is left out: see SetSecret.
 func (f *Fleet) record(i *Instance, prompt *Prompt) {
 	if *prompt.secret != *f.secret.Load() {
@@ -124,8 +124,8 @@ func (c *Call) leave() {
 	i.waiting--
 }
 
-// CountIn lets the call be counted, also if its host loses all that it has. Calls of an
-// instance may be counted apart from each other.
+// CountIn makes some Uses count the call, even if its host loses its caches. Calls of
+// an instance may be counted apart from each other.
 func (c *Call) CountIn(u *Uses) {
 	if u == nil {
 		return
@@ -234,9 +234,9 @@ func (c *Call) Abort(now time.Time) {
 }
 
 // GiveUp says that the call was given up because another instance answered sooner. How long
-// it would have taken is not known. One that took longer than was expected counts as if it
-// had been half way: else an instance that has become slow would look faster than it is for
-// as long as others answer in its place. A nil Call has nothing to give up.
+// it would have taken is not known. A call that took longer than expected counts as half
+// done. Otherwise a slow instance would look faster than it is for as long as others answer
+// in its place. A nil Call has nothing to give up.
 func (c *Call) GiveUp(now time.Time) {
 	if c == nil {
 		return

@@ -3,8 +3,8 @@ package fleet
 import "slices"
 
 const (
-	// doubtful is how likely it is taken to be that a host throws out a model for another one
-	// where nothing is known about its memory.
+	// doubtful is the assumed probability that a host throws out a model for another one
+	// where its memory is unknown.
 	doubtful = 0.5
 	// expires is the number of seconds without a use after which a model may have left
 	// by itself.
@@ -24,7 +24,7 @@ type crowd struct {
 	at    float64 // when that was seen last
 }
 
-// see takes how many models are in memory, and whether one has left for another.
+// see takes the number of models in memory, and whether one has left for another.
 func (c *crowd) see(awake int32, hasPushed bool, now float64) {
 	switch {
 	case hasPushed:

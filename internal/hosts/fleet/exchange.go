@@ -57,7 +57,7 @@ func (f *Fleet) Export(now time.Time) []byte {
 	return message
 }
 
-// exportPending begins a message, and returns which number each instance has in it, and
+// exportPending begins a message, and returns the number of each instance in it, and
 // whether anything is pending at one of them.
 func (f *Fleet) exportPending() (message []byte, numbers map[*Instance]int, isPending bool) {
 	numbers = map[*Instance]int{}

@@ -143,7 +143,7 @@ func (f *Fleet) Instance(host, modelName string) *Instance {
 	return i
 }
 
-// lock locks the fleet of the instance, and returns it with the time as it counts it.
+// lock locks the fleet of the instance, and returns it with the time on its clock.
 func (i *Instance) lock(now time.Time) (*Fleet, float64) {
 	i.host.fleet.mu.Lock()
 	return i.host.fleet, i.host.fleet.clock(now)

@@ -161,6 +161,6 @@ func (i *Instance) clear() {
 	}
 }
 
-// isIndexed reports whether the instance still has its place in the index: it has not if
-// it was removed.
+// isIndexed reports whether the instance still has its place in the index. A removed
+// instance does not.
 func (i *Instance) isIndexed() bool { return i.model.index.holders[i.position] == i.cache }

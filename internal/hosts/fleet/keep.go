@@ -45,10 +45,10 @@ type Keeping struct {
 	// it is loaded. IsWhole means that it comes and goes together with all such models of its
 	// host, because these are names of one model.
 	IsNear, IsWhole bool
-	// SleepAfter is how long nobody uses the model before it is put to sleep; 0 means never.
+	// SleepAfter is the idle time after which the model is put to sleep; 0 means never.
 	SleepAfter time.Duration
 	// Start is how long a request waits for the model where the settings of its service type
-	// do not say it; 0 means as long as for others. The fleet does not look at it.
+	// do not say; 0 means the default. The fleet does not use it.
 	Start time.Duration
 }
 
@@ -67,8 +67,8 @@ type kept struct {
 	bytes     int64   // as the host told
 }
 
-// believes reports whether the host may tell another residence than the one that is known, if
-// it was asked at a time.
+// believes reports whether a different residence by the host is believed, given the time of
+// the question.
 func (k *kept) believes(asked float64) bool { return !k.isOrdered && asked >= k.settles }
 
 // space is memory that models of several hosts share.
@@ -138,9 +138,9 @@ func (i *Instance) isInUse() bool {
 	return i.kept != nil && i.kept.busy > 0 || i.waiting+i.decoding+i.theirs > 0
 }
 
-// isResident reports whether the model takes memory. One that somebody was about to load
-// does so for a moment, and one of several servers that share memory does until it says that
-// it does not.
+// isResident reports whether the model takes memory. A model that somebody was about to load
+// does so for a moment, and one of several servers that share memory does until it denies
+// it.
 func (i *Instance) isResident(now float64) bool {
 	if i.isUnheard() || i.kept != nil && i.kept.lingers {
 		return true
@@ -167,8 +167,8 @@ func (i *Instance) isComing(now float64) bool {
 	return i.state == loading && (i.kept.isOrdered || now-i.kept.since < announced)
 }
 
-// isExpected reports whether a model that is kept is being loaded, or waits for room and has
-// not done so for as long as it takes to load it elsewhere.
+// isExpected reports whether a kept model is being loaded, or waits for room for less time
+// than loading it elsewhere takes.
 func (i *Instance) isExpected(now float64) bool {
 	return i.isComing(now) || i.kept.asked > 0 && now-i.kept.askedAt < i.loads()
 }
@@ -391,7 +391,8 @@ func (i *Instance) EndLoad(entered int, now time.Time) {
 	i.useOwn(at)
 }
 
-// FailLoad notes that the model could not be loaded. Its host knows better where it is.
+// FailLoad notes that the model could not be loaded. The next report of its host says
+// where it is.
 func (i *Instance) FailLoad(now time.Time) {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()
@@ -401,8 +402,8 @@ func (i *Instance) FailLoad(now time.Time) {
 	}
 }
 
-// PutOut notes that a model that is in memory is not any more, unless it is in use, or was
-// used after a time. It returns false then.
+// PutOut notes that a model leaves memory. It returns false, and changes nothing, if the
+// model is in use or was used after a time.
 func (i *Instance) PutOut(unusedSince, now time.Time) bool {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()
@@ -419,8 +420,8 @@ func (i *Instance) PutOut(unusedSince, now time.Time) bool {
 	return true
 }
 
-// PutOutSurplus is PutOut for a model that does not fit into its memory any more, because that
-// became smaller, and that leaves before the others. One that is in use gets no more calls.
+// PutOutSurplus is PutOut for a model that does not fit into its memory any more, because
+// that became smaller, and that leaves before the others. A model in use gets no more calls.
 func (i *Instance) PutOutSurplus(now time.Time) bool {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()
@@ -480,7 +481,7 @@ func (i *Instance) IsOut() bool {
 
 // Residence describes where a kept model is, for people and for package residency.
 type Residence struct {
-	// State is one of States, and Since when it began, zero if that is not known.
+	// State is one of States, and Since its begin, zero if that is not known.
 	State string
 	Since time.Time
 	// Used is the time of the last use of the model, zero if there was none, and

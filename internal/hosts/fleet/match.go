@@ -1,7 +1,7 @@
 package fleet
 
-// hintShare is how much of a prompt is taken to be cached where the same conversation was
-// before, if nothing else is known.
+// hintShare is the share of a prompt that counts as cached at the instance of the same
+// conversation, if nothing else is known.
 const hintShare = 0.5
 
 // matcher finds how much of one prompt instances have cached.
@@ -13,7 +13,7 @@ type matcher struct {
 	share  float64
 }
 
-// match finds how many blocks an instance has, and which share of the prompt that is.
+// match finds how many blocks an instance has, and their share of the prompt.
 func (m *matcher) match(i *Instance) {
 	if i.model.index != m.index {
 		m.begin(i.model.index)

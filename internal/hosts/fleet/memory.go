@@ -34,8 +34,8 @@ type memory struct {
 	used  float64 // when it was last asked for
 }
 
-// loadTimes are how long a model takes to be loaded and to wake up, by the last times that
-// this was seen on any host.
+// loadTimes are the seconds to load a model and to wake it up, by the last observations on
+// any host.
 type loadTimes struct{ load, wake float64 }
 
 // firstTimes are believed before anything was seen.
@@ -95,7 +95,8 @@ func (i *Instance) loadTime(now float64) (load, again float64) {
 	return 0, 0
 }
 
-// wantedIn is in how many seconds a model has to be needed again to count half.
+// wantedIn is the number of seconds until its next use that makes a model count
+// half.
 const wantedIn = 600
 
 // wanted returns how soon the model is asked for again, from 1 down to 0. Of several hosts
@@ -125,7 +126,7 @@ func (i *Instance) askedFor(now float64) {
 }
 
 // answered records that the instance has answered a call, so its model is loaded, and how
-// long the call waited more than it would have without loading.
+// long the call waited for the load.
 func (i *Instance) answered(waited float64, wasCold bool) {
 	if i.kept != nil {
 		return // its loading is watched

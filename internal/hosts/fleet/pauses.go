@@ -3,8 +3,8 @@ package fleet
 import "math"
 
 const (
-	// pauseSpans is how many lengths of pauses are told apart: from 1 to 2 s, from 2 to 4 s and
-	// so on. The last one is about three days and has longer ones, too.
+	// pauseSpans is the number of classes of pauses by length: from 1 to 2 s, from 2 to 4 s
+	// and so on. The last one is about three days and has longer ones, too.
 	pauseSpans = 18
 	// pauseHalf is the number of seconds after which a pause counts half as much, and
 	// pauseAged the number of seconds between two computations of that.
@@ -85,9 +85,9 @@ func (i *Instance) use(now float64) {
 	i.memory.used = max(i.memory.used, now)
 }
 
-// pauseLeft returns how long nobody will use the model at this instance, by the pauses of the
-// model, as the binary logarithm of seconds. It is below 0 for one that was used a moment
-// ago, the further the less that is ago.
+// pauseLeft returns the expected time until the next use of the model at this instance, by
+// the pauses of the model, as the binary logarithm of seconds. Right after a use it is -1,
+// and it grows to 0 within recentUse.
 func (i *Instance) pauseLeft(now float64) float64 {
 	lasted := max(now-i.memory.used, 0)
 	if lasted < recentUse && i.memory.used != 0 {

@@ -11,8 +11,8 @@ type Picture struct {
 	Host, Model string
 	// Queue is how many seconds of prefill a new request would find there.
 	Queue float64
-	// Waiting and Decoding are own calls before and after their first token, Others those
-	// of other gateways before it.
+	// Waiting and Decoding are own calls before and after their first token, Others the
+	// calls of other gateways before it.
 	Waiting, Decoding, Others int
 	// Cached is how many bytes of prompts it is believed to have cached, of at most
 	// Capacity.

@@ -17,9 +17,9 @@ const (
 	blockBytes = blockBits / 8
 )
 
-// Blocks grow along the prompt: firstBlock bytes each, twice as many after every blocksPerStep
-// blocks. So where two prompts part is known to a sixteenth, and the longest prompt has few
-// blocks: 59 for 100 KB, 112 for a megabyte.
+// Blocks grow along the prompt: firstBlock bytes each, twice as many after every
+// blocksPerStep blocks. So the length of a common beginning is known to a sixteenth, and the
+// longest prompt has few blocks: 59 for 100 KB, 112 for a megabyte.
 const (
 	firstBlock    = 512
 	blocksPerStep = 16

@@ -9,10 +9,10 @@ import (
 // Spare, where it has no time of its own until it is put to sleep.
 const spareRest = 120.0
 
-// AllowsSpare reports whether a call of the class Spare may come: the model is in memory or on
-// its way there, or can be loaded although none leaves that is in use or was used lately; and
-// no other model waits for room in the same memory. It is true as well where no model may
-// leave, which the call is told when it comes. Asking changes nothing.
+// AllowsSpare reports whether a call of the class Spare may come: the model is in memory or
+// on its way there, or can be loaded without pushing out a model that is in use or was used
+// lately; and no other model waits for room in the same memory. It is true as well where no
+// model may ever leave: the call gets that as its error. Asking changes nothing.
 func (i *Instance) AllowsSpare(now time.Time) bool {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()
@@ -54,8 +54,8 @@ func (i *Instance) isInTheWay() bool {
 	})
 }
 
-// spareLeavers returns the models that have to leave for calls of the class Spare, and whether
-// they may. Where nobody knows for how many models there is room, the host may throw out any.
+// spareLeavers returns the models that have to leave for calls of the class Spare, and
+// whether they may. Where the room of the host is unknown, it may throw out any model.
 func (i *Instance) spareLeavers(now float64) ([]*Instance, Begun) {
 	mayLeave := func(other *Instance) bool { return isIdle(other) && other.unusedFor(now) >= other.spareRest() }
 	if capacity, members := i.memoryOf(); capacity == 0 {

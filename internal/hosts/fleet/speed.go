@@ -40,8 +40,8 @@ func (r *rate) trust() float64 { return r.answers / (r.answers + doubt) }
 // of an answer.
 type speed struct {
 	prefill, decode rate
-	// low and high are the speeds of all between which this instance is taken to be as
-	// fast as they are.
+	// low and high bound the common speed: between them this instance is taken to be as
+	// fast as all.
 	low, high float64
 }
 

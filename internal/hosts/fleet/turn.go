@@ -10,9 +10,9 @@ import (
 // tie is how near two costs are that count as equal, in seconds.
 const tie = 1e-9
 
-// inTurn returns one of those with the least cost. They have their turns as in smooth
-// weighted round robin: each gets credit by its share of the weights, and the one with the
-// most pays 1 for being taken.
+// inTurn returns one of the instances with the least cost. They have their turns as in
+// smooth weighted round robin: each gets credit by its share of the weights, and the one
+// with the most pays 1 for being taken.
 func inTurn(all []weighed) *weighed {
 	low, total := ties(all)
 	var best *weighed
@@ -60,7 +60,7 @@ func ties(all []weighed) (low, weights float64) {
 	return low, weights
 }
 
-// firstCredit returns with how much credit an instance begins on a gateway. It makes
+// firstCredit returns the first credit of an instance on a gateway. It makes
 // gateways that know nothing of each other begin with different instances.
 func firstCredit(gateway string, instance uint64) float64 {
 	var key Secret

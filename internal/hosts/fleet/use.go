@@ -9,8 +9,8 @@ const (
 	// spanCount spans of spanSeconds are how far back Use looks.
 	spanCount   = 10
 	spanSeconds = 30.0
-	// ratioSteps are the steps between a ratio and its double, and mostDoubled how often a
-	// ratio that is told apart from greater ones is doubled, or halved.
+	// ratioSteps is the number of steps between a ratio and its double. Ratios beyond
+	// mostDoubled doublings or halvings are not distinguished.
 	ratioSteps  = 4
 	mostDoubled = 5
 	ratioCount  = 2*mostDoubled*ratioSteps + 1
@@ -28,8 +28,8 @@ type Use struct {
 	// Calls counts complete answers, and Streams the answers with an observed first
 	// token.
 	Calls, Streams int
-	// HitRate is the share of the tokens of prompts that came from a cache: as the engines
-	// told it where IsTold, else as the index believed.
+	// HitRate is the share of the tokens of prompts that came from a cache: by the engines
+	// where IsTold, else by the index.
 	HitRate float64
 	IsTold  bool
 	// BlindHitRate is the same for a choice that does not look: an estimate by the index,
@@ -43,7 +43,8 @@ type Use struct {
 	// Blind is an estimate, corrected by the ratio of the other two, and a low one: it
 	// takes caches and queues as a choice that looks has left them.
 	FirstToken, Expected, Blind float64
-	// Ratio is the median of the true time to the first token by the expected one.
+	// Ratio is the median of the true time to the first token divided by the expected
+	// one.
 	Ratio float64
 }
 

@@ -60,8 +60,8 @@ func (w *weighed) estimate(least work) Estimate {
 	}
 }
 
-// avoidable returns the seconds of work that the best of the others would save. A slower
-// instance is not to blame for its seconds, only for the tokens.
+// avoidable returns the seconds of work that the best of the others would save. Only
+// tokens count as avoidable, not the seconds of a slower instance.
 func (w *weighed) avoidable(least work) float64 {
 	return (w.need-least.need)*w.instance.perToken + w.load + w.again - least.load
 }

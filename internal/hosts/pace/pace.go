@@ -34,8 +34,8 @@ const (
 	window      = 2 * time.Second
 	leastTokens = 30
 	leastPlain  = 4
-	// settling is how long a change of the slots is given before its effect is measured, and
-	// longest how long at most, where calls take longer.
+	// settling is the wait between a change of the slots and the measurement of its effect,
+	// and longest its limit, where calls take longer.
 	settling = time.Second
 	longest  = 10 * time.Second
 	// holds is how many windows pass between two tries.

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// lookEvery is how often the keeper looks for models that nobody has used for long
-	// enough, and how often a model that waits for room looks again by itself.
+	// lookEvery is the interval at which the keeper looks for idle models, and at which
+	// a model that waits for room looks again by itself.
 	lookEvery = time.Second
 	// sleepTime bounds how long a model may take to fall asleep.
 	sleepTime = time.Minute
@@ -210,9 +210,9 @@ func (k *Keeper) follow() {
 	k.changed.Tell()
 }
 
-// shareSpaces gives a space that models share the largest of the capacities that they name,
-// and all names of one server the space of the first of them that has one: they are in memory
-// together, whichever instance was given a group.
+// shareSpaces gives a shared space the largest capacity that its models name. All names of
+// one server get the first space among them: they are in memory together, whichever instance
+// has a group.
 func shareSpaces(all map[*fleet.Instance]*Kept) {
 	servers := map[*fleet.Host]Rules{}
 	capacities := map[string]float64{}
@@ -301,8 +301,8 @@ type State struct {
 	SleepAfter time.Duration
 	// Loads and Evictions count how often it was loaded, and thrown out for another model,
 	// and Sleeps how often it was put to sleep because nobody used it. Failures counts loads
-	// that failed, and Failure is how the last one did, empty if it did not. Refusals counts
-	// how often it was not loaded because the models in its memory are pinned.
+	// that failed, and Failure is the error of the last load, empty if it worked. Refusals
+	// counts how often it was not loaded because the models in its memory are pinned.
 	Counts
 	Failure string
 }
@@ -361,8 +361,8 @@ func (k *Keeper) Load(ctx context.Context, host, model string, how Settings) err
 	return m.bring(ctx, m.Patience(how))
 }
 
-// Sleep puts a model to sleep by hand. It returns ErrInUse where requests are there, and
-// ErrPinned.
+// Sleep puts a model to sleep by hand. It returns ErrInUse if the model has requests,
+// and ErrPinned if it is pinned.
 func (k *Keeper) Sleep(ctx context.Context, host, model string) error {
 	m := k.find(host, model)
 	if m == nil {

@@ -82,7 +82,7 @@ func (m *Model) Residence(now time.Time) fleet.Residence {
 	return m.place.Residence(now)
 }
 
-// look tells the fleet where the model is if its server may have gone or come by itself.
+// look updates the fleet if the server of the model may have gone or come by itself.
 func (m *Model) look(now time.Time) {
 	if m.server != nil {
 		m.place.Found(m.server.IsRunning(), m.server.IsLoaded(), now)
@@ -133,8 +133,8 @@ func (m *Model) Enter(ctx context.Context, timeout time.Duration) error {
 	return m.await(ctx, timeout, false)
 }
 
-// EnterSpare is Enter for a call of the class Spare: no model leaves for it that is in use or
-// was used lately. It returns ErrNeeded at once where one would have to.
+// EnterSpare is Enter for a call of the class Spare: a model that is in use or was used
+// lately does not leave for it. It returns ErrNeeded at once where one would have to.
 func (m *Model) EnterSpare(ctx context.Context, timeout time.Duration) error {
 	return m.await(ctx, timeout, true)
 }
@@ -222,8 +222,8 @@ func (m *Model) join(timeout time.Duration, isSpare bool) *wake {
 	return w
 }
 
-// leave ends the wait of one caller for a reason. The last one cancels the wake. The start of a
-// server goes on for the next caller if the last one had waited for as long as they may.
+// leave ends the wait of one caller for a reason. The last one cancels the wake. The start of
+// a server goes on for the next caller if the last one has reached its timeout.
 func (m *Model) leave(w *wake, isSpare bool, why error) {
 	k := m.keeper
 	k.mu.Lock()
@@ -346,8 +346,8 @@ func (m *Model) loadInto(ctx context.Context, w *wake, leave []*fleet.Instance) 
 		if neighbour == nil {
 			continue
 		}
-		// That it does not work is no reason not to try where one engine has both, and makes room
-		// by itself. Several servers on one GPU would break.
+		// After a failure the load is still tried where one engine has both models, because
+		// it makes room by itself. Several servers on one GPU would break.
 		err := neighbour.sleepNow(ctx, "another model needs its place", false)
 		if err != nil && isShared {
 			for _, rest := range leave[n+1:] {
@@ -362,9 +362,9 @@ func (m *Model) loadInto(ctx context.Context, w *wake, leave []*fleet.Instance) 
 	return sleeper.Wake(ctx)
 }
 
-// findAwake asks the other servers with which the model shares memory where they are, if they
-// are believed to sleep: another gateway may have woken one up since it told. It reports
-// whether one is awake, and notes that.
+// findAwake asks the other servers in the same memory for their state, if they are believed
+// to sleep: another gateway may have woken one up since the last report. It reports whether
+// one is awake, and notes that.
 func (m *Model) findAwake(ctx context.Context) bool {
 	var looks sync.WaitGroup
 	var found atomic.Bool

@@ -12,11 +12,10 @@ type Settings struct {
 	Enabled bool `json:"enabled" doc:"Whether requests wait for a model that is not in memory, and go where theirs is."`
 	// WakeTimeout is how long a request waits for its model; 0 means 5 minutes.
 	WakeTimeout schema.Duration `json:"wakeTimeout" minimum:"0" doc:"How long a request waits for its model to be loaded; 0 for 5 minutes, and for the start-timeout of a process."`
-	// HoldNotice is how long a stream waits for its model before its client is told so, with
-	// the status 200; 0 means that it is not.
+	// HoldNotice is how long a stream waits for its model before its client gets a notice,
+	// with the status 200; 0 means never.
 	HoldNotice schema.Duration `json:"holdNotice" minimum:"0" doc:"How long a stream waits for its model before the client gets the status 200 and comments, so that errors come as events; 0 for never."`
-	// SleepAfter is how long a model is not used before it is put to sleep; 0 means that it
-	// is not.
+	// SleepAfter is the idle time after which a model is put to sleep; 0 means never.
 	SleepAfter schema.Duration `json:"sleepAfter" minimum:"0" doc:"How long nobody uses a model before it is put to sleep; 0 for never."`
 	// Room is how many models a host has in memory at a time; 0 means the number that
 	// the host reports.

@@ -210,8 +210,8 @@ type pool struct {
 
 type stack struct{ conns []*conn }
 
-// take returns an idle connection that is still usable, or nil. One that can be looked
-// at while a request is written is not looked at before.
+// take returns an idle connection that is still usable, or nil. A connection that
+// turnTo looks at while it writes a request is not looked at before.
 func (p *pool) take(to target, now time.Time) *conn {
 	for {
 		c := p.pop(to)

@@ -216,7 +216,7 @@ func (h *head) connection(value string) {
 	}
 }
 
-// maxKeepAlive bounds for how long a connection is kept, whatever the backend says.
+// maxKeepAlive bounds how long a connection is kept, whatever the backend says.
 const maxKeepAlive = 2 * time.Minute
 
 // keepAliveFor reads how long the backend leaves an idle connection open. It is

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// probe looks at a socket by a read that hardly waits: there is no way here to
-// read without waiting at all. It leaves a deadline behind that has passed,
-// which the next read notices and replaces.
+// probe looks at a socket by a read that hardly waits: there is no way here to read
+// without waiting at all. It leaves a passed deadline behind; the next read notices
+// and replaces it.
 type probe struct{ socket *net.TCPConn }
 
 // newProbe returns nil for connections that are not TCP sockets.

@@ -260,9 +260,9 @@ func startUpload(c *conn, head []byte, body [][]byte, from *wire.Upload, limit t
 		}
 		u.err, u.endedAt = err, time.Now()
 		close(u.done)
-		// The reader finds out about a broken connection by itself, but not
-		// that a whole one takes, or gets, nothing any more. An answer that
-		// has begun may be read to its end all the same.
+		// The reader notices a broken connection by itself, but not that a whole one takes
+		// no more bytes, or that the upload has none for it. An answer that has begun may
+		// be read to its end all the same.
 		_, ours := err.(*sourceError)
 		if (ours || expired(err)) && !u.answered.Load() {
 			c.abort()

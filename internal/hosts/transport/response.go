@@ -156,9 +156,9 @@ func (r *Response) Header(name string) string {
 // Sent reports whether the request has left whole: its body may change again.
 func (r *Response) Sent() bool { return r.up == nil || r.up.finished() }
 
-// SetDeadline replaces the idle limit of the following reads by one moment for
-// all of them, such as when the first event must have come. The zero time
-// brings the idle limit back.
+// SetDeadline replaces the idle limit of the following reads by one deadline for
+// all of them, such as the deadline of the first event. The zero time brings the
+// idle limit back.
 func (r *Response) SetDeadline(t time.Time) { r.deadline = t }
 
 // Read reads the body. It returns the bytes that have come without waiting for
@@ -210,8 +210,8 @@ func (r *Response) CloseAt(now time.Time) {
 	c.client.idle.put(c, r.lasts, now)
 }
 
-// Free lets another call have the memory of a Response that was closed. Nobody may use
-// it any more.
+// Free gives the memory of a closed Response to another call. Nobody may use it any
+// more.
 func (r *Response) Free() {
 	client := r.client
 	*r = Response{err: net.ErrClosed}
@@ -412,7 +412,7 @@ func (r *Response) fill() error {
 	return nil
 }
 
-// beforeRead prepares a read of the network and returns until when it may wait.
+// beforeRead prepares a read of the network and returns its deadline.
 func (r *Response) beforeRead() time.Time {
 	if r.BeforeWait != nil {
 		r.BeforeWait()

@@ -16,8 +16,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// Route says how an origin is reached where that is not the plain way. The zero
-// value is the plain way.
+// Route says how an origin is reached. The zero value is the plain way.
 type Route struct {
 	// Proxy is the address of a forward proxy (http or https), with the user and
 	// password that it asks for; empty means that there is none.
@@ -28,8 +27,8 @@ type Route struct {
 	// ServerName is the name for which the server's certificate must be valid; empty
 	// means the host of the origin.
 	ServerName string
-	// MaxIdle bounds the idle connections that are kept: 0 means as many as the
-	// client keeps, and below zero that each connection serves one call.
+	// MaxIdle bounds the idle connections that are kept: 0 means the limit of the
+	// client, and below zero each connection serves one call.
 	MaxIdle int
 }
 

@@ -109,8 +109,8 @@ const (
 	freeChunk = 16
 )
 
-// Chunks finds the data in a body that comes in chunks. It is strict: whatever two
-// programs could read in two ways is an error. The zero value is before the first chunk.
+// Chunks finds the data in a body that comes in chunks. It is strict: ambiguous framing
+// is an error. The zero value is before the first chunk.
 type Chunks struct {
 	// Left is how many bytes of data come next. A reader subtracts the bytes that it
 	// takes.

@@ -50,8 +50,8 @@ func (b *Soonest) Begin(from []*backend.Instance, asked Asked) (*backend.Instanc
 	return picked, call
 }
 
-// Pick is for requests that do not count in the picture, such as one that asks how many
-// tokens a text has: they go where the fewest calls are.
+// Pick is for requests that do not count in the picture, such as counting the tokens of
+// a text: they go to the instance with the fewest calls.
 func (b *Soonest) Pick(from []*backend.Instance, asked Asked) *backend.Instance {
 	return b.unknown.Pick(from, asked)
 }
@@ -107,9 +107,9 @@ func (b *Soonest) Explain(from []*backend.Instance, asked Asked) []Expected {
 	return expected
 }
 
-// sharingAt returns the instances that have their place in the fleet in common with that at
-// a position, such as two keys for one model at one address. They share its calls as with
-// least connections. It returns nil if there is no other.
+// sharingAt returns the instances with the same place in the fleet as the one at a
+// position, such as two keys for one model at one address. They share its calls by least
+// connections. It returns nil if there is no other.
 func sharingAt(at int, from []*backend.Instance, engines []*fleet.Instance) []*backend.Instance {
 	if !slices.Contains(engines[at+1:], engines[at]) {
 		return nil

@@ -1,6 +1,6 @@
 // Package hedge decides when a second instance is asked because the first one takes longer
-// than such calls do: which time that is, learned from answers, and how many second calls
-// may be made. It calls nobody: package proxy does.
+// than such calls do. It learns that time from answers, and limits the number of second
+// calls. It calls nobody: package proxy does.
 package hedge
 
 import "github.com/patchbay-ai/patchbay/internal/request/schema"

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// kept is how many of the latest times are known of an instance and a size, and enough
-	// how many there must be before a call is hedged.
+	// kept is the number of latest times that are kept for an instance and a size, and
+	// enough the number that hedging needs.
 	kept   = 64
 	enough = 20
 	// percent of the calls take no longer than the time after which a second one is made.
@@ -21,9 +21,10 @@ const (
 	cost    = 20
 	saved   = 20
 	forLate = 10
-	// sizes is how many sizes are told apart: each is twice as large as the one before.
+	// sizes is the number of sizes: each is twice as large as the one before.
 	sizes = 24
-	// shortest is the least wait before a second call, which the noise of a network exceeds.
+	// shortest is the least wait before a second call. The noise of a network exceeds
+	// shorter ones.
 	shortest = time.Millisecond
 )
 

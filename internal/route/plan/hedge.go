@@ -25,7 +25,7 @@ func MayHedge(pool *routing.Pool, req *schema.Request) bool {
 }
 
 // isPlainChat reports whether a chat is answered the same each time and does nothing else:
-// temperature 0, no tools, which some backends run themselves, and nothing that is stored.
+// temperature 0, no tools (some backends run them), and nothing stored.
 func isPlainChat(req *schema.Request) bool {
 	temperature, given := req.Field("temperature").Float()
 	if !given || temperature != 0 || !req.IsSelfContained() {

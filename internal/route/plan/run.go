@@ -1,6 +1,6 @@
-// Package plan decides by which calls a request is answered: which instance gets which part of
-// it, when each call starts, and which of them win. Run carries out the calls that are under
-// way at the same time.
+// Package plan decides which calls answer a request: which instance gets which part of it,
+// when each call starts, and which of them win. Run carries out the calls that are under way
+// at the same time.
 //
 // A plan is one of four. An ordinary request is one call, and the next one starts after a
 // failure. A hedged request has a second call that starts after a time, and the first answer

@@ -24,7 +24,7 @@ func (p *Piece) Request(reserve func(bytes int) error) (*schema.Request, error) 
 	return p.work.Request(p.Piece, reserve)
 }
 
-// Tokens returns how many tokens the inputs of the piece have, as they are estimated.
+// Tokens returns the estimated tokens of the inputs of the piece.
 func (p *Piece) Tokens() int64 { return p.work.Between(p.Piece) }
 
 // Split decides how a request is split over instances of a pool that are ready and have their

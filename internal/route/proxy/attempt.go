@@ -97,9 +97,9 @@ func (a *attempt) returnUnused() {
 	a.instance, a.followed, a.hasSlot = nil, nil, false
 }
 
-// call sends the request to the instance and waits until the answer has begun: until
-// an answer that is read whole is complete, or until the first event or byte of one
-// that is streamed. A link has begun when it is open.
+// call sends the request to the instance and waits until the answer has begun: an
+// answer that is read whole begins when it is complete, a stream with its first
+// event or byte, and a link when it is open.
 func (a *attempt) call(ctx context.Context, to *reply.Reply) *reply.Fault {
 	if err := a.addHeaders(ctx); err != nil {
 		return a.classifier().Classify(err, false)
@@ -153,7 +153,7 @@ func (a *attempt) send(ctx context.Context, firstToken time.Duration) (*transpor
 	})
 }
 
-// unanswered returns the fault of a call to which the instance did not answer anything.
+// unanswered returns the fault of a call that the instance did not answer at all.
 func (a *attempt) unanswered(err error) *reply.Fault {
 	now := time.Now()
 	if transport.IsRefusal(err) {

@@ -35,8 +35,8 @@ type choice struct {
 	// where none did, and nextFallback the index of the first one that was not tried yet.
 	fallback     string
 	nextFallback int
-	// calledHere counts the attempts at instances of the model, and reached those of all
-	// models that reached an instance.
+	// calledHere counts the attempts at instances of the model, and reached the attempts
+	// at all models that reached an instance.
 	calledHere, reached int
 }
 
@@ -135,7 +135,7 @@ func (c *choice) refuseUntranslatable() error {
 			return nil
 		}
 	}
-	// None that is ready can express the request. Another one may be worth waiting for.
+	// No ready instance can express the request. Another one may be worth waiting for.
 	for _, i := range c.pool.Instances {
 		if c.excluded.Has(i) || !i.Settings.Enabled || i.Share == 0 {
 			continue
@@ -240,8 +240,8 @@ func (c *choice) acquireAnother(a *attempt) bool {
 	case !c.retrying:
 		c.retrying = c.retryBudget().beginRetry()
 	case c.fallback != "":
-		// The place in the budget is for the model that was asked for. Each attempt at
-		// another one costs as much.
+		// The place in the budget is for the requested model. Each attempt at another one
+		// costs as much.
 		return c.retryBudget().spend() && c.acquire(a)
 	}
 	return c.retrying && c.acquire(a)

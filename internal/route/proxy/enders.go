@@ -29,7 +29,7 @@ const (
 	// enderRetry is the wait that its callers are told.
 	enderRetry = 30 * time.Second
 	// fallTime is how long a backend that breaks a connection may take to stop listening, and
-	// fallLook how often it is tried meanwhile.
+	// fallLook the interval between tries meanwhile.
 	fallTime = 100 * time.Millisecond
 	fallLook = 20 * time.Millisecond
 	// fallDial bounds one try.
@@ -165,8 +165,8 @@ func (r *request) fall(f fallen) {
 	}
 }
 
-// keepFallen remembers a request that failed in the end and may have ended backends. Whether
-// it has is found out if it comes again.
+// keepFallen remembers a request that failed in the end and may have ended backends. Its
+// next arrival shows whether it has.
 func (r *request) keepFallen() {
 	if len(r.fallen) == 0 {
 		return

@@ -101,8 +101,8 @@ func (r *run) acquireFirst(ctx context.Context) error {
 }
 
 // calls makes one call after the other until one answers, and returns the last failure. The
-// first call was acquired, unless a failure is given: then it starts after that, which is one
-// of pieces or of an answer that broke off.
+// first call was acquired, unless a failure of pieces or of a broken answer is given: then
+// the first call follows that failure.
 func (r *run) calls(ctx context.Context, failed *reply.Fault) *reply.Fault {
 	for failed == nil || r.another(ctx, failed) {
 		if failed = r.call(ctx); failed == nil {

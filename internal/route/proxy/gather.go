@@ -63,9 +63,9 @@ func (c *choice) acquireAt(i *backend.Instance, a *attempt) bool {
 	return c.acquire(a)
 }
 
-// gather calls the instances of all pieces at the same time and makes one answer of theirs. If
-// a piece fails in the end, the request fails like it, and the other pieces are given up; a
-// model that takes over gets the whole request.
+// gather calls the instances of all pieces at the same time and joins their answers. If a
+// piece fails in the end, the request fails like it, and the other pieces are given up; a
+// fallback gets the whole request.
 func (r *run) gather(ctx context.Context) *reply.Fault {
 	began := time.Now()
 	branches := make([]*plan.Branch, len(r.gathered))

@@ -20,7 +20,8 @@ type hedging struct {
 	tokens  float64
 	reserve func(bytes int) error // takes memory for either
 	second  part                  // its run is nil where none was made
-	// isDue says that the first call took too long, and wasAsked that this was asked before.
+	// isDue says that the first call took too long, and wasAsked that isSecondDue was asked
+	// before.
 	isDue, wasAsked bool
 }
 
@@ -32,7 +33,7 @@ func (r *run) mayHedge() bool {
 	return !r.isPart && !r.isSpare() && r.link == nil && plan.MayHedge(r.choice.pool, r.Asks) && len(r.Recalled()) == 0
 }
 
-// callHedged calls the instance that was acquired, and another one if that takes longer than
+// callHedged calls the acquired instance, and another one if the first takes longer than
 // such calls do.
 func (r *run) callHedged(ctx context.Context, watch *hedge.Watch) *reply.Fault {
 	h := &hedging{run: r, watch: watch, tokens: plan.Work(r.Asks)}
@@ -74,8 +75,8 @@ func (h *hedging) isSecondDue(later time.Duration) (bool, time.Duration) {
 	return spent, 0 // otherwise 5 % of the calls had a second one
 }
 
-// keepContext ends the context of a call with that. An answer that is streamed although nobody
-// asked for that is read with it to its end.
+// keepContext closes the context of a branch. It leaves that to the end of the attempt where
+// an unrequested stream is still read with the context.
 func (r *run) keepContext(of *plan.Branch) {
 	if !of.Answered || r.reply.Whole {
 		of.Close()

@@ -47,12 +47,12 @@ func (p *Proxy) Connect(ctx context.Context, req *Request, link *Link) error {
 	return err
 }
 
-// Load has the model that a request names loaded as a request to it has, and returns when it is
-// in memory. Nothing else is asked, and no limit counts it. An error is as those of Do.
+// Load loads the model of a request as an ordinary request would, and returns when it is in
+// memory. It sends nothing else, and no limit counts it. Its errors are like those of Do.
 func (p *Proxy) Load(ctx context.Context, req *Request) error { return p.Connect(ctx, req, &Link{}) }
 
-// serveLink opens the link as a request is answered, and serves it. The instance and its model
-// are held until it ends.
+// serveLink opens the link in the way of an ordinary request, and serves it. The instance and
+// its model are held until it ends.
 func (r *run) serveLink(ctx context.Context, link *Link) error {
 	r.link = link
 	if err := r.route(ctx); err != nil || r.onlyLoads() {

@@ -90,7 +90,7 @@ func (r *run) absorb(p *part) {
 }
 
 // guardMemory lets the parts of the request take memory for bodies one after the other, and
-// returns how they do; nil where none is taken.
+// returns the function that does so; nil where none is taken.
 func (r *run) guardMemory() func(bytes int) error {
 	whole := r.Asks.Body.Reserve
 	if whole == nil {

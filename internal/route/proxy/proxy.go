@@ -120,8 +120,7 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 func (r *run) open(ctx context.Context) error {
 	answer, err := r.Open(ctx, r.last)
 	if err != nil {
-		// That no instance can serve a request weighs more than that a limit is reached, which
-		// passes.
+		// The lack of an instance weighs more than a reached limit, which passes.
 		if !r.IsOpen() && errors.As(err, new(*schema.Error)) {
 			err = cmp.Or(r.choice.start(), err)
 		}
@@ -176,8 +175,8 @@ type run struct {
 	// joint is the part of an answer by the instance that goes on with it, nil where
 	// none does.
 	joint *resume.Joint
-	// broken is the call with an answer that broke off and that nobody went on with, although
-	// another instance was looked for; nil for all others.
+	// broken is the call with a broken answer after the search for another instance found
+	// none to go on; nil for all others.
 	broken *brokenCall
 	// client gets the answer; nil for a part of another request.
 	client Sink

@@ -31,8 +31,8 @@ type request struct {
 	// foundNoSlot means that there was no free slot at some time, and shedAs how that is
 	// counted if the request is refused.
 	foundNoSlot bool
-	// isPart says that the request is a part of another one, or all of it once more because
-	// the first call is slow, if isSecond says so.
+	// isPart means that the request is a part of another one. isSecond means that it is all
+	// of it once more, because the first call is slow.
 	isPart, isSecond bool
 	shedAs           metrics.Shed
 	// outlook is the outlook in the queue when it refused the request, or when its time there
@@ -152,8 +152,8 @@ type Route struct {
 	Model, Asked string
 	// Instance is the one that was called last, nil where none was.
 	Instance *backend.Instance
-	// Answerers are all that answered a part of the request, in the order of the parts; nil
-	// for a request that was not split.
+	// Answerers are the instances that answered a part of the request, in the order of the
+	// parts; nil for a request that was not split.
 	Answerers []*backend.Instance
 	// Attempts is how many instances were called.
 	Attempts int
@@ -288,8 +288,8 @@ const loggerName = "proxy"
 // first request.
 func (p *Proxy) SetLog(log *slog.Logger) { p.log = logs.Named(log, loggerName) }
 
-// isVerbose reports whether the steps of requests are written. It is asked before the
-// attributes of a line are made, which requests do not pay for otherwise.
+// isVerbose reports whether the steps of requests are written. Callers ask before
+// they make the attributes of a line: other requests do not pay for them.
 func (r *request) isVerbose(ctx context.Context) bool {
 	return r.proxy.log != nil && r.proxy.log.Enabled(ctx, slog.LevelDebug)
 }

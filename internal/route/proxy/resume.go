@@ -20,7 +20,7 @@ type resumption struct {
 	stream *dialect.Stream
 	// broken is the sent part of the answer, nil if it has nothing that a model made.
 	broken *resume.Break
-	// begun is the text so far as a JSON string has it, where an instance may be given it.
+	// begun is the text so far in the form of a JSON string, where an instance may get it.
 	begun []byte
 	plan  resume.Plan   // for the instance that is called
 	joint *resume.Joint // the part by that instance
@@ -54,8 +54,9 @@ func (o *resumption) refuse(r *request, i *backend.Instance) error {
 	return err
 }
 
-// speaker returns how the request is put to an instance that goes on with the stream. The
-// request gets the beginning of the answer if the instance is to go on with it.
+// speaker returns the speaker that writes the request for an instance that goes on with
+// the stream. The request gets the beginning of the answer if the instance can go on with
+// it.
 func (o *resumption) speaker(
 	req *schema.Request, of dialect.Speaker, target *dialect.Target,
 ) (_ dialect.Speaker, err error) {
@@ -133,7 +134,8 @@ func (r *run) resume(ctx context.Context, out body, err error) bool {
 type brokenCall struct {
 	choice   savedChoice
 	instance *backend.Instance
-	// told has the tokens of the answer as the client was told, and last as the call reported them.
+	// told has the tokens of the answer as reported to the client, and last as reported by
+	// the call.
 	told, last schema.Usage
 }
 

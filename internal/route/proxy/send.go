@@ -80,8 +80,8 @@ func (r *run) firstContent(now time.Time) {
 	}
 }
 
-// mayResume reports whether another instance may yet resume the stream should it break off. The
-// request is needed for that.
+// mayResume reports whether another instance may yet resume the stream if it breaks off. That
+// needs the request.
 func (r *run) mayResume() bool {
 	events := r.reply.Events
 	return events != nil && !r.reply.Whole && (r.transcript != nil || !events.HasContent()) && events.CanResume()
@@ -160,8 +160,8 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 	return nil
 }
 
-// noteBroken notes that the answer broke off, unless that was noted before an instance was
-// looked for that could go on with it.
+// noteBroken notes that the answer broke off, unless that was noted before the search for
+// another instance.
 func (r *run) noteBroken(err error) *reply.Fault {
 	failed := r.broke
 	if failed == nil {
@@ -238,7 +238,7 @@ type eventWriter struct {
 }
 
 // newEventWriter returns a writer that sends a comment after a silence, once it is
-// started. The stream, which may be nil, knows how errors and pings look.
+// started. The stream, which may be nil, knows the form of errors and pings.
 func newEventWriter(
 	to Sink, framed bool, from *dialect.Stream, silence time.Duration, buffers *sync.Pool,
 ) *eventWriter {
@@ -318,8 +318,8 @@ func (e *eventWriter) frame(data []byte) {
 }
 
 // end adds the mark that says that the answer is complete, unless the parts
-// contained it. It leaves together with the end of the reply, unless it is the first
-// that leaves: a server that has all of a reply announces its length, as if it were
+// contained it. The mark leaves together with the end of the reply, unless nothing
+// has left yet: a server that has a whole reply announces its length, as if it were
 // no stream.
 func (e *eventWriter) end() error {
 	e.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 )
 
-// Serves reports whether a model is served, or another one takes over from it, and otherwise
-// whether a backend that does not tell its models now may have it.
+// Serves reports whether a model or a fallback of it is served, and otherwise whether a
+// backend that does not tell its models now may have it.
 func (p *Proxy) Serves(service schema.ServiceType, model string) (serves, mayBeFound bool) {
 	table := p.current.Load()
 	if s := table.Service(service); s.Find(model) != nil || len(s.Takeovers(model)) > 0 {
@@ -50,7 +50,7 @@ func (p *Proxy) AwaitSpareSlot(ctx context.Context, service schema.ServiceType, 
 	}
 }
 
-// unservedWait is how long it takes to look again at a model that no instance serves.
+// unservedWait is the interval between looks at a model that no instance serves.
 const unservedWait = time.Second
 
 // pause waits for a time, or until the context ends.
@@ -69,7 +69,8 @@ const spareCaller = "\x00spare"
 // spareLook looks for slots for requests of the class Spare.
 type spareLook struct{ survey survey.Survey }
 
-// slots returns how many such requests may run at a time, nil being a model that nobody serves.
+// slots returns how many such requests may run at a time; a nil pool is a model that nobody
+// serves.
 func (l *spareLook) slots(pool *routing.Pool) int {
 	if pool == nil {
 		return 1

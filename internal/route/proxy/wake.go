@@ -207,8 +207,8 @@ func Unloaded(err error, i *backend.Instance, name string) *schema.Error {
 // wasRemoved is the message for the caller of an instance that an edit took away.
 const wasRemoved = "The instance of the model %q was removed while the request waited for it."
 
-// followTable lets a request that has waited go by the table that is in force now: it does
-// not go to an instance that was removed meanwhile, and goes as its settings say now.
+// followTable applies the table in force to a request that has waited: the request does
+// not go to an instance that was removed meanwhile, and follows its present settings.
 func (r *run) followTable() *reply.Fault {
 	before, i := r.choice.pool, r.attempt.instance
 	if r.proxy.current.Load() == r.choice.table {

@@ -12,11 +12,11 @@ type Outlook struct {
 	// Position is the number of the turn that it has if nobody more urgent comes: 1 is the
 	// next. It is 0 where the request did not have to wait.
 	Position int
-	// Wait is how long that takes by how fast turns came lately, 0 where that is not known.
+	// Wait is the expected wait by the latest pace of turns, 0 where that is not known.
 	Wait time.Duration
 }
 
-// Lengths is how many requests wait, by their class; those of Spare do not count.
+// Lengths is the number of waiting requests by class; Spare does not count.
 type Lengths [schema.ClassCount]int
 
 // Lengths returns how many requests wait, including the ones that are held.

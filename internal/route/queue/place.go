@@ -134,8 +134,8 @@ func (l *lane) yielding(caller string) *callerQueue {
 	return l.ranks[most]
 }
 
-// rank files a caller under the number of its places after that has changed by one, and
-// forgets a caller without any. The last of ranks is never empty.
+// rank files a caller under the number of its places after a change by one, and forgets
+// a caller without any. The last of ranks is never empty.
 func (l *lane) rank(c *callerQueue) {
 	if c.rank > 0 {
 		if c.above != nil {

@@ -17,8 +17,8 @@ import (
 
 // Settings say how many requests may wait and for how long.
 type Settings struct {
-	// Size is how many requests of a model may wait, those of less urgent classes not
-	// counted; 0 means none.
+	// Size is how many requests of a model may wait, not counting less urgent classes;
+	// 0 means none.
 	Size    int             `json:"size" minimum:"0" maximum:"1000000"`
 	Timeout schema.Duration `json:"timeout" minimum:"1"`
 }
@@ -96,8 +96,8 @@ func (q *Queue) Len() int {
 	return q.waiting + q.held
 }
 
-// Before returns how many requests count for the size of the queue where one of a class
-// comes: those of its class and of more urgent ones.
+// Before returns how many requests count against the size of the queue for a new one of
+// a class: the requests of its class and of more urgent ones.
 func (q *Queue) Before(class schema.Class) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,7 +113,7 @@ func (q *Queue) before(class schema.Class) int {
 }
 
 // Quiet reports whether no request waits or has a turn. A new request may take a
-// slot without waiting then. Those of Spare do not count.
+// slot without waiting then. Requests of the class Spare do not count.
 func (q *Queue) Quiet() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -93,8 +93,8 @@ func (c Classifier) Classify(err error, begun bool) *Fault {
 	return failed
 }
 
-// markTooLong notes that a backend refused the request because it is too long. Whichever
-// status it chose for that, it is well, and so are the others.
+// markTooLong notes that a backend refused the request because it is too long. The
+// backend is well, whatever its status, and so are the others.
 func (f *Fault) markTooLong(failure *dialect.Failure) *Fault {
 	if f.Outcome.Failed() || f.Failover || !failure.TooLong() {
 		return f
@@ -273,7 +273,7 @@ func (c Classifier) classifyStatus(answer *statusError) *Fault {
 		err.Code, err.NoRetry = schema.CodeLoopDetected, true
 		return neutralFault(err)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		// The refused credential is the gateway's: the caller can neither see nor
+		// The refused credential belongs to the gateway: the caller can neither see nor
 		// change it.
 		err.Message = "The backend refused the gateway's credentials."
 		err.Code = schema.CodeUpstreamAuth
@@ -422,10 +422,10 @@ type Ending uint8
 const (
 	// NoEnding means that the failure says nothing about that.
 	NoEnding Ending = iota
-	// BrokeOff means that the connection broke before anything came that a model made.
+	// BrokeOff means that the connection broke before any content from a model.
 	BrokeOff
-	// SaidError means that the backend reported an error of its own, which is the last that
-	// some engines say.
+	// SaidError means that the backend reported an error of its own. Some engines say
+	// nothing after that.
 	SaidError
 	// SaidDeath means that the backend reported the end of its engine, after which it stops
 	// listening.

@@ -11,8 +11,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// ErrDiverged means that another answer does not go on with the one that was sent: it says
-// something else, or thinks before it goes on.
+// ErrDiverged means that another answer does not go on with the one that was sent: it has
+// other text, or reasoning before the rest.
 var ErrDiverged = errors.New("the other answer does not go on with what was sent")
 
 // Joint is the rest of an answer that another instance goes on with.

@@ -133,8 +133,8 @@ func (w *wishes) readStops(stop jsonscan.Value) {
 // Plan is how an answer goes on at one instance.
 type Plan struct {
 	How How
-	// Text is the beginning of the answer that the model is given, and Most how many tokens
-	// the rest may have; 0 means that nothing is said.
+	// Text is the beginning of the answer that the model gets, and Most the limit of tokens
+	// for the rest; 0 means no limit in the request.
 	Text []byte
 	Most int64
 	// Sent is how many tokens of the answer were sent.
@@ -200,8 +200,8 @@ func (b *Break) rests() (rests [][]byte) {
 	return rests
 }
 
-// commonPrefix returns how long the longest common beginning of two texts is, in whole
-// characters.
+// commonPrefix returns the length of the longest common beginning of two texts, in
+// whole characters.
 func commonPrefix(a, b []byte) int {
 	n := 0
 	for n < len(a) && n < len(b) {

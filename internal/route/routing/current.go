@@ -17,15 +17,15 @@ import (
 type Current struct {
 	table     atomic.Pointer[Table]
 	observers atomic.Pointer[[]func(*Table)]
-	// fleet is where the strategy of least time chooses from; nil means that it knows
-	// nothing of any instance.
+	// fleet is the fleet for the strategy of least time; nil means that the strategy
+	// knows nothing of any instance.
 	fleet *fleet.Fleet
 	// keeper loads models for requests and puts them to sleep, and sleepers finds the sleeper
 	// of an instance; nil means that no model is kept.
 	keeper   *residency.Keeper
 	sleepers Sleepers
-	// shared is where the limits are that this gateway shares with others; nil means
-	// that it shares none.
+	// shared holds the limits that this gateway shares with others; nil means that it
+	// shares none.
 	shared *tally.Pool
 }
 
@@ -73,9 +73,9 @@ func (c *Current) Store(t *Table) {
 	}
 }
 
-// Observe makes f be called with every table that comes into force from now on.
-// It runs in the writer's goroutine and must not wait. Observe must not be called
-// concurrently.
+// Observe registers f to be called with every table that comes into force from now
+// on. It runs in the writer's goroutine and must not wait. Observe must not be
+// called concurrently.
 func (c *Current) Observe(f func(*Table)) {
 	var all []func(*Table)
 	if before := c.observers.Load(); before != nil {
@@ -115,8 +115,8 @@ func (t *Table) shareLimits(pool *tally.Pool) {
 	}
 }
 
-// withdrawLimits ends the part that this gateway has in limits of the table that its
-// successor has not.
+// withdrawLimits ends this gateway's part in limits of the table that its successor
+// does not have.
 func (t *Table) withdrawLimits(next *Table) {
 	kept := map[*ratelimit.Limiter]bool{}
 	for _, limiter := range next.limiters() {
@@ -191,8 +191,8 @@ func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
 }
 
 // joinFleet gives the instances of services that are balanced by least time their places in
-// a fleet, and takes those of the others away. Where models are kept in memory, all those
-// have a place that could be.
+// a fleet, and takes the places of the others away. Where models are kept in memory, every
+// instance that could be kept has a place.
 func (c *Current) joinFleet(t *Table) {
 	keeps := c.keeper != nil && slices.ContainsFunc(t.configured, func(s *Service) bool {
 		return s.Policy.Residency.Enabled && len(s.Pools) > 0
@@ -211,7 +211,7 @@ func (c *Current) joinFleet(t *Table) {
 }
 
 // engines returns the places in the fleet that instances of the table have; a nil table has
-// none. Instances may share one: one server gives a model two names.
+// none. Instances may share a place: one server gives a model two names.
 func (t *Table) engines() map[*fleet.Instance]bool {
 	all := map[*fleet.Instance]bool{}
 	if t == nil {

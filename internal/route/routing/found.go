@@ -71,9 +71,9 @@ func (t *Table) instancesOf(source *Source) []backend.Settings {
 	return list
 }
 
-// latestTag returns the tag under which a model that the source has found may be called as
-// well; empty if there is none. The backend lists it and takes both names; the model is
-// served under the shorter one.
+// latestTag returns the tag that callers may add to the name of a found model; empty if
+// there is none. The backend lists it and takes both names; the model is served under the
+// shorter one.
 func (s *Source) latestTag(model string) string {
 	if strings.Contains(model[strings.LastIndexByte(model, '/')+1:], ":") {
 		return ""
@@ -81,8 +81,8 @@ func (s *Source) latestTag(model string) string {
 	return kinds.GuideTo(s.Adapter()).LatestTag
 }
 
-// findTagged returns the pool of a model that was found, given its name with the tag that
-// the model has where its name has none.
+// findTagged returns the pool of a found model, given its name with the tag of names that
+// have none.
 func (s *Service) findTagged(name string) *Pool {
 	at := strings.LastIndexByte(name, ':')
 	if at < 0 || s.byModel[name] != nil {
@@ -94,8 +94,8 @@ func (s *Service) findTagged(name string) *Pool {
 	return nil
 }
 
-// ModelName returns the name under which a model is listed that may be asked for by
-// another one which is not.
+// ModelName returns the listed name of a model, given a name that may not be
+// listed.
 func (t *Table) ModelName(name string) string {
 	for _, s := range t.configured {
 		if pool := s.findTagged(name); pool != nil {
@@ -186,7 +186,7 @@ func (s *Service) Discovers() bool {
 }
 
 // MayFind reports whether an instance of a service type may yet find a model: its backend has
-// not told its models, or did not when it was asked last.
+// not told its models yet, or failed to when it was asked last.
 func (t *Table) MayFind(service schema.ServiceType, model string) bool {
 	return slices.ContainsFunc(t.sources, func(source *Source) bool {
 		if source.Service.Type != service || !source.Settings.Enabled || !source.includes(model) {
@@ -197,8 +197,8 @@ func (t *Table) MayFind(service schema.ServiceType, model string) bool {
 	})
 }
 
-// includes reports whether the source may serve a name: as it is, as an alias, or as a pattern
-// makes it.
+// includes reports whether the source may serve a name: as it is, as an alias, or rewritten
+// by a pattern.
 func (s *Source) includes(name string) bool {
 	aliases := s.Service.Policy.Aliases
 	model := aliases.ModelOf(name)

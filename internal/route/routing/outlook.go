@@ -12,8 +12,8 @@ func (p *Pool) Outlook(caller string, class schema.Class) queue.Outlook {
 	return p.Expect(p.Queue.Outlook(caller, class))
 }
 
-// Expect adds to an outlook how long the wait takes where the queue does not know yet: by how
-// long calls took so far, and how many run at a time.
+// Expect adds the expected wait to an outlook where the queue does not know it yet. It uses
+// the mean time of calls, and how many run at a time.
 func (p *Pool) Expect(o queue.Outlook) queue.Outlook {
 	if o.Wait > 0 || o.Position == 0 {
 		return o

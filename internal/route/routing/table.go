@@ -148,14 +148,14 @@ func (p *Pool) AllReady() bool {
 }
 
 // FoundAllReady notes that all eligible instances were found ready, after the count of
-// changes was read and before anything that it does not count can keep one of them.
+// changes was read and before an uncounted event can make one of them unready.
 func (p *Pool) FoundAllReady(changes uint64) { p.readyAt.Store(changes + 1) }
 
 // ForgetAllReady makes the next request look at every instance again.
 func (p *Pool) ForgetAllReady() { p.readyAt.Store(0) }
 
-// listEligible lists the instances that get traffic while all are well: the
-// instances of the lowest tier that the configuration does not bar as a whole.
+// listEligible lists the instances that get traffic while all are well: of the instances
+// that the configuration does not bar, the ones of the lowest tier.
 func (p *Pool) listEligible() {
 	p.Barriers = make([]backend.Obstacle, len(p.Instances))
 	for n, i := range p.Instances {
@@ -176,9 +176,9 @@ func (p *Pool) listEligible() {
 	}
 }
 
-// LowestTier splits a list of instances into those of its lowest tier and the others,
-// which it appends to a list. Both keep their order, and the first takes over the memory
-// of the whole.
+// LowestTier splits a list of instances into its lowest tier and the others, and appends
+// the latter to a list. Both keep their order, and the first takes over the memory of
+// the whole.
 func LowestTier(all, others []*backend.Instance) (lowest, rest []*backend.Instance) {
 	if len(all) == 0 {
 		return all, others
@@ -302,7 +302,7 @@ func (t *Table) compileService(
 	return s, nil
 }
 
-// add adds an instance to the pool of its model, with the living state that it had.
+// add adds an instance to the pool of its model, with its earlier living state.
 func (s *Service) add(settings backend.Settings, shared backend.Policy, old *Service, now time.Time) error {
 	var state *backend.State
 	if before := old.Instance(settings.ID()); before != nil {
@@ -355,15 +355,15 @@ func (p *Pool) SpareSlots() int {
 // IsQuiet reports whether a new request may take a slot without waiting.
 func (p *Pool) IsQuiet() bool { return !p.hasQueue() || p.Queue.Quiet() }
 
-// Wake gives the next request that waits its turn: a slot has become free. Requests that
-// wait in a queue that was turned off look for a slot themselves.
+// Wake gives a turn to the next waiting request: a slot has become free. Requests in a
+// queue that was turned off look for a slot themselves.
 func (p *Pool) Wake() {
 	if p.hasQueue() || p.Queue.Spare.Load() > 0 {
 		p.Queue.Wake()
 	}
 }
 
-// scoped returns the settings of a limiter that is on only for its own scope.
+// scoped returns the settings of a limiter, which is on only for its own scope.
 func scoped(s ratelimit.Settings, scope ratelimit.Scope) ratelimit.Settings {
 	s.Enabled = s.Enabled && s.Scope == scope
 	return s
@@ -414,7 +414,7 @@ func (s *Service) findExact(model string) *Pool {
 	return s.findTagged(model)
 }
 
-// findRewritten returns the pool of the name that a pattern makes of a name. The result is
+// findRewritten returns the pool of a name after a pattern has rewritten it. The result is
 // not looked up in patterns again.
 func (s *Service) findRewritten(name string) *Pool {
 	if len(s.rewrites) == 0 {

@@ -47,10 +47,10 @@ func resultsName(door schema.Door) string {
 	return "data"
 }
 
-// Join makes one answer of those to all pieces, in their order. It begins as the answer to
-// the first piece; the elements of the others follow as they came, with numbers that count
-// from the beginning of the request. Usages are added up. If one of them is not known, the
-// whole is not. The reply shares memory with the parts.
+// Join makes one answer of the answers to all pieces, in their order. It begins like the
+// answer to the first piece; the elements of the others follow as they came, with numbers
+// that count from the beginning of the request. Usages are added up. If one of them is not
+// known, the sum is not known. The reply shares memory with the parts.
 func Join(req *schema.Request, parts []*Part, reply *dialect.Reply) {
 	reply.Usage = joinUsage(parts)
 	first := parts[0]
@@ -122,7 +122,7 @@ func joinInOrder(segments [][]byte, parts []*Part, perInput int) [][]byte {
 	return segments
 }
 
-// renumbered returns the edit that adds to a number. One that is no whole number stays.
+// renumbered returns the edit that adds to a number. Anything but a whole number stays.
 func renumbered(number jsonscan.Value, offset int) jsonscan.Edit {
 	n, ok := number.Int()
 	if !ok {

@@ -18,8 +18,8 @@ func (w *Work) Request(p Piece, reserve func(bytes int) error) (*schema.Request,
 		{Start: w.ends[p.To-1], End: end - 1},
 	}
 	if w.req.Door == schema.DoorRerank {
-		// Of each piece as many as of the whole, but not more than it has: some backends
-		// refuse that.
+		// Each piece asks for as many as the whole request, but not for more than it has
+		// inputs: some backends refuse that.
 		top := w.req.Body.Root().Get(topName)
 		if n, ok := top.Int(); ok && n > int64(p.To-p.From) {
 			edits = append(edits, top.Replace(strconv.AppendInt(nil, int64(p.To-p.From), 10)))

@@ -13,8 +13,8 @@ import (
 var counted = [...]string{"usage", "meta"}
 
 // sums returns the edits that put sums in the place of the counts of the first answer, in
-// the order of the text. Where not all are known they stay those of an answer that does
-// not tell them.
+// the order of the text. Where not all are known, the counts become those of an answer
+// that does not report them.
 func sums(parts []*Part, known bool) (edits []jsonscan.Edit) {
 	for _, name := range counted {
 		own := parts[0].doc.Root().Get(name)

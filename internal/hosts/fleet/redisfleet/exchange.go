@@ -83,7 +83,8 @@ type Exchange struct {
 	// said is the time of this gateway's last message, and unheard the time since which it
 	// has not heard itself; zero means that it has.
 	said, unheard time.Time
-	// hears is since when this gateway has heard all without a gap, zero while it does not.
+	// hears is the time since which this gateway has heard all without a gap, zero while it
+	// does not.
 	hears     time.Time
 	isNew     bool // a gateway was heard for the first time
 	isDoubted bool // a message was heard that was made with another secret

@@ -58,8 +58,8 @@ func (x *Exchange) keep(ctx context.Context, client rueidis.Client, secret *flee
 
 var errRemove = errors.New("remove it, and the gateways agree on another one")
 
-// isToAgree reports whether the secret is to be looked for again, because messages are heard
-// that were made with another one. It says so once if that does not help.
+// isToAgree reports whether to look for the secret again, because there are messages with
+// another one. It logs that once if looking does not help.
 func (x *Exchange) isToAgree(now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
