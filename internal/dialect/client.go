@@ -26,11 +26,11 @@ type Client struct {
 	Events func(req *schema.Request, from Deltas) *Stream
 
 	// Frame is how streams are kept alive and broken off that no backend has begun for this
-	// client, such as those from a cache: its Filler, Ping and Failure; nil means as those of
+	// client, such as a stream from a cache: its Filler, Ping and Failure; nil means as in
 	// the unified API.
 	Frame *Stream
-	// Turn is how requests become those of another door, for doors that ask for no chat; nil
-	// for all others. Reply and Events are not asked then.
+	// Turn is how requests become requests of another door, for doors that ask for no chat;
+	// nil for all others. Reply and Events are not asked then.
 	Turn *Turn
 
 	// MustTranslate insists on a translation although the backend speaks the dialect of the
@@ -76,7 +76,7 @@ type Turn struct {
 type Speaker struct {
 	*Adapter
 	client *Client // nil where nothing is translated
-	turn   *Turn   // nil where requests stay those of their door
+	turn   *Turn   // nil where requests stay with their door
 	// passes says that requests are passed on although answers are translated.
 	passes bool
 	sent   *chat.Transcript // of the texts that a stream sends; nil for none
@@ -84,8 +84,8 @@ type Speaker struct {
 
 // ForDoor returns how the requests of a door are put to the backend: the target of the
 // calls, and the speaker that writes them and reads their answers. This is where the
-// dialect of a client and that of a backend meet. The client is nil for unified doors and
-// for doors that have no translation.
+// dialects of a client and of a backend meet. The client is nil for unified doors and for
+// doors that have no translation.
 func (t *Target) ForDoor(door schema.Door, client *Client) (*Target, Speaker) {
 	if door.IsUnified() {
 		return t, t.Unified()

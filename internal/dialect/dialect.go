@@ -94,8 +94,8 @@ type Answer struct {
 
 // Deltas is a streamed answer of a chat.
 type Deltas interface {
-	// Next returns the next delta, good until the following call. The errors are those
-	// of Events.
+	// Next returns the next delta, good until the following call. The errors are the
+	// errors of Events.
 	Next() (*chat.Delta, error)
 	// Usage returns the usage that the backend has reported so far.
 	Usage() chat.Usage

@@ -22,7 +22,7 @@ const (
 	EngineDeath
 )
 
-// ErrorPattern is a text by which backends of a kind tell that a request is at fault,
+// ErrorPattern is a text of backends of a kind. It means that a request is at fault,
 // that they are busy, or that they end, under a status that says none of these.
 type ErrorPattern struct {
 	// Status is the status that gives the text its meaning; 0 means any 5xx and an

@@ -15,10 +15,10 @@ type Failure struct {
 	Status int
 	// Message holds the backend's own words, not yet fit to be shown: see Target.Clean.
 	Message string
-	// Code and Type are those of the error where they are strings in OpenAI's shape.
+	// Code and Type come from the error where they are strings in OpenAI's shape.
 	Code, Type string
-	// DetailCode is details.error_code of an error in Anthropic's shape, by which its
-	// clients decide how to go on, or empty.
+	// DetailCode is details.error_code of an error in Anthropic's shape, or empty.
+	// Clients of that API decide by it how to go on.
 	DetailCode string
 }
 

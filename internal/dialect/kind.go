@@ -48,8 +48,8 @@ type Kind struct {
 	// APIVersion is the query parameter api-version of the calls below Deployments,
 	// unless the instance says otherwise; empty means that there is none.
 	APIVersion string
-	// OpenAIBeside means that the backend also serves OpenAI's chat API, beside its own
-	// for which the kind is.
+	// OpenAIBeside means that the backend also serves OpenAI's chat API, beside the API
+	// of the kind.
 	OpenAIBeside bool
 	// Health is the path of a health check that costs nothing and makes the backend
 	// do no work; empty means that a health check only connects.
@@ -132,7 +132,7 @@ type Endpoint struct {
 	BaseURL              string
 	Path                 string
 	HealthPath           string // where its health is asked for; empty = where the kind has it
-	APIVersion           string // the query parameter api-version; empty = that of the kind
+	APIVersion           string // the query parameter api-version; empty = the kind's
 	APIKey               string
 	Model                string // the backend's name for the model; empty = the caller's
 	Headers              map[string]string
@@ -245,7 +245,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 			continue
 		}
 		own := *t
-		own.native = nil // the map is that of t
+		own.native = nil // the map belongs to t
 		at, under := e, base.EscapedPath()
 		at.Path = nativePath(e.Path, route.Path, native.Path)
 		if isVersioned(route.Path) && !isVersioned(native.Path) {
@@ -265,8 +265,8 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 // them.
 func (t *Target) AllowsAccountIDs() bool { return t.accountIDs }
 
-// addHeaders sets the headers of every call, those of the instance and those of its kind,
-// and its credential.
+// addHeaders sets the headers of every call, from the instance and from its kind, and its
+// credential.
 func (t *Target) addHeaders(k *Kind, e Endpoint) {
 	own := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
@@ -348,8 +348,8 @@ func (k *Kind) path(base string, e Endpoint, fallback string) string {
 }
 
 // HealthPath returns where the health of an endpoint is asked for: at its own path, or
-// else at that of the kind; empty where there is neither. A base address may end in /v1,
-// under which calls are but not every health check, or in the first segment of the path
+// else at the kind's; empty where there is neither. A base address may end in /v1, which
+// is above calls but not above every health check, or in the first segment of the path
 // itself.
 func (k *Kind) HealthPath(e Endpoint) string {
 	health, version := cmp.Or(e.HealthPath, k.Health), e.APIVersion
@@ -424,8 +424,8 @@ func joinPath(base, own, fallback string) string {
 }
 
 // nativePath returns the instance's own path for a door that the backend has itself,
-// empty for the usual one. The path that the instance has is that of its service type,
-// and is used where the two are the same or it tells where the API begins.
+// empty for the usual one. The instance has the path of its service type. It is used
+// where the two are the same or it tells where the API begins.
 func nativePath(own, route, native string) string {
 	if own == "" || native == route {
 		return own

@@ -8,8 +8,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
-// NDJSON reads a stream of JSON texts, one a line: any split of the bytes, LF or
-// CRLF, empty lines passed over. No line may be larger than MaxEvent.
+// NDJSON reads a stream of JSON texts, one a line: any split of the bytes, LF or CRLF,
+// empty lines skipped. No line may be larger than MaxEvent.
 type NDJSON struct {
 	from io.Reader
 	err  error // the last error of the reader

@@ -33,7 +33,7 @@ type Opening struct {
 	// Events is the answer if it is a stream, and First its first event.
 	Events *Stream
 	First  []byte
-	// ContentType is the type that the client is told; empty means that of the
+	// ContentType is the type that the client is told; empty means the type of the
 	// unified answer.
 	ContentType string
 	// Read holds the bytes that were read of an answer that is not a stream.

@@ -86,8 +86,8 @@ func (s Speaker) CanContinue(req *schema.Request, to *Target) bool {
 // message of its own.
 func Always(*schema.Request, *Target) bool { return true }
 
-// ContinueMessages adds the edits by which the model goes on with the beginning of its answer,
-// if the request has one: that becomes the last message. If the request has the member limit, at
+// ContinueMessages adds the edits that make the model go on with the beginning of its answer, if
+// the request has one: that becomes the last message. If the request has the member limit, at
 // the path of the given names, the answer may use the rest of that limit.
 func ContinueMessages(edits []jsonscan.Edit, req *schema.Request, limit ...string) []jsonscan.Edit {
 	begun := req.Continuation()

@@ -38,7 +38,7 @@ func (r *EventReader) Scan(event Event) (root jsonscan.Value, ok bool, err error
 }
 
 // Next reads events until take reports that there is something for the client. The errors
-// are those of Events.
+// are the errors of Events.
 func (r *EventReader) Next(take func(Event) (bool, error)) error {
 	for r.end == nil && !r.Stopped {
 		DropLarge(&r.Doc)

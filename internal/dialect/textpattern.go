@@ -17,7 +17,7 @@ type TextPattern struct {
 const longestPattern = 2 << 10
 
 // Learn remembers an event that was scanned, and returns false if it is too long. The span
-// is that of the string, with its quotes.
+// covers the string, with its quotes.
 func (p *TextPattern) Learn(event []byte, start, end int) bool {
 	p.Forget()
 	length := len(event) - (end - start) + len(`""`)

@@ -45,7 +45,7 @@ func (e *unifiedEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
 // HasContent reports whether a chunk had content.
 func (e *unifiedEvents) HasContent() bool { return e.hasContent }
 
-// Next returns the chunk of the next delta, or at the end that of the usage.
+// Next returns the chunk of the next delta, or at the end the chunk of the usage.
 func (e *unifiedEvents) Next() ([]byte, error) {
 	e.w.Begin(Reuse(e.w.Out), nil) // nothing large is kept while the stream waits
 	delta, err := e.from.Next()

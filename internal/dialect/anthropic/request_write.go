@@ -79,7 +79,7 @@ func (w *requestWriter) writeMetadata() {
 func (w *requestWriter) writeOutputConfig() *schema.Error {
 	var config jsonwrite.Members
 	switch w.Format.Type {
-	case "json_object": // for which there is no mode
+	case "json_object": // it has no mode
 		w.addSystem([]byte("Answer with one valid JSON object and nothing else: no code fence, no text around it."), nil, true)
 	case "json_schema":
 		if !w.Format.HasSchema() {

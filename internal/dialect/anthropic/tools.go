@@ -88,7 +88,8 @@ func (w *requestWriter) writeToolChoice() *schema.Error {
 	return nil
 }
 
-// toolChoice returns the backend's word for which tool to use, empty if nothing is said.
+// toolChoice returns the backend's word for the choice of tools, empty if nothing is
+// said.
 func (w *requestWriter) toolChoice() (kind string, err *schema.Error) {
 	switch choice := &w.ToolChoice; choice.Mode {
 	case "auto", "none", "any":

@@ -13,7 +13,7 @@ import (
 // {"input":"..."}, while they arrive.
 type Input struct {
 	all    []byte // the arguments so far
-	tokens int    // how many of those before the text were found
+	tokens int    // how many tokens before the text were found
 	at     int    // where they end
 	from   int    // where the text begins, 0 until it was found
 	sent   int    // up to where it was returned
@@ -52,7 +52,7 @@ func (c *Input) find() {
 	c.from, c.sent = c.at, c.at
 }
 
-// wholeUntil returns the place up to which the text has no half escapes.
+// wholeUntil returns the end of the part of the text without half escapes.
 func (c *Input) wholeUntil() int {
 	i := c.sent
 	for i < len(c.all) {

@@ -57,7 +57,7 @@ func PathOf(path, model string, stream bool) string {
 	return path + "?alt=sse"
 }
 
-// newestGeneration is that of names without a number.
+// newestGeneration is the generation of names without a number.
 const newestGeneration = 1000
 
 // generationOf tells the generation of a model by its name, 25 for 2.5. A

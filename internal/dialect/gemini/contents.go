@@ -270,7 +270,7 @@ func writeArguments(w *jsonwrite.Writer, call *chat.ToolCall) {
 	w.EndObject()
 }
 
-// result keeps the answer to a call until those to its siblings are there.
+// result keeps the answer to a call until the answers to its siblings are there.
 func (c *conversation) result(m *chat.Message) *schema.Error {
 	called, known := c.calls[m.CallID.String()]
 	if !known {

@@ -93,7 +93,7 @@ func (d *deltas) tellPending() {
 	d.delta.Choices = d.delta.Choices[:told]
 }
 
-// tellEnds tells how every candidate ended.
+// tellEnds writes how every candidate ended.
 func (d *deltas) tellEnds() {
 	for i := range d.answer.candidates {
 		c := &d.answer.candidates[i]

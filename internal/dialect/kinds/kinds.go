@@ -1,5 +1,5 @@
-// Package kinds is the table of the kinds of backends: which dialect each speaks
-// for which service type, and how it differs from others of that dialect.
+// Package kinds is the table of the kinds of backends: the dialect of each for every
+// service type, and its differences from others of that dialect.
 package kinds
 
 import (
@@ -36,7 +36,8 @@ var (
 	moderationRoute  = dialect.Route{Path: "/v1/moderations", Adapter: openai.Moderation}
 	realtimeRoute    = dialect.Route{Path: "/v1/realtime", Adapter: openai.Realtime}
 	translationRoute = dialect.Route{Path: "/v1/audio/translations", Adapter: openai.Transcription}
-	// Those of OpenAI speak the Responses API; for any other the instance must say so.
+	// OpenAI itself speaks the Responses API; for any other backend the instance must
+	// say so.
 	responsesRoute = dialect.Route{Path: "/v1/responses", Adapter: openai.Responses, Hosts: []string{"openai.com"}}
 	// Only OpenAI itself has the rest of that API.
 	inputTokensRoute = dialect.Route{Path: "/v1/responses/input_tokens", Adapter: compaction.CountTokens, Hosts: []string{"openai.com"}}

@@ -55,7 +55,7 @@ func replyLine(req *schema.Request, answer *chat.Answer, reply *dialect.Reply) e
 type lineWriter struct {
 	jsonwrite.Writer
 	model         []byte // the client's name of it, as JSON
-	isGenerated   bool   // the lines are those of a generated text
+	isGenerated   bool   // the lines belong to a generated text
 	hidesThinking bool
 	came          time.Time // the request
 	firstToken    time.Time // zero while it has not come, and for an answer that came whole

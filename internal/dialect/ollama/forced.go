@@ -66,7 +66,7 @@ func callForm(tool *chat.Tool) []byte {
 	return w.Out
 }
 
-// gather keeps the text of a line for the last one, with which it becomes a call.
+// gather keeps the text of a line for the last one: then it becomes a call.
 func (r *answerReader) gather(line *answerLine, choice *chat.Choice) error {
 	r.text = append(r.text, choice.Text...)
 	if len(r.text) > dialect.MaxEvent {

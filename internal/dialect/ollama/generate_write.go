@@ -131,8 +131,8 @@ func (w *textWriter) write(answer *chat.Answer) []byte {
 	return w.Out
 }
 
-// probabilities are those of the tokens of a completion, in the four lists that
-// OpenAI's completions have.
+// probabilities are the probabilities of the tokens of a completion, in the four lists
+// that OpenAI's completions have.
 type probabilities struct {
 	tokens, logprobs, tops, offsets jsonwrite.Writer
 	offset                          int64 // where the next token begins in the text, in characters

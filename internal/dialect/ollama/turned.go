@@ -43,7 +43,7 @@ func readEmbedding(req *schema.Request, door schema.Door, body []byte, names *js
 	return nil
 }
 
-// EmbedClient turns requests for embeddings into those of the unified API.
+// EmbedClient turns requests for embeddings into requests of the unified API.
 var EmbedClient = &dialect.Client{Turn: &dialect.Turn{Door: schema.DoorEmbeddings, Request: unifiedEmbedding, Reply: replyEmbed}}
 
 // unifiedEmbedding makes the request of the unified API.

@@ -8,10 +8,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
-// callNumbers gives the tool calls of a stream the numbers by which clients put their
-// pieces together. Some backends give all calls of an answer the same number, as Ollama
-// does where it imitates this dialect, and some give none: clients would make one call
-// of several. The cost of a piece does not depend on the number of calls.
+// callNumbers gives the tool calls of a stream their numbers. Clients put the pieces of
+// calls together by them. Some backends give all calls of an answer the same number, as
+// Ollama does where it imitates this dialect, and some give none: clients would make
+// one call of several. The cost of a piece does not depend on the number of calls.
 type callNumbers struct {
 	choices map[int64]*choiceCalls // by their indexes
 	count   int                    // calls of all choices

@@ -228,7 +228,7 @@ func addMissingMember(edits []jsonscan.Edit, object, there jsonscan.Value, membe
 	return append(edits, there.Replace(member[bytes.IndexByte(member, ':')+1:]))
 }
 
-// members are those of a completion, chunk or list that matter here.
+// members are the members of a completion, chunk or list that matter here.
 type members struct {
 	id, object, created, model, choices, usage, fault, kind, fingerprint, timings jsonscan.Value
 

@@ -55,7 +55,7 @@ type deltas struct {
 	reader
 	delta   chat.Delta
 	pattern dialect.TextPattern // of chunks that bring nothing but text
-	// completesText says that the chunks are those of a text and not of a chat.
+	// completesText says that the chunks belong to a text and not to a chat.
 	completesText bool
 }
 

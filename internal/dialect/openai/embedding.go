@@ -88,8 +88,8 @@ const (
 	unnumbered // all have the same number, as some backends do: the order counts
 )
 
-// readNumbering reads the numbers of vectors. One without a number is that of
-// the input in its place.
+// readNumbering reads the numbers of vectors. One without a number belongs to the input
+// in its place.
 func readNumbering(data jsonscan.Value) (numbering, error) {
 	count := data.Len()
 	found, same := inOrder, true

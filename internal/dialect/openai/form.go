@@ -56,7 +56,7 @@ func nameOf(part *schema.Part) string {
 	return strings.TrimSuffix(part.Name, "[]")
 }
 
-// piece is a part of an upload: text that is there, or a file.
+// piece is a part of an upload: text in memory, or a file.
 type piece struct {
 	text []byte
 	file *schema.File

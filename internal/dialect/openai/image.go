@@ -101,7 +101,7 @@ func splitImage(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, err
 		}
 		members := dialect.CompactObject(image) // an image has some members
 		w.Raw(members[1 : len(members)-1])
-		if usage := root.Get("usage"); usage.Given() && image.Next().Kind() == jsonscan.Absent { // it is that of all
+		if usage := root.Get("usage"); usage.Given() && image.Next().Kind() == jsonscan.Absent { // it counts all images
 			w.Member("usage", dialect.CompactObject(usage))
 		}
 		w.EndObject()

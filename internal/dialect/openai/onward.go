@@ -25,7 +25,7 @@ func continuesText(req *schema.Request, _ *dialect.Target) bool {
 	return req.Body.Root().Get("prompt").Kind() == jsonscan.String
 }
 
-// continuedText adds the edits by which a text is completed further.
+// continuedText adds the edits that let a text be completed further.
 func continuedText(edits []jsonscan.Edit, req *schema.Request, begun *schema.Continuation) []jsonscan.Edit {
 	root := req.Body.Root()
 	prompt := root.Get("prompt")
@@ -119,7 +119,7 @@ func (e *events) Resume(_ *schema.Request, from dialect.Deltas) {
 	e.onward = &onward{from: from, head: w.Out}
 }
 
-// completesText reports whether the chunks are those of a text and not of a chat.
+// completesText reports whether the chunks belong to a text and not to a chat.
 func (e *events) completesText() bool { return bytes.Equal(e.object, textObject) }
 
 // nextOnward returns the next chunk from another answer, or at the end the chunk of the

@@ -47,8 +47,9 @@ func binaryTypeSpeech(said string, req *schema.Request, first []byte) string {
 }
 
 // audioType returns the content type of audio: the type that its first bytes show, else
-// that of the format that the caller chose, else the type from the backend. Backends
-// are known to send another format than they were asked for, and to label it wrongly.
+// the type of the format that the caller chose, else the type from the backend.
+// Backends are known to send another format than they were asked for, and to label it
+// wrongly.
 func audioType(said, asked string, first []byte) string {
 	if shown := shownType(asked, first); shown != "" {
 		return shown

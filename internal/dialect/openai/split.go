@@ -12,8 +12,8 @@ import (
 )
 
 // splitCompletion makes chunks of a completion that was given whole although a stream was
-// asked for. Unknown members are kept: those of the completion go with the first chunk,
-// those of a choice with its last.
+// asked for. Unknown members are kept: members of the completion go with the first chunk,
+// members of a choice with its last.
 func splitCompletion(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
 	if !req.Stream {
 		return nil, nil

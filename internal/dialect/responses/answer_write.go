@@ -228,8 +228,8 @@ func (r *Request) madeCall(name string) tool {
 	return tool{name: name}
 }
 
-// callID returns the id of a call as JSON. One is made for a call to which the backend gave
-// none.
+// callID returns the id of a call as JSON. It makes one for a call without an id from the
+// backend.
 func callID(c *chat.ToolCall) []byte {
 	if len(c.ID) == 0 {
 		return []byte(`"call_` + rand.Text() + `"`)

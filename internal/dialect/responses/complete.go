@@ -9,7 +9,7 @@ import (
 )
 
 // others are the members of a response that do not repeat the request, but for its id. The
-// time at which it was made is not known beforehand.
+// time of its making is not known beforehand.
 var others = [...]member{
 	{"background", `false`},
 	{"completed_at", `null`},

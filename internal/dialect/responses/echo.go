@@ -68,7 +68,7 @@ func writeEchoed(w *jsonwrite.Writer, name string, v jsonscan.Value, without str
 	}
 }
 
-// writeWith writes an object, with null for those of these members that it does not have.
+// writeWith writes an object, with null for each of these members that it does not have.
 func writeWith(w *jsonwrite.Writer, object jsonscan.Value, names ...string) {
 	if object.Kind() != jsonscan.Object || hasAll(object, names) {
 		w.Raw(inOneLine(object))

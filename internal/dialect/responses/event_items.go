@@ -49,8 +49,7 @@ func (s *Stream) closeReasoning() {
 	s.kept.reset()
 }
 
-// beginPart makes sure that a part of a message is open to which text can be added, or a
-// refusal.
+// beginPart makes sure that a part of a message is open for text, or for a refusal.
 func (s *Stream) beginPart(refusal bool) {
 	if s.open.kind != messageItem {
 		s.beginItem(messageItem, messagePrefix)
@@ -154,8 +153,8 @@ func (s *Stream) addCall(c *chat.ToolCall) error {
 	return s.delta(c.Arguments, "")
 }
 
-// isOtherCall reports whether an id is that of another call than the open one, to which
-// the backend gave the same number.
+// isOtherCall reports whether an id names another call than the open one, although the
+// backend gave both the same number.
 func (s *Stream) isOtherCall(id []byte) bool {
 	return len(id) > 0 && !bytes.Equal(id, s.open.callID[1:len(s.open.callID)-1])
 }

@@ -32,7 +32,7 @@ type Stream struct {
 	size   int // of the texts that are kept for the end
 }
 
-// openItem is the item to which deltas add something.
+// openItem is the item that deltas add to.
 type openItem struct {
 	kind    itemKind
 	id      string
@@ -75,7 +75,7 @@ func (r *Request) NewStream() *Stream {
 	return &Stream{req: r}
 }
 
-// begin writes the events with which a response begins, before anything else.
+// begin writes the first events of a response, before anything else.
 func (s *Stream) begin() {
 	s.out = dialect.Reuse(s.out)
 	if s.begun {
@@ -141,7 +141,7 @@ func (s *Stream) addChoice(delta *chat.Choice) error {
 	return nil
 }
 
-// End returns the events with which a complete answer ends, and the response itself.
+// End returns the last events of a complete answer, and the response itself.
 func (s *Stream) End(usage chat.Usage) (events, response []byte) {
 	s.begin()
 	// The text is repeated by four events, and the response has the request in it.
@@ -168,8 +168,8 @@ func (s *Stream) End(usage chat.Usage) (events, response []byte) {
 // request and the answer.
 const sizeOfEnd = 2 << 10
 
-// Fail returns the event with which an answer ends that broke off. Items that are not
-// complete are not part of it.
+// Fail returns the event that ends a broken answer. Items that are not complete are not
+// part of it.
 func (s *Stream) Fail(err *schema.Error) []byte {
 	s.begin()
 	s.response("response.failed", outcome{status: failed, err: err}, s.done.Out)

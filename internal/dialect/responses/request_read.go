@@ -34,9 +34,9 @@ type reader struct {
 	tools    toolList
 }
 
-// Read reads a request. The root is that of the body, an object with a model. Past may be
-// nil where nothing is stored. Errors that are no *schema.Error are those of past and of the
-// room.
+// Read reads a request. The root is the root of the body, an object with a model. Past may
+// be nil where nothing is stored. Errors that are no *schema.Error come from past and from
+// the room.
 func Read(root jsonscan.Value, past Past, room chat.Room) (*Request, error) {
 	r := &reader{
 		root: root, past: past, room: room,
@@ -240,7 +240,7 @@ func (r *reader) addReminder() {
 	}
 }
 
-// addSystem adds the texts of the system as a message. Those before the first message of
+// addSystem adds the texts of the system as a message. Texts before the first message of
 // another role are one message, because the templates of many models take only one, and
 // only at the beginning.
 func (r *reader) addSystem() {

@@ -82,7 +82,7 @@ const (
 	outputPrefix    = "fco_"
 )
 
-// inputMark distinguishes the ids of input items from those of the output.
+// inputMark distinguishes the ids of input items from the ids of output items.
 const inputMark = 'i'
 
 // itemID returns the id of the output item of a response at an index.
@@ -95,8 +95,8 @@ func inputID(prefix, response string, index int) string {
 	return prefix + response[len(idPrefix):] + "_" + string(inputMark) + strconv.Itoa(index)
 }
 
-// ResponseOf returns the id of the response to which an item belongs, by the id of the
-// item. It returns false for ids that were not made here.
+// ResponseOf returns the id of an item's response, by the id of the item. It returns
+// false for ids that were not made here.
 func ResponseOf(item string) (response string, ok bool) {
 	_, rest, found := strings.Cut(item, "_")
 	token, _, _ := strings.Cut(rest, "_")

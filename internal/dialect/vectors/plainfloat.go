@@ -16,9 +16,9 @@ var powersOfTen = [...]float64{
 // as fast as the standard library. Something that cannot be part of a number must
 // follow in the text.
 //
-// The digits as a whole number, scaled by an exact power of ten, are a float64
-// that is off by two units in its last place at most. Rounding it to float32 is
-// right unless it lies that close to the middle between two of those.
+// The digits as a whole number, scaled by an exact power of ten, are a float64 that is
+// off by two units in its last place at most. Rounding it to float32 is right unless it
+// lies that close to the middle between two float32 numbers.
 func plainFloat(text []byte) (f float32, length int, ok bool) {
 	const mostDigits = 19 // always fit 64 bits
 	i := 0

@@ -147,7 +147,7 @@ type walk struct {
 	found []schema.NamedID
 }
 
-// value looks into the next value, which is that of a member, or an element of it. It returns
+// value looks into the next value: the value of a member, or an element of it. It returns
 // false where the text ends too soon.
 func (w *walk) value(parent, name string) bool {
 	switch w.from.PeekKind() {

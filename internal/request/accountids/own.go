@@ -50,7 +50,7 @@ func isOwnFile(text string) bool {
 	return err != nil || address.Scheme != "http" && address.Scheme != "https" || isOwnAddress(text)
 }
 
-// isOwnAddress reports whether an address is that of a file of an account.
+// isOwnAddress reports whether an address leads to a file of an account.
 func isOwnAddress(text string) bool {
 	if strings.HasPrefix(text, "data:") {
 		return false
@@ -59,8 +59,9 @@ func isOwnAddress(text string) bool {
 	return err == nil && (address.Scheme == "gs" || strings.EqualFold(strings.TrimSuffix(address.Hostname(), "."), filesHost))
 }
 
-// NoteResponse tells which ids a response of the Responses API gives its caller: those of its
-// items, and of the files and containers that they name. It does nothing without a function.
+// NoteResponse notes the ids that a response of the Responses API gives its caller: the ids
+// of its items, and of the files and containers that they name. It does nothing without a
+// function.
 func NoteResponse(note func(ids []string), response jsonscan.Value) {
 	output := response.Get("output")
 	if note == nil || output.Kind() != jsonscan.Array {

@@ -4,10 +4,10 @@
 // and a backend of the same dialect is passed on as it came, and is read only if somebody
 // asks for it.
 //
-// Texts are contents of JSON strings, escapes and all, because most of them are written
-// as they were read. Values that nothing here looks into are JSON as it came. Both share
-// memory with the text that they were read from and live no longer than that. Whoever keeps
-// something keeps a copy, such as Text.String returns.
+// Texts are contents of JSON strings, escapes and all, because most of them are written as
+// they were read. Values that nothing here looks into are JSON as it came. Both share
+// memory with the text that they were read from and live no longer than that. To keep
+// something a caller makes a copy, such as Text.String returns.
 package chat
 
 import (
@@ -72,8 +72,8 @@ type Choice struct {
 
 // ToolCall is a call of a tool, or a piece of one.
 type ToolCall struct {
-	// Index is the number of the call among those of the choice. Pieces of one call have
-	// the same.
+	// Index is the number of the call among the calls of the choice. Pieces of one call
+	// have the same.
 	Index int64
 	// ID and Name are empty in the pieces behind the first.
 	ID, Name Text

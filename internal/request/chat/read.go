@@ -44,7 +44,7 @@ func (s *Settings) SetEffort(v jsonscan.Value) {
 }
 
 // Read reads the parts of a request in the unified shape beside its settings, which were
-// read before. Room gives it memory; its error is that of Room.
+// read before. Room gives it memory; its error comes from Room.
 func (r *Request) Read(room Room) error {
 	d := docs{Room: room}
 	list := r.own.Get("messages")
@@ -112,7 +112,8 @@ func Grow[T any](room *Room, list []T, array jsonscan.Value) []T {
 	return slices.Grow(list, n)
 }
 
-// Given returns the JSON text of a value that is there and not null, and nil for others.
+// Given returns the JSON text of a value that is present and not null, and nil for
+// others.
 func Given(v jsonscan.Value) []byte {
 	if !v.Given() {
 		return nil

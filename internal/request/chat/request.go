@@ -113,14 +113,15 @@ const (
 // Part is a part of a content.
 type Part struct {
 	Type string
-	// Text is that of a text or a refusal; nil where the part has none.
+	// Text is the text of a text part or of a refusal; nil where the part has none.
 	Text Text
 	// URL is where an image, a video, a sound or a file is. It is nil where the part has
 	// the content itself: Data, in base64, of the type MediaType.
 	URL       Text
 	MediaType string
 	Data      Text
-	// Detail says how closely the model is to look at an image, and Name is that of a file.
+	// Detail says how closely the model is to look at an image, and Name is the name of a
+	// file.
 	Detail, Name Text
 	// Cache is the hint for Anthropic's cache of prompts.
 	Cache []byte
@@ -176,7 +177,7 @@ type ToolChoice struct {
 	// Mode is auto, none, required, function or allowed_tools, or another word; empty where
 	// nothing is said.
 	Mode string
-	// Name is that of the one function to call.
+	// Name is the name of the one function to call.
 	Name Text
 	// Allowed are the functions that the model may call, or must call some of if Must is
 	// set. A nil element names no function.
@@ -195,7 +196,7 @@ type Format struct {
 	// another word.
 	Given bool
 	Type  string
-	// Name, Description, Schema and Strict are those of json_schema.
+	// Name, Description, Schema and Strict come from json_schema.
 	Name                Text
 	Description, Schema []byte
 	Strict              []byte
@@ -221,7 +222,7 @@ type Settings struct {
 	// dialect uses it only where it can tell.
 	Effort, EffortHint string
 
-	// own and extra are the members beside these, and those of extra_body.
+	// own and extra are the members beside these, and the members of extra_body.
 	own, extra jsonscan.Value
 }
 

@@ -21,7 +21,7 @@ type Tokens struct {
 type Usage struct {
 	Tokens
 	// Cached counts tokens of the prompt that were found in a cache, and Reasoning
-	// those of the completion that were thoughts; below 0 means that it is not told.
+	// tokens of the completion that were thoughts; below 0 means that it is not told.
 	Cached, Reasoning int64
 }
 

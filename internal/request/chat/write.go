@@ -78,7 +78,7 @@ func (p *Part) writeSource(w *jsonwrite.Writer, name string) {
 	w.Close(`"`)
 }
 
-// write writes a tool call. Those of a stream are numbered, and may be pieces that have
+// write writes a tool call. Calls of a stream are numbered, and may be pieces that have
 // nothing but arguments.
 func (c *ToolCall) write(w *jsonwrite.Writer, numbered bool) {
 	w.Object()

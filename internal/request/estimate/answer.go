@@ -108,7 +108,7 @@ var textNames = [...]string{"content", "text", "arguments", "partial_json", "thi
 // add adds the texts of a part of an answer.
 func (t *texts) add(part []byte) { t.addNamed(part, nil) }
 
-// addNamed adds the texts of a part of an answer, and those of one more member.
+// addNamed adds the texts of a part of an answer, and of one more member.
 func (t *texts) addNamed(part, more []byte) {
 	for {
 		at := bytes.Index(part, []byte(`":`))

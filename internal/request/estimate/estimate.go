@@ -47,8 +47,8 @@ type Use struct {
 func (u *Use) Tokens() int64 { return u.Prompt + u.Completion }
 
 // Most returns the most that a request may use. The recalled texts are parts of the
-// conversation, as JSON, that the gateway adds to the request. An answer for which the
-// request sets no limit counts as one of so many tokens as unbounded says.
+// conversation, as JSON, that the gateway adds to the request. An answer without a
+// limit in the request counts as one of so many tokens as unbounded says.
 func Most(req *schema.Request, recalled [][]byte, unbounded int64) Use {
 	if req.Form != nil {
 		return mostOfForm(req, unbounded)
@@ -377,7 +377,7 @@ func memberLength(m jsonscan.Value) int {
 func Length(raw []byte, withNames bool) int { return textLength(raw, withNames) }
 
 // textLength adds up the lengths of the texts in a value, whatever its depth, and if
-// wanted those of the names of members: a model reads those of a schema. Files count by
+// wanted of the names of members: a model reads the names in a schema. Files count by
 // their number. It reads the JSON text of the value once.
 func textLength(raw []byte, withNames bool) (length int) {
 	var name []byte // of the next value
@@ -424,7 +424,7 @@ func lengthOf(name string, text []byte) int {
 }
 
 const (
-	// longestKind is the length up to which a text can name the kind of something.
+	// longestKind bounds a text that names the kind of something.
 	longestKind = 64
 	// longestURLHead bounds the search for the end of a data URL's head, which precedes
 	// the content.
@@ -449,8 +449,8 @@ func IsFile(name string, text []byte) bool {
 	return bytes.HasPrefix(text, []byte("data:")) && bytes.Contains(text[:min(len(text), longestURLHead)], []byte(";base64,")) && isEncoded(text)
 }
 
-// isEncoded reports whether a text may be encoded in base64, and not one that was written,
-// such as that of a plain document. Looking for a blank costs little, however long it is.
+// isEncoded reports whether a text may be encoded in base64, and not a written one, such
+// as a plain document. Looking for a blank costs little, however long it is.
 func isEncoded(text []byte) bool { return bytes.IndexByte(text, ' ') < 0 }
 
 // isTokens reports whether an array has the ids of tokens, or arrays of them, and no texts,

@@ -34,8 +34,8 @@ const (
 	// keepNodes is how many nodes a Document keeps for its next text, and may take
 	// without asking Reserve.
 	keepNodes = 4096
-	// longString is the length in bytes from which the place of a string is remembered
-	// at any depth: finding its end again costs more, and the place takes a part of its
+	// longString is the least length in bytes of a string with a remembered place, at
+	// any depth: finding its end again costs more, and the place takes a part of its
 	// memory that does not count.
 	longString = 512
 )
@@ -104,7 +104,7 @@ type Document struct {
 	Reserve func(bytes int) error
 
 	data  []byte
-	depth int // down to which values are recorded
+	depth int // the deepest recorded values
 	nodes []node
 	long  []span // the long strings below that, in the order of the text
 	keys  []key
@@ -286,8 +286,8 @@ func (d *Document) Rescan(v Value) Value {
 	return d.Root()
 }
 
-// firstElement returns the first element of the array that starts at a place.
-// The nodes of its elements, if they have any, are those from n to end.
+// firstElement returns the first element of the array that starts at a place. The nodes
+// of its elements, if they have any, lie from n to end.
 func (d *Document) firstElement(array, n, end uint32) Value {
 	at := skipSpace(d.data, int(array)+1)
 	if d.data[at] == ']' {

@@ -19,8 +19,8 @@ func compareEdits(a, b Edit) int {
 	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
 }
 
-// sortEdits brings edits into the order of the text; those in one place stay in
-// theirs. Most texts get a handful, for which moving each to its place is fastest.
+// sortEdits brings edits into the order of the text; edits of one place keep their
+// order. Most texts get a handful, and moving each to its place is fastest for so few.
 func sortEdits(edits []Edit) {
 	const few = 12
 	if len(edits) > few {

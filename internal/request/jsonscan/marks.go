@@ -23,7 +23,7 @@ const (
 
 func (t textTraits) has(one textTraits) bool { return t&one != 0 }
 
-// portableText is passText for processors for which there is no other.
+// portableText is passText for processors without a version of their own.
 func portableText(text *byte, blocks int) (passed int, stop uint64, found textTraits) {
 	var carry uint64 // 1 if a backslash precedes the first byte
 	for ; passed < blocks; passed++ {
@@ -61,8 +61,8 @@ func portableText(text *byte, blocks int) (passed int, stop uint64, found textTr
 }
 
 // behindBackslash marks the bytes that backslashes escape: of several in a row every
-// second one is escaped itself. The carry is 1 if the first byte is escaped by the
-// block before, or that of the next block by this one.
+// second one is escaped itself. The carry is 1 if the block before escapes the first
+// byte. The result next says the same of the next block.
 func behindBackslash(backslash, carry uint64) (escaped, next uint64) {
 	const odd = 0xaaaaaaaaaaaaaaaa
 	// The subtraction borrows through each row of backslashes.
@@ -71,8 +71,8 @@ func behindBackslash(backslash, carry uint64) (escaped, next uint64) {
 	return both ^ (backslash | carry), both & backslash >> 63
 }
 
-// endsOfEscapes marks those of the given bytes of a block that may follow a backslash
-// and are all of an escape sequence.
+// endsOfEscapes marks the given bytes of a block that may follow a backslash and
+// complete an escape sequence.
 func endsOfEscapes(block *[64]byte, marks uint64) (ends uint64) {
 	for ; marks != 0; marks &= marks - 1 {
 		if i := bits.TrailingZeros64(marks); simpleEscape[block[i]] {

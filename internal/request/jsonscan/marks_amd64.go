@@ -13,8 +13,8 @@ func passText(text *byte, blocks int) (passed int, stop uint64, found textTraits
 	return portableText(text, blocks)
 }
 
-// passNumbers passes over the numbers at the beginning of a text, as skipNumbers says,
-// and returns how many bytes those are.
+// passNumbers skips the numbers at the beginning of a text, as skipNumbers says, and
+// returns their length in bytes.
 func passNumbers(text []byte) int {
 	if cpu.X86.HasAVX2 && len(text) >= 64 {
 		return vectorNumbers(&text[0], len(text)/64)

@@ -23,16 +23,16 @@ type key struct {
 	escaped    bool
 }
 
-// linearKeys is the size up to which an object's keys are compared one by one; larger
-// objects get a table: hostile ones cost no quadratic time.
+// linearKeys is the largest number of an object's keys that are compared one by one;
+// larger objects get a table: hostile ones cost no quadratic time.
 const linearKeys = 24
 
 // ByteOrderMark is the mark that some programs put in front of a text.
 const ByteOrderMark = "\xef\xbb\xbf"
 
-// Parse checks the text and records its upper levels. The Document keeps a
-// reference to data. A byte order mark in front of the text is no part of it. The
-// error is an *Error, or that of Reserve.
+// Parse checks the text and records its upper levels. The Document keeps a reference to
+// data. A byte order mark in front of the text is no part of it. The error is an
+// *Error, or the error of Reserve.
 func (d *Document) Parse(data []byte) error {
 	if len(data) > len(ByteOrderMark) && string(data[:len(ByteOrderMark)]) == ByteOrderMark {
 		data = data[len(ByteOrderMark):]
@@ -193,8 +193,8 @@ func (d *Document) object(i, depth int) (int, error) {
 	}
 }
 
-// remember adds a key to those of the innermost object, which start at base or,
-// where there are many, are in a table, and fails when it is there already.
+// remember adds a key to the keys of the innermost object, which start at base or,
+// where there are many, are in a table, and fails for a key that is there already.
 func (d *Document) remember(base int, many *table, start, end int, escapes bool) error {
 	k := key{start: uint32(start), end: uint32(end), escaped: escapes}
 	text := d.textOf(k)
@@ -271,9 +271,9 @@ func keyPrint(text []byte) uint64 {
 	return length
 }
 
-// array scans an array and returns where it ends. It is plain if none of its
-// elements has a node or holds anything that was passed over: then its elements
-// can be found in the text alone.
+// array scans an array and returns where it ends. It is plain if none of its elements
+// has a node or holds anything that was skipped: then its elements can be found in the
+// text alone.
 func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error) {
 	if depth > MaxDepth {
 		return 0, false, false, fail(i, "nested deeper than 128 levels")

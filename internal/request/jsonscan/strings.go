@@ -213,7 +213,7 @@ func skipDigits(data []byte, i int) int {
 // Lists of numbers are long, and this is how almost all of them are written.
 func skipNumbers(data []byte, i int) int { return i + passNumbers(data[i:]) }
 
-// portableNumbers is passNumbers for processors for which there is no other.
+// portableNumbers is passNumbers for processors without a version of their own.
 //
 // It reads 64 bytes at a time as masks, one for each kind of byte: a rule about the
 // byte before or behind is then a shift by one. A bit shifted out of a block is shifted

@@ -95,7 +95,7 @@ func (w *Writer) Escaped(text []byte) {
 	w.Out, w.comma = append(out, '"'), true
 }
 
-// EscapedOrNull is Escaped for a text that is there, and writes null for an empty one.
+// EscapedOrNull is Escaped for a text, and writes null for an empty one.
 func (w *Writer) EscapedOrNull(text []byte) {
 	if len(text) == 0 {
 		w.Literal("null")

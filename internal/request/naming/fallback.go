@@ -15,8 +15,8 @@ const maxFallbacks = 10
 // the order of the attempts.
 type Fallbacks map[string][]string
 
-// Check reports the fallbacks that could not be used as they are written. The paths are
-// those below the setting.
+// Check reports the fallbacks that could not be used as they are written. The paths
+// begin below the setting.
 func (f Fallbacks) Check(aliases Aliases, models Models, report func(path, message string)) {
 	written := models.Names()
 	fault := func(name string) string {

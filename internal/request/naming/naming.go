@@ -23,8 +23,8 @@ const maxLength = 256
 type Aliases map[string]string
 
 // ModelOf returns the model of a name, which is the name itself unless it is an alias. It
-// returns an empty name where aliases lead back to the name. It knows no patterns:
-// whether one applies depends on the models that are there.
+// returns an empty name where aliases lead back to the name. It knows no patterns: the
+// present models decide whether one applies.
 func (a Aliases) ModelOf(name string) string {
 	for range len(a) + 1 {
 		target, isAlias := a[name]
@@ -77,8 +77,8 @@ type Models interface {
 	Names() []string
 }
 
-// Check reports the aliases that could not be used as they are written. The paths are
-// those below the setting.
+// Check reports the aliases that could not be used as they are written. The paths begin
+// below the setting.
 func (a Aliases) Check(models Models, report func(path, message string)) {
 	written := models.Names()
 	for _, alias := range slices.Sorted(maps.Keys(a)) {

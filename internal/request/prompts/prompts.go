@@ -121,8 +121,8 @@ func (r *reader) messages(list jsonscan.Value) {
 	}
 }
 
-// response reads a request of the Responses API. Of the recalled texts those come last
-// that the input refers to, one for each reference.
+// response reads a request of the Responses API. The recalled texts that the input
+// refers to come last, one for each reference.
 func (r *reader) response(root jsonscan.Value, recalled [][]byte) {
 	r.tools(root.Get("tools"))
 	r.system(root.Get("instructions"))

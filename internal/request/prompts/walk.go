@@ -19,7 +19,7 @@ const (
 	data           // a file in base64, or a plain document
 )
 
-// value reads the value at i and returns where it ends. The nature is that of a text, or of
+// value reads the value at i and returns where it ends. The nature belongs to a text, or to
 // the texts in a list.
 func (r *reader) value(is nature, i int) (end int) {
 	switch r.body[i] {

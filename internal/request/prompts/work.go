@@ -15,8 +15,8 @@ const (
 	soundPerToken = 400
 )
 
-// work returns how much work a request is that has no prompt: the tokens of its texts, for
-// each document those of the query again, and beside them its images and sounds. Only how
+// work returns the work of a request that has no prompt: the tokens of its texts, for each
+// document the tokens of the query again, and beside them its images and sounds. Only how
 // requests of one model compare to each other matters.
 func work(req *schema.Request) (tokens float64) {
 	use := estimate.Most(req, nil, 0)

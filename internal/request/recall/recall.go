@@ -18,8 +18,8 @@ type Owner struct {
 	Issue string
 	// Since is when the key was issued; zero if that is not known.
 	Since time.Time
-	// Tenant is that of the key, empty if it has none. All keys of a tenant together have
-	// their answers weighed against those of others.
+	// Tenant is the tenant of the key, empty if it has none. The answers of all keys of a
+	// tenant together are weighed against the answers of others.
 	Tenant string
 }
 

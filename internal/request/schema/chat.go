@@ -71,7 +71,7 @@ type samplingField struct {
 	least, most float64
 }
 
-// samplingFields are those from fieldMaxTokens to fieldStop.
+// samplingFields are the fields from fieldMaxTokens to fieldStop.
 var samplingFields = [fieldStop + 1 - fieldMaxTokens]samplingField{
 	{name: "max_tokens"}, {name: "max_completion_tokens"}, {name: "n"}, {name: "best_of"},
 	{"temperature", 0, 2}, {"top_p", 0, 1}, {name: "top_k"},

@@ -9,8 +9,8 @@ import (
 // one is never cut. The zero value belongs to a setting that says nothing.
 type Class uint8
 
-// The classes, the least urgent first. Spare is that of the lines of batches, which take
-// slots that nobody waits for; nobody can ask for it by name.
+// The classes, the least urgent first. Spare is the class of the lines of batches, which
+// take slots that nobody waits for; nobody can ask for it by name.
 const (
 	NoClass Class = iota
 	Spare

@@ -8,7 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
-// Continuation is the beginning of an answer with which a model is to go on.
+// Continuation is the beginning of an answer. A model is to go on with it.
 type Continuation struct {
 	Text chat.Text
 	// Most is how many tokens the rest may have; 0 means that nothing is said.

@@ -46,7 +46,7 @@ func NewError(code, message string) *Error {
 	return &Error{Message: message, Type: classOf(code).typ, Code: code}
 }
 
-// HTTPStatus returns the status with which the error is sent.
+// HTTPStatus returns the status of the answer with the error.
 func (e *Error) HTTPStatus() int {
 	if e.Status != 0 {
 		return e.Status
@@ -176,7 +176,7 @@ const StatusCancelled = 499
 // Result is how a request ended, as it is counted and recorded.
 type Result uint8
 
-// The results. Those from ResultInvalid on are rejections: no backend saw the
+// The results. Results from ResultInvalid on are rejections: no backend saw the
 // request. ResultOverloaded is counted as shed, not as rejected.
 const (
 	ResultSuccess Result = iota

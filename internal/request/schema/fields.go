@@ -2,12 +2,12 @@ package schema
 
 import "github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 
-// fields are those of a request that are looked for in one pass over its body, because
-// every request has some of them.
+// fields are the fields of a request that are looked for in one pass over its body,
+// because every request has some of them.
 type fields [fieldStop + 1]jsonscan.Value
 
-// The places of the fields. Those from fieldMaxTokens to fieldStop are about the length,
-// the number and the sampling of answers.
+// The places of the fields. The places from fieldMaxTokens to fieldStop are about the
+// length, the number and the sampling of answers.
 const (
 	fieldModel = iota
 	fieldUser

@@ -16,7 +16,7 @@ import (
 // a duplicate.
 
 // readNames are the fields that the gateway reads of requests of each service type. The other
-// names are those of the doors and objects that have fields of their own.
+// names belong to the doors and objects that have fields of their own.
 var (
 	readNames = [ServiceTypeCount]*jsonscan.Names{
 		Chat: jsonscan.NewNames("model", "user", "extra_body",

@@ -17,7 +17,7 @@ import (
 // came; Model and User are views into it and live no longer than it does.
 type Request struct {
 	Service ServiceType
-	// Door is the endpoint to which the request came.
+	// Door is the endpoint of the request.
 	Door  Door
 	Model []byte
 	User  []byte
@@ -57,8 +57,8 @@ type Request struct {
 	// Came is when the request came, for doors with answers that say how long they
 	// took.
 	Came time.Time
-	// Remembered is how many tokens the backend reads beside the request: those of a
-	// conversation that it keeps, as far as they are known.
+	// Remembered is how many tokens the backend reads beside the request: the tokens of
+	// a conversation that it keeps, as far as they are known.
 	Remembered int64
 	// Uncounted says that the request is no use of a model: neither the ledger nor a
 	// budget nor a limit of tokens counts it. Limits of requests do.
@@ -91,7 +91,7 @@ func (r *Request) Reset() {
 
 // Copy returns a request that shares the body, or the form, and can be read beside this one
 // by another goroutine, as long as neither is reset. The function guards the memory for
-// bodies, from which both take.
+// bodies. Both requests take from it.
 func (r *Request) Copy(reserve func(bytes int) error) *Request {
 	c := *r
 	c.Body.Reserve = reserve
@@ -133,8 +133,8 @@ func (r *Request) Settings() *chat.Settings {
 
 // Chat returns the chat that a request of a chat door asks for, whatever dialect its
 // client speaks. It is read when it is asked for the first time, and points into the
-// memory of the request: whoever keeps something of it keeps a copy. The error is a *Error
-// where the request asks for something that only backends of its own dialect have.
+// memory of the request: to keep something of it a caller makes a copy. The error is a
+// *Error where the request asks for something that only backends of its own dialect have.
 func (r *Request) Chat() (*chat.Request, error) {
 	if r.begun != nil && r.begun.asked != nil {
 		return r.begun.asked, nil
@@ -206,7 +206,7 @@ func (r *Request) Field(name string) jsonscan.Value {
 	return r.orExtra(r.Body.Root().Get(name), name)
 }
 
-// orExtra returns a top-level field if it is given, and else that of extra_body.
+// orExtra returns a top-level field if it is given, and else the field of extra_body.
 func (r *Request) orExtra(field jsonscan.Value, name string) jsonscan.Value {
 	if field.Given() {
 		return field

@@ -1,7 +1,7 @@
 // Package waiting is how requests wait for something that others do: for a change, or for work
 // that is done once for all of them. It has the one rule for a client that leaves: the others do
-// not notice, whatever was given to the client at the same moment is given back, and work for
-// which nobody waits any more is cancelled.
+// not notice, anything given to the client at the same moment is given back, and work that
+// nobody waits for is cancelled.
 //
 // It also has the two ways to wait for a time: Pause and Every.
 //

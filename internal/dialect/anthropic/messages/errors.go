@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// ErrorBody is the body of an error in the Messages API. Code, param and details are
-// those of the unified error.
+// ErrorBody is the body of an error in the Messages API. Code, param and details come
+// from the unified error.
 type ErrorBody struct {
 	Type      string     `json:"type" const:"error"`
 	Error     ErrorValue `json:"error"`

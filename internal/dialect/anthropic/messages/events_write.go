@@ -36,10 +36,10 @@ type clientEvents struct {
 
 	ending  ending
 	refusal []byte
-	// signature is that of the whole answer. It goes with thinking that is open when
-	// it comes, and is left out otherwise: a block of its own behind the text would be
-	// taken for the end of the answer by clients that read the last block. Calls have
-	// signatures of their own, and only those are required.
+	// signature is the signature of the whole answer. It goes with thinking that is
+	// open when it comes, and is left out otherwise: a block of its own behind the text
+	// would be taken for the end of the answer by clients that read the last block.
+	// Calls have signatures of their own, and only these are required.
 	signature []byte
 }
 
@@ -257,7 +257,7 @@ func (e *clientEvents) nextCalls() {
 	}
 }
 
-// endCalls writes the calls that wait, whether or not those before are complete. No
+// endCalls writes the calls that wait, whether or not the earlier ones are complete. No
 // block is open.
 func (e *clientEvents) endCalls() {
 	for ; e.ended < len(e.calls); e.ended++ {

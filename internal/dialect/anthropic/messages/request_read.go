@@ -149,7 +149,7 @@ func (r *reader) refuse() *schema.Error {
 		}
 	}
 	if r.root.Get("thread").Given() {
-		// The messages of a thread are those since its last turn. Clients that know the
+		// The messages of a thread begin after its last turn. Clients that know the
 		// code in the details send the request again without a thread.
 		err := schema.InvalidValue("thread", "'thread' is not supported by the backend of this model, which keeps no conversations. Send the whole conversation without it.")
 		err.Details = map[string]any{"error_code": "thread_unsupported_request"}
@@ -251,7 +251,7 @@ func (r *reader) readTools() *schema.Error {
 }
 
 // readTool reads one tool. Tools that search among the other tools are left out,
-// because the model gets all of those. Other tools that the provider runs, or that only
+// because the model gets all tools. Other tools that the provider runs, or that only
 // its models have a description of, cannot be replaced.
 func (r *reader) readTool(tool jsonscan.Value) *schema.Error {
 	if kind := tool.Get("type"); kind.Given() && string(kind.Text()) != "custom" {

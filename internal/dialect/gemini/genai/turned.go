@@ -62,7 +62,7 @@ func ReadBatchEmbed(req *schema.Request, body []byte) error {
 	return nil
 }
 
-// EmbedClient turns requests for embeddings into those of the unified API.
+// EmbedClient turns requests for embeddings into requests of the unified API.
 var EmbedClient = &dialect.Client{Turn: &dialect.Turn{Door: schema.DoorEmbeddings, Request: unifiedEmbedding, Reply: replyEmbedding}}
 
 // unifiedEmbedding makes the request of the unified API. The purpose of the vectors is a
