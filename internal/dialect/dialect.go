@@ -183,9 +183,8 @@ var (
 	ErrInvalid = errors.New("the backend's answer is not what its dialect prescribes")
 	// ErrEmpty means that there is nothing in the answer. It is an ErrInvalid.
 	ErrEmpty = fmt.Errorf("%w: there is nothing in it", ErrInvalid)
-	// ErrFormat means that the answer is a good one in another form than the
-	// caller asked for, and that the one cannot be made of the other. It is an
-	// ErrInvalid that says nothing against the backend: the next caller may ask
-	// for the form that it has.
+	// ErrFormat means that the answer is good but in another form than the caller asked
+	// for, and cannot be converted. It is an ErrInvalid that says nothing against the
+	// backend: the next caller may ask for the form that it has.
 	ErrFormat = fmt.Errorf("%w: another form than the one that was asked for", ErrInvalid)
 )

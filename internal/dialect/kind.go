@@ -131,7 +131,7 @@ func (k *Kind) ServesOpenAIChat() bool {
 type Endpoint struct {
 	BaseURL              string
 	Path                 string
-	HealthPath           string // where its health is asked for; empty = where the kind has it
+	HealthPath           string // where its health is asked for; empty = the kind's
 	APIVersion           string // the query parameter api-version; empty = the kind's
 	APIKey               string
 	Model                string // the backend's name for the model; empty = the caller's

@@ -10,8 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Field is a field of a body and the value that it gets, written as JSON; the
-// zero field is none.
+// Field is a field of a body and the value that it gets, written as JSON; the zero
+// Field sets nothing.
 type Field struct {
 	Name  string
 	Value []byte

@@ -35,8 +35,8 @@ func (p *TextPattern) Learn(event []byte, start, end int) bool {
 // Forget forgets the event: no other is recognized by it.
 func (p *TextPattern) Forget() { p.around = p.around[:0] }
 
-// Text returns the content of the string, escaped, of an event that is otherwise the one
-// that was learned. Such an event is valid JSON.
+// Text returns the content of the string, escaped, of an event that is otherwise equal
+// to the learned one. Such an event is valid JSON.
 func (p *TextPattern) Text(event []byte) ([]byte, bool) {
 	if len(p.around) == 0 || len(event) < len(p.around) || len(event) > MaxKept {
 		return nil, false

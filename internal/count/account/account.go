@@ -198,8 +198,8 @@ func (a *Account) admit(ctx context.Context) error {
 	return nil
 }
 
-// ServeBy names the pool that serves the request. The request pays its price; nil is
-// none.
+// ServeBy names the pool that serves the request. The request pays its price; nil means
+// that no pool serves it.
 func (a *Account) ServeBy(pool *routing.Pool) {
 	a.Model, a.served = "", pool
 	if pool != nil {

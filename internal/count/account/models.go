@@ -41,9 +41,9 @@ func (a *Account) RefuseModel() error {
 	return err
 }
 
-// RefuseServed returns an error unless the caller may use a model that serves the request: the one
-// that was asked for, which RefuseModel is about, one that takes over from it, or else one that
-// the key is good for by itself.
+// RefuseServed returns an error unless the caller may use a model that serves the request: the
+// requested one (see RefuseModel), one that takes over from it, or else one that the key allows by
+// itself.
 func (a *Account) RefuseServed(model string) error {
 	if a.Pool != nil && a.Pool.Model == model {
 		return nil
@@ -104,7 +104,7 @@ func (a *Account) MayUse(to routing.Fallback) bool {
 // service returns the service type of the request, nil where it is not configured.
 func (a *Account) service() *routing.Service { return a.Table.Service(a.Asks.Service) }
 
-// takeovers returns the models that may take over from the one that was asked for.
+// takeovers returns the models that may take over from the requested one.
 func (a *Account) takeovers() []routing.Fallback {
 	if a.Pool != nil && !a.Pool.HasFallbacks {
 		return nil

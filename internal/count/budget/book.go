@@ -43,8 +43,8 @@ type Shared interface {
 	// been there long enough for all gateways to tell their totals again.
 	IsAway() bool
 	IsSettled() bool
-	// Members is how many gateways there are, and Changes a text that is another one when
-	// one of them has told news; it is empty where that is not known.
+	// Members returns the number of gateways. Changes returns a text that changes when
+	// one of them has told news, and is empty where that is not known.
 	Members() int
 	Changes() string
 	// Stats has the failures of the store.
@@ -346,8 +346,8 @@ type rest struct {
 // longestRest is how long an exchange may rest in any case.
 const longestRest = time.Minute
 
-// may reports whether the exchange may rest. It happens once more after the one that found
-// a change, because the change may be counted before it is stored.
+// may reports whether the exchange may rest. It happens once more after the exchange that
+// found a change, because the change may be counted before it is stored.
 func (r *rest) may(changes string, now time.Time) bool {
 	return changes != "" && changes == r.changes && changes == r.before && now.Sub(r.at) < longestRest
 }

@@ -26,7 +26,7 @@ type part struct {
 	account *Account // nil where there are no budgets
 	spans   accountSpans
 	ticket  quota.Ticket
-	// isCounted says that the request is counted, whatever becomes of it.
+	// isCounted says that the request is counted, whether or not it succeeds.
 	isCounted bool
 }
 

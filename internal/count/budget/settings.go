@@ -21,7 +21,7 @@ type Budgets struct {
 }
 
 // Budget is how much may be used up. 0 sets no budget and leaves it to wider settings;
-// Unlimited requests or tokens are none, whatever these say.
+// Unlimited requests or tokens set none, whatever the wider settings say.
 type Budget struct {
 	Requests int64         `json:"requests,omitzero" minimum:"-1" maximum:"1000000000000000"`
 	Tokens   int64         `json:"tokens,omitzero" minimum:"-1" maximum:"1000000000000000"`

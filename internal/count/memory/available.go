@@ -72,7 +72,7 @@ func groupMemory(files fs.FS) int64 {
 	return least
 }
 
-// readLimit reads a limit from a file; "max", or no file, is none.
+// readLimit reads a limit from a file; "max", or no file, means no limit.
 func readLimit(files fs.FS, name string) int64 {
 	text, err := fs.ReadFile(files, name)
 	if err != nil {

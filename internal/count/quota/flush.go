@@ -237,7 +237,7 @@ type flush struct {
 	resumed       bool
 	saved         int   // how many of the cells are written
 	cutErr        error // why the journal could not be cut
-	journalFailed bool  // it had failed before; who repairs it says so
+	journalFailed bool  // it had failed before; then session.repair sets its state
 }
 
 func (s *session) beginFlush() *flush {

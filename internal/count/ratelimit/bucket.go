@@ -23,7 +23,7 @@ func (b *bucket) level(r *rules, now int64) int64 {
 // room returns how much the bucket can hold beside the permits of waiting requests.
 func (b *bucket) room(r *rules, now int64) int64 { return max(0, r.burstAt(now)-b.held) }
 
-// settleAt makes the level at a time the one to go on from.
+// settleAt makes the level at a time the new starting point.
 func (b *bucket) settleAt(r *rules, now int64) int64 {
 	now = max(now, b.at)
 	b.parts, b.at = b.level(r, now), now

@@ -140,8 +140,8 @@ func (s *clientShard) update(settings Settings, now int64) {
 	s.rules, s.settings = next, settings
 }
 
-// known returns the client with the key, nil if there is none. The one that asked last is found
-// at once: a limit on all clients together has no other.
+// known returns the client with the key, nil if there is none. The latest client is found at
+// once: a limit on all clients together has no other.
 func (s *clientShard) known(key netip.Addr) *client {
 	if last := s.ring.next; last.key == key && last != &s.ring {
 		return last

@@ -45,8 +45,8 @@ type Lease struct {
 	own      window // the spending of this gateway, for sliding windows
 	ownRules rules
 	spent    int64 // the part of it that the store has not heard of
-	// unheard is when that was spent, the latest last. The first told of it are in an
-	// exchange that is under way.
+	// unheard holds the times of that spending, the latest last. The first told of it
+	// are in an exchange that is under way.
 	unheard   []mark
 	told      int
 	share     share

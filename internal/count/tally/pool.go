@@ -42,8 +42,8 @@ type Pool struct {
 	swept   time.Time
 	wake    chan struct{}
 
-	// exchanging is held by the one that exchanges. Callers of Tell use the store as well;
-	// opened is nil while there is none.
+	// exchanging is held during an exchange. Callers of Tell use the store as well; opened
+	// is nil while there is none.
 	exchanging sync.Mutex
 	opened     atomic.Pointer[Store]
 	telling    sync.WaitGroup // begun with mu

@@ -91,8 +91,8 @@ func beginCall(block jsonscan.Value, index int64) chat.ToolCall {
 	return call
 }
 
-// finishReason translates the reason why the answer ended. A caller looks
-// for calls only when the reason says so; a call that the limit cut off is none.
+// finishReason translates the reason why the answer ended. A caller looks for calls
+// only when the reason says so; a call that the limit cut off does not count.
 func finishReason(reason []byte, called bool) chat.FinishReason {
 	switch string(reason) {
 	case "max_tokens", "model_context_window_exceeded":

@@ -211,7 +211,7 @@ func (e *deltas) callStart(block jsonscan.Value, index int64) error {
 	return nil
 }
 
-// call finds the tool call that an event belongs to, -1 if it is none.
+// call finds the tool call that an event belongs to, -1 if it belongs to none.
 func (e *deltas) call(root jsonscan.Value) int {
 	if index, ok := root.Get("index").Int(); ok {
 		if call, known := e.blocks[index]; known {

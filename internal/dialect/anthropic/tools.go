@@ -8,8 +8,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// writeTools writes the tools and the wish which of them to use, which the
-// backend takes only together.
+// writeTools writes the tools and the choice among them. The backend takes only both
+// together.
 func (w *requestWriter) writeTools() *schema.Error {
 	if len(w.Tools) == 0 {
 		return nil

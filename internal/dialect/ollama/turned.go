@@ -93,8 +93,8 @@ func replyEmbed(req *schema.Request, answer []byte, reply *dialect.Reply) error 
 	return nil
 }
 
-// GenerateClient returns how the callers of /api/generate are translated for. A prompt that
-// no template is put around, and one that has a suffix, are no chat but a text to complete.
+// GenerateClient returns how the callers of /api/generate are translated for. A prompt
+// without a template around it, or with a suffix, is no chat but a text to complete.
 func GenerateClient(req *schema.Request) *dialect.Client {
 	root := req.Body.Root()
 	if root.Get("raw").Kind() == jsonscan.True || len(chat.TextOf(root.Get("suffix"))) > 0 {

@@ -194,7 +194,7 @@ func flatName(namespace, name string) string {
 	return flat[:min(len(flat), maxName-len(tail))] + tail
 }
 
-// readTools reads the tools and which of them to use.
+// readTools reads the tools and the choice among them.
 func (r *reader) readTools() error {
 	if err := r.tools.addList(r.root.Get("tools"), "tools"); err != nil {
 		return err

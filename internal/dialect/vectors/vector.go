@@ -16,7 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Convert returns the vector in the wanted form, nil if it has it.
+// Convert returns the vector in the wanted form, nil if it has that form already.
 func Convert(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
 	var length int
 	var converted []byte

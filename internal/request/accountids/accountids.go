@@ -98,8 +98,8 @@ func (r Rules) Named(req *schema.Request) []schema.NamedID {
 	return found
 }
 
-// mayName reports whether a text has one of the marks, or letters that are escaped, which may
-// be one.
+// mayName reports whether a text has one of the marks, or escaped letters, which may hide
+// one.
 func (r rule) mayName(data []byte) bool {
 	for _, mark := range r.marks {
 		if contains(data, mark) {

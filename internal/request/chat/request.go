@@ -51,7 +51,7 @@ func JoinApart(a, b Text) Text {
 }
 
 // Bytes returns the text without its escapes. It shares memory with the text if there are
-// none.
+// no escapes.
 func (t Text) Bytes() []byte { return Unescape(t) }
 
 // String returns a copy of the text without its escapes.
@@ -132,7 +132,7 @@ type Part struct {
 // NewText returns a part that is a text.
 func NewText(text Text) Part { return Part{Type: TextPart, Text: text} }
 
-// Object returns the arguments as a JSON object, and false if they are none.
+// Object returns the arguments as a JSON object, and false if they are no object.
 func (c *ToolCall) Object() (object []byte, ok bool) {
 	text := c.Input
 	if text == nil {
@@ -192,8 +192,8 @@ func (c *ToolChoice) Given() bool { return c.Mode != "" || c.Raw != nil }
 
 // Format is the form that the answer is to have.
 type Format struct {
-	// Given says that the request has one. Type is text, json_object, json_schema, or
-	// another word.
+	// Given says that the request has a format. Type is text, json_object, json_schema,
+	// or another word.
 	Given bool
 	Type  string
 	// Name, Description, Schema and Strict come from json_schema.

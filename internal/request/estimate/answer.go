@@ -94,9 +94,8 @@ func (a *Answer) Tokens() int64 {
 	return max(a.pieces.tokens(), a.final.tokens()) + int64((a.sound+soundPerToken-1)/soundPerToken)
 }
 
-// soundPerToken is how many bytes of base64 a token of sound has that a model speaks: it is one
-// of 50 ms, which are 2400 bytes in the form that the Realtime API has by default (24,000
-// samples of two bytes in a second).
+// soundPerToken is the length in base64 of one token of a model's speech: 50 ms, or 2400 bytes
+// in the default form of the Realtime API (24,000 samples of two bytes in a second).
 const soundPerToken = 3200
 
 // isSound reports whether an event of the Realtime API has a piece of sound.

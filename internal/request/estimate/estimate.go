@@ -436,7 +436,7 @@ const (
 const imagesName = "images"
 
 // IsFile reports whether the text of a member, with its escapes, is a file in base64. A text
-// for the model is none, whatever it begins with.
+// for the model is no file, whatever it begins with.
 func IsFile(name string, text []byte) bool {
 	switch name {
 	case "text", "content":

@@ -155,7 +155,7 @@ func AppendText[T string | []byte](dst []byte, text T) []byte {
 }
 
 // Compact returns a copy of a JSON text without the spaces between its tokens. A text that is
-// none is copied as it is.
+// no JSON is copied as it is.
 func Compact(text []byte) []byte {
 	compact := jsontext.Value(append([]byte(nil), text...))
 	if compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {

@@ -21,8 +21,8 @@ const longestHint = 512
 
 // Hint returns the name that a client has for the conversation, empty if it tells none: the
 // key of its prompts in caches, the session of an agent, the user, or the response before.
-// The first is the closest to one conversation. Names that are too long are none, and
-// requests without a prompt belong to none.
+// The first is the closest to one conversation. Names that are too long do not count, and
+// requests without a prompt belong to no conversation.
 func Hint(req *schema.Request, header http.Header) string {
 	if !hasPrompt(req.Door) {
 		return ""

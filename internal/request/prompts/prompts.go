@@ -72,9 +72,9 @@ func Read(req *schema.Request, into *fleet.Prompt, recalled ...[]byte) (tokens f
 	return float64(estimate.TokensOf(r.length))
 }
 
-// ReadBegun feeds a prompt, after Read, with the beginning of the answer that a model is to go
-// on with, as a JSON string has it. It is read as a message of the model: the next turn of the
-// conversation finds it.
+// ReadBegun feeds a prompt, after Read, with the beginning of the answer, escaped as in a JSON
+// string. The model is to go on with it. It is read as a message of the model: the next turn
+// of the conversation finds it.
 func ReadBegun(door schema.Door, text []byte, into *fleet.Prompt) (tokens float64) {
 	r := reader{into: into}
 	if door != schema.DoorCompletions { // where the text goes on

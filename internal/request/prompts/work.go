@@ -16,8 +16,8 @@ const (
 )
 
 // work returns the work of a request that has no prompt: the tokens of its texts, for each
-// document the tokens of the query again, and beside them its images and sounds. Only how
-// requests of one model compare to each other matters.
+// document the tokens of the query again, and beside them its images and sounds. Only the
+// ratio between requests of one model matters.
 func work(req *schema.Request) (tokens float64) {
 	use := estimate.Most(req, nil, 0)
 	tokens = float64(use.Prompt + tokensPerImage*use.Images)

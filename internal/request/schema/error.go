@@ -31,7 +31,7 @@ type Error struct {
 	// tenant/…, service/…, model/… or instances/… (the instances of a model), and a name;
 	// empty where none did.
 	Of string `json:"-"`
-	// UnknownModel is the name that the caller gave where no model has it; empty for all other
+	// UnknownModel is the caller's name of a model that nobody serves; empty for all other
 	// errors.
 	UnknownModel string `json:"-"`
 	// NoRetry tells clients that repeating the same request is pointless.

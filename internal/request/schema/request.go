@@ -73,8 +73,8 @@ type Request struct {
 	turned *Request // the result of Turned
 }
 
-// Account decides which ids of an account that callers share at a backend one of them may
-// name.
+// Account decides which ids a caller may name of a backend's account that all callers
+// share.
 type Account interface {
 	// RefuseForeign returns an error if one of the ids was never given to the caller.
 	RefuseForeign(named []NamedID) error

@@ -74,7 +74,7 @@ func (p *Party) Await(ctx context.Context, over <-chan time.Time, late error) er
 
 // Leave says that a waiter does not wait any more, after its Await returned an error. The
 // last waiter cancels the work, unless that goes on for later ones. Leave returns true where
-// the work has ended well at the same moment: then the one who leaves gives its result back.
+// the work has ended well at the same moment: then the leaving waiter gives its result back.
 func (p *Party) Leave(why error, goesOn bool) (isServed bool) {
 	select {
 	case <-p.ended:

@@ -84,8 +84,8 @@ func callID(call *chat.ToolCall) []byte {
 	return markCall(id, chat.SignatureIn(call.Extra).Bytes())
 }
 
-// inputOf returns the input of a call, which is an object here. A text that is none,
-// such as one that a limit has cut, is kept under the name that the provider's
+// inputOf returns the input of a call, which is an object here. A text that is no
+// object, such as one that a limit has cut, is kept under the name that the provider's
 // documentation recommends.
 func inputOf(call *chat.ToolCall) []byte {
 	text := bytes.TrimSpace(chat.Unescape(call.Arguments))

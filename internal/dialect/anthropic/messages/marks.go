@@ -57,8 +57,8 @@ func isPlainID(id []byte) bool {
 	return len(id) > 0
 }
 
-// markThinking returns the signature under which the client gets thinking, with the
-// signature of the answer, if it has one.
+// markThinking returns the signature of the thinking for the client, with the signature
+// of the answer, if it has one.
 func markThinking(signature []byte) []byte {
 	if len(signature) == 0 {
 		return []byte(markedThinking)

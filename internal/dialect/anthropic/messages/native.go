@@ -301,7 +301,8 @@ func blockHasContent(block jsonscan.Value) bool {
 	return bytes.Contains(kind, []byte("tool_")) || len(chat.TextOf(block.Get("text")))+len(chat.TextOf(block.Get("thinking"))) > 0
 }
 
-// pieceHasContent reports whether a piece of a block has content: a signature is none.
+// pieceHasContent reports whether a piece of a block has content: a signature does not
+// count.
 func pieceHasContent(delta jsonscan.Value) bool {
 	return len(chat.TextOf(delta.Get("text")))+len(chat.TextOf(delta.Get("thinking")))+len(chat.TextOf(delta.Get("partial_json"))) > 0
 }
