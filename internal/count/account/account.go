@@ -9,9 +9,9 @@
 //	Open     counts it in the limits, reserves of the budgets and runs the steps
 //	Reserve  reserves more, for another call of the same request
 //	Count    counts it in the ledger, when it is certain that it is answered
-//	Settle   ends it with what it used, or
+//	Settle   ends it with the use of the request, or
 //	GiveBack ends it as if it had not been opened, because nobody answers
-//	Close    is deferred: it gives back what has not ended, and returns what was lent
+//	Close    is deferred: it gives back an account that has not ended, and returns the request
 //
 // Only the first of Settle and GiveBack has an effect, and only the first Count.
 package account

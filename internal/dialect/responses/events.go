@@ -13,8 +13,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Stream writes the events of a response: Add for every delta of the answer, then End or Fail. Each returns server-sent events, which are valid until the next
-// call. The first of them begin the response.
+// Stream writes the events of a response: Add for every delta of the answer, then End or Fail.
+// Each returns server-sent events, which are valid until the next call. The first of them begin
+// the response.
 type Stream struct {
 	req *Request
 	out []byte
