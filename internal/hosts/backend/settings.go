@@ -29,28 +29,28 @@ const (
 
 // Settings describe one instance.
 type Settings struct {
-	Name string `json:"name" requiredWithout:"models nonempty" maxLength:"256" example:"llama3" doc:"The model that callers ask for. It is left out beside models."`
+	Name string `json:"name" requiredWithout:"models nonempty" maxLength:"256" example:"llama3"`
 	// Models are the models that the instance serves in place of Name, as the backend
 	// lists them.
-	Models  Models `json:"models" doc:"In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*."`
+	Models  Models `json:"models"`
 	BaseURL string `json:"baseUrl" required:"true" example:"http://127.0.0.1:11434"`
 	// Process names the process of the gateway that is the server of the instance.
-	Process string `json:"process" doc:"The process of the gateway's configuration file that is the server of the instance, started for requests. The baseUrl is http://NAME.process then, wherever the process listens."`
+	Process string `json:"process"`
 	Path    string `json:"path" doc:"Replaces the path that the adapter would call; empty leaves it."`
 	// APIVersion is the query parameter api-version of every call; empty means the
 	// default of the kind, which most kinds do not have.
-	APIVersion string `json:"apiVersion" maxLength:"64" doc:"The query parameter api-version of every call, which Azure wants; empty for that of the adapter." example:"2024-10-21"`
+	APIVersion string `json:"apiVersion" maxLength:"64" example:"2024-10-21"`
 	// HealthPath is the path of the health check; empty means the path of the kind.
-	HealthPath string `json:"healthPath" doc:"Replaces the path that the health checks call; empty for that of the adapter." example:"/health"`
+	HealthPath string `json:"healthPath" example:"/health"`
 	APIKey     Secret `json:"apiKey"`
 	// Weight is the instance's share of the traffic; 0 means none.
 	Weight float64 `json:"weight" minimum:"0" maximum:"1000000"`
 	// Tier is the rank of the instance in its pool: it gets traffic only while no
 	// instance of a lower tier is ready.
-	Tier    int  `json:"tier" minimum:"0" maximum:"100" doc:"The instance gets traffic only while no instance of the same model with a lower tier is ready."`
+	Tier    int  `json:"tier" minimum:"0" maximum:"100"`
 	Enabled bool `json:"enabled"`
 	// Adapter is the kind of backend; empty means the kind of the service.
-	Adapter string `json:"adapter" doc:"The kind of backend, which must be one that serves the service type; empty for that of the service type."`
+	Adapter string `json:"adapter"`
 	// UpstreamModel is the name by which the backend knows the model; empty means Name.
 	UpstreamModel string `json:"upstreamModel" maxLength:"256"`
 	// Headers are added to every call.
@@ -60,13 +60,13 @@ type Settings struct {
 	ForwardAuthorization bool `json:"forwardAuthorization"`
 	// AccountIDs lets callers name ids of the account at the backend that no answer gave
 	// them.
-	AccountIDs bool `json:"accountIds,omitzero" doc:"Whether callers with keys may name ids of the account at the backend (files, items, containers, vector stores, prompts) that no answer through the gateway gave them."`
+	AccountIDs bool `json:"accountIds,omitzero"`
 	// MaxConcurrency is the limit of requests that the instance gets at a time; 0 means
 	// no limit, and AutoConcurrency a learned one.
-	MaxConcurrency Concurrency `json:"maxConcurrency" doc:"0 for as many as there are; auto, which is shown as -1, for as many as is learned from the time per token."`
+	MaxConcurrency Concurrency `json:"maxConcurrency"`
 	// BatchConcurrency is how many of these may be lines of batches; nil means
 	// defaultBatchConcurrency, and 0 none.
-	BatchConcurrency *int `json:"batchConcurrency,omitzero" minimum:"0" doc:"How many of the requests that the instance gets at a time may be lines of batches, at most maxConcurrency; 0 for none, left out for 2."`
+	BatchConcurrency *int `json:"batchConcurrency,omitzero" minimum:"0"`
 	// KeepAlive says whether connections are kept for further calls; nil means the
 	// default of the kind. IdleConnections bounds the connections that are kept; 0
 	// means as many as there were calls at a time.
@@ -74,25 +74,51 @@ type Settings struct {
 	IdleConnections int   `json:"idleConnections" minimum:"0"`
 	// Responses says whether the backend speaks the Responses API itself. Then its
 	// requests are passed on. nil means the usual for the kind and the host.
-	Responses *bool `json:"responses" doc:"Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others."`
+	Responses *bool `json:"responses"`
 	// Proxy is the address of the proxy through which the backend is reached, or
 	// ProxyNone; empty means as the environment says. It may hold a password.
-	Proxy string `json:"proxy" doc:"Such as http://proxy.example:3128; none for none, empty for that of the environment."`
+	Proxy string `json:"proxy"`
 	TLS   TLS    `json:"tls"`
 	// Timeouts replace those of the service where they are set.
 	Timeouts Timeouts `json:"timeouts"`
 	// Pinned keeps the model in memory where models are put to sleep.
-	Pinned bool `json:"pinned,omitzero" doc:"Where residency is on: the model is neither put to sleep nor thrown out of memory for another one."`
+	Pinned bool `json:"pinned,omitzero"`
 	// Residency says which memory the model shares with others.
 	Residency Residency `json:"residency,omitzero"`
 	// Doubt is no setting. It is set where the secrets may not be sent.
 	Doubt Doubt `json:"-"`
 }
 
+// Docs describes the members that a tag has no room for.
+func (Settings) Docs() map[string]string {
+	return map[string]string{
+		"name":             "The model that callers ask for. It is left out beside models.",
+		"models":           "In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*.",
+		"process":          "The process of the gateway's configuration file that is the server of the instance, started for requests. The baseUrl is http://NAME.process then, wherever the process listens.",
+		"apiVersion":       "The query parameter api-version of every call, which Azure wants; empty for that of the adapter.",
+		"healthPath":       "Replaces the path that the health checks call; empty for that of the adapter.",
+		"tier":             "The instance gets traffic only while no instance of the same model with a lower tier is ready.",
+		"adapter":          "The kind of backend, which must be one that serves the service type; empty for that of the service type.",
+		"accountIds":       "Whether callers with keys may name ids of the account at the backend (files, items, containers, vector stores, prompts) that no answer through the gateway gave them.",
+		"maxConcurrency":   "0 for as many as there are; auto, which is shown as -1, for as many as is learned from the time per token.",
+		"batchConcurrency": "How many of the requests that the instance gets at a time may be lines of batches, at most maxConcurrency; 0 for none, left out for 2.",
+		"responses":        "Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others.",
+		"proxy":            "Such as http://proxy.example:3128; none for none, empty for that of the environment.",
+		"pinned":           "Where residency is on: the model is neither put to sleep nor thrown out of memory for another one.",
+	}
+}
+
 // Residency says which memory the model of an instance shares with other models.
 type Residency struct {
 	// Group names the memory; by default it is the memory of one host.
-	Group string `json:"group,omitzero" maxLength:"63" example:"gpu0" doc:"Where residency is on: instances of one group share a GPU, whatever their addresses and service types, so that one sleeps before another wakes up; empty for none. Processes of a group with the same name count."`
+	Group string `json:"group,omitzero" maxLength:"63" example:"gpu0"`
+}
+
+// Docs describes the members that a tag has no room for.
+func (Residency) Docs() map[string]string {
+	return map[string]string{
+		"group": "Where residency is on: instances of one group share a GPU, whatever their addresses and service types, so that one sleeps before another wakes up; empty for none. Processes of a group with the same name count.",
+	}
 }
 
 // Patterns returns the patterns of the settings' texts, as regular expressions of JSON

@@ -7,9 +7,17 @@ import "github.com/patchbay-ai/patchbay/internal/request/schema"
 
 // Settings say which calls are hedged. The zero value hedges none.
 type Settings struct {
-	Enabled bool `json:"enabled,omitzero" doc:"Whether a second instance is asked when the first takes longer than 95 % of such calls do."`
+	Enabled bool `json:"enabled,omitzero"`
 	// Paid allows it for models that have a price, too: both calls are paid then.
-	Paid bool `json:"paid,omitzero" doc:"Whether that holds for models that have a price, too; both calls are paid then."`
+	Paid bool `json:"paid,omitzero"`
+}
+
+// Docs describes the members that a tag has no room for.
+func (Settings) Docs() map[string]string {
+	return map[string]string{
+		"enabled": "Whether a second instance is asked when the first takes longer than 95 % of such calls do.",
+		"paid":    "Whether that holds for models that have a price, too; both calls are paid then.",
+	}
 }
 
 // Check reports every setting that has a value it may not have.

@@ -4,9 +4,17 @@ import "github.com/patchbay-ai/patchbay/internal/request/schema"
 
 // Settings say how to treat streams that break off after content was sent.
 type Settings struct {
-	Resume Mode `json:"resume,omitzero" doc:"What becomes of a stream that breaks off after content was sent: off ends it with an error, continue lets another instance of the model go on with it."`
+	Resume Mode `json:"resume,omitzero"`
 	// ResumeFallbacks lets fallback models go on with a stream, too.
-	ResumeFallbacks bool `json:"resumeFallbacks,omitzero" doc:"Whether fallback models may go on with a stream that another model began."`
+	ResumeFallbacks bool `json:"resumeFallbacks,omitzero"`
+}
+
+// Docs describes the members that a tag has no room for.
+func (Settings) Docs() map[string]string {
+	return map[string]string{
+		"resume":          "What becomes of a stream that breaks off after content was sent: off ends it with an error, continue lets another instance of the model go on with it.",
+		"resumeFallbacks": "Whether fallback models may go on with a stream that another model began.",
+	}
 }
 
 // Check reports every setting that has a value it may not have.

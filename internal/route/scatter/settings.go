@@ -9,10 +9,19 @@ import "github.com/patchbay-ai/patchbay/internal/request/schema"
 // Settings say which requests are split. The zero value splits none.
 type Settings struct {
 	// MaxSplit is how many instances may share one request; 0 and 1 split none.
-	MaxSplit int `json:"maxSplit,omitzero" minimum:"0" maximum:"64" doc:"How many instances may share one request; 0 splits none."`
+	MaxSplit int `json:"maxSplit,omitzero" minimum:"0" maximum:"64"`
 	// MinInputs and MinTokens are the least that an instance gets; 0 means the defaults.
-	MinInputs int `json:"minInputs,omitzero" minimum:"0" maximum:"1000000" doc:"How many inputs, documents or prompts an instance gets at least; 0 means 16."`
-	MinTokens int `json:"minTokens,omitzero" minimum:"0" maximum:"1000000000" doc:"How many tokens an instance gets at least, by an estimate; 0 means 512."`
+	MinInputs int `json:"minInputs,omitzero" minimum:"0" maximum:"1000000"`
+	MinTokens int `json:"minTokens,omitzero" minimum:"0" maximum:"1000000000"`
+}
+
+// Docs describes the members that a tag has no room for.
+func (Settings) Docs() map[string]string {
+	return map[string]string{
+		"maxSplit":  "How many instances may share one request; 0 splits none.",
+		"minInputs": "How many inputs, documents or prompts an instance gets at least; 0 means 16.",
+		"minTokens": "How many tokens an instance gets at least, by an estimate; 0 means 512.",
+	}
 }
 
 const (

@@ -43,27 +43,39 @@ type Bounds struct {
 // Process describes one process.
 type Process struct {
 	// Command is the program and its arguments. No shell reads it.
-	Command []string `json:"command" doc:"The program and its arguments, as a list; no shell reads it. $PORT stands for the port that the process is to listen on."`
+	Command []string `json:"command"`
 	// Env are the environment variables of the process beside PATH, HOME and the few
 	// others that every program needs.
-	Env map[string]string `json:"env" doc:"Environment variables of the process; it gets none of the gateway's beside PATH, HOME and the like."`
+	Env map[string]string `json:"env"`
 	// Directory is the working directory of the process; empty means that of the gateway.
 	Directory string `json:"directory" doc:"The working directory of the process; empty for that of the gateway."`
 	// Ready is the URL that answers with a status of 200 to 299 once the process is ready.
-	Ready string `json:"ready" doc:"The URL that answers 2xx once the process is ready; empty for http://127.0.0.1:$PORT/health. Its address is that of the instances that name the process and have no base-url."`
+	Ready string `json:"ready"`
 	// StartTimeout is how long a start may take, and StopTimeout how long the process may
 	// take to end after SIGTERM before it gets SIGKILL.
 	StartTimeout schema.Duration `json:"startTimeout" minimum:"1" doc:"How long a start may take."`
-	StopTimeout  schema.Duration `json:"stopTimeout" minimum:"0" doc:"How long the process may take to end after SIGTERM; then it gets SIGKILL."`
+	StopTimeout  schema.Duration `json:"stopTimeout" minimum:"0"`
 	// StopAfter is how long a process may be idle before it is stopped; 0 means for ever.
-	StopAfter schema.Duration `json:"stopAfter" minimum:"0" doc:"How long the process may have no requests before it is stopped; 0 for ever."`
+	StopAfter schema.Duration `json:"stopAfter" minimum:"0"`
 	// Group names a set of processes. At most one of them runs at a time.
 	Group string `json:"group" doc:"At most one process of a group runs at a time."`
 	// Memory is the process's part of limits.process-memory, in place of a group.
 	Memory schema.Bytes `json:"memory" doc:"What the process takes of limits.process-memory, in place of a group."`
 	// Restarts is how often a process that fails is started again before requests for it
 	// are refused.
-	Restarts int `json:"restarts" minimum:"0" maximum:"100" doc:"How often a process that fails is started again, at growing intervals, before requests for it are refused."`
+	Restarts int `json:"restarts" minimum:"0" maximum:"100"`
+}
+
+// Docs describes the members that a tag has no room for.
+func (Process) Docs() map[string]string {
+	return map[string]string{
+		"command":     "The program and its arguments, as a list; no shell reads it. $PORT stands for the port that the process is to listen on.",
+		"env":         "Environment variables of the process; it gets none of the gateway's beside PATH, HOME and the like.",
+		"ready":       "The URL that answers 2xx once the process is ready; empty for http://127.0.0.1:$PORT/health. Its address is that of the instances that name the process and have no base-url.",
+		"stopTimeout": "How long the process may take to end after SIGTERM; then it gets SIGKILL.",
+		"stopAfter":   "How long the process may have no requests before it is stopped; 0 for ever.",
+		"restarts":    "How often a process that fails is started again, at growing intervals, before requests for it are refused.",
+	}
 }
 
 // DefaultProcess returns the values of the fields that a process leaves out.

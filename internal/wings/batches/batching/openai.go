@@ -73,9 +73,16 @@ type batchQuery struct {
 type batchRequest struct {
 	InputFileID        string            `json:"input_file_id" required:"true"`
 	Endpoint           string            `json:"endpoint" enum:"/v1/chat/completions,/v1/completions,/v1/embeddings,/v1/responses" required:"true"`
-	CompletionWindow   string            `json:"completion_window" required:"true" doc:"24h, or other hours or minutes."`
+	CompletionWindow   string            `json:"completion_window" required:"true"`
 	Metadata           map[string]string `json:"metadata"`
 	OutputExpiresAfter *expiresAfter     `json:"output_expires_after"`
+}
+
+// Docs describes the members that a tag has no room for.
+func (batchRequest) Docs() map[string]string {
+	return map[string]string{
+		"completion_window": "24h, or other hours or minutes.",
+	}
 }
 
 type expiresAfter struct {
