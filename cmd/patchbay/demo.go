@@ -71,7 +71,8 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 				service.CircuitBreaker.RecoveryTimeout = demoRecovery
 			}
 			if serviceType == schema.Chat && service.Streams == (resume.Settings{}) {
-				service.Streams.Resume = resume.Continue // the answer continues elsewhere when somebody breaks its instance
+				// The answer continues elsewhere when somebody breaks its instance.
+				service.Streams.Resume = resume.Continue
 			}
 			doc.Services[serviceType] = service
 		}

@@ -150,7 +150,8 @@ func (d *decoder) decodeStruct(from *node, path string, to reflect.Value) {
 		}
 		if !known {
 			unknown := joinWritten(path, entry.key)
-			d.report(entry.origin, unknown, fmt.Sprintf("unknown key %q", entry.key)+suggest(entry.key, fieldNames(fields)))
+			d.report(entry.origin, unknown, fmt.Sprintf("unknown key %q", entry.key)+suggest(entry.key,
+				fieldNames(fields)))
 			d.reportFaults(entry.value, unknown)
 			continue
 		}

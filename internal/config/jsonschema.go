@@ -84,10 +84,12 @@ func (d schemaDeriver) of(typ reflect.Type, at schemaPlace) map[string]any {
 			properties[name] = d.of(typ.Elem(), at)
 			maps.Copy(spellings, spelled(name, properties[name]))
 		}
-		return map[string]any{"type": []string{"object", "null"}, "properties": properties, "patternProperties": spellings, "additionalProperties": false}
+		return map[string]any{"type": []string{"object", "null"}, "properties": properties,
+			"patternProperties": spellings, "additionalProperties": false}
 	}
 	// A type may be documented in several places, such as timeouts.
-	name := strings.Trim(strings.ToLower(path.Base(typ.PkgPath()))+"-"+strings.ReplaceAll(strings.TrimLeft(at.heading, "# ")+"-"+at.key, ".", "-"), "-")
+	name := strings.Trim(strings.ToLower(path.Base(typ.PkgPath()))+"-"+
+		strings.ReplaceAll(strings.TrimLeft(at.heading, "# ")+"-"+at.key, ".", "-"), "-")
 	if _, done := d.definitions[name]; !done {
 		d.definitions[name] = nil // types do not contain themselves
 		d.definitions[name] = d.object(typ, at)
@@ -116,7 +118,8 @@ func (d schemaDeriver) object(typ reflect.Type, at schemaPlace) map[string]any {
 		properties[f.name] = s
 		maps.Copy(spellings, spelled(f.name, s))
 	}
-	return map[string]any{"type": []string{"object", "null"}, "properties": properties, "patternProperties": spellings, "additionalProperties": false}
+	return map[string]any{"type": []string{"object", "null"}, "properties": properties, "patternProperties": spellings,
+		"additionalProperties": false}
 }
 
 func refersTo(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
@@ -161,7 +164,8 @@ func anyCase(text string) string {
 func scalarSchema(typ reflect.Type) map[string]any {
 	text := map[string]any{"type": "string"}
 	withUnit := func(pattern string) map[string]any {
-		return anyOf(map[string]any{"type": "integer", "minimum": 0}, map[string]any{"type": "string", "pattern": pattern}, refersTo("reference"))
+		return anyOf(map[string]any{"type": "integer", "minimum": 0},
+			map[string]any{"type": "string", "pattern": pattern}, refersTo("reference"))
 	}
 	switch typ {
 	case reflect.TypeFor[backend.Secret](), reflect.TypeFor[netip.Prefix](), reflect.TypeFor[metrics.Interval]():
@@ -171,7 +175,8 @@ func scalarSchema(typ reflect.Type) map[string]any {
 	case reflect.TypeFor[schema.Bytes]():
 		return withUnit(`^[0-9]+ *([kKmMgG]?[iI]?[bB])?$`)
 	case reflect.TypeFor[backend.Concurrency]():
-		return anyOf(map[string]any{"type": "integer", "minimum": -1}, map[string]any{"type": "string", "pattern": `^(auto|-1|[0-9]+)$`}, refersTo("reference"))
+		return anyOf(map[string]any{"type": "integer", "minimum": -1},
+			map[string]any{"type": "string", "pattern": `^(auto|-1|[0-9]+)$`}, refersTo("reference"))
 	case reflect.TypeFor[quota.Period]():
 		return withUnit(`^[0-9]+ *[a-z]*$`)
 	}
@@ -180,7 +185,9 @@ func scalarSchema(typ reflect.Type) map[string]any {
 		for _, name := range names {
 			patterns = append(patterns, anyCase(name))
 		}
-		return anyOf(map[string]any{"enum": names}, map[string]any{"type": "string", "pattern": "^(" + strings.Join(patterns, "|") + ")$"}, refersTo("reference"))
+		return anyOf(map[string]any{"enum": names},
+			map[string]any{"type": "string", "pattern": "^(" + strings.Join(patterns, "|") + ")$"},
+			refersTo("reference"))
 	}
 	if !isScalarType(typ) {
 		return nil

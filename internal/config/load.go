@@ -51,7 +51,8 @@ func Load(src Source) (*Loaded, error) {
 	root := readFile(src, resolver, &problems)
 	over := overrides{root: root, problems: &problems}
 	if src.Content != nil && len(root.entries) == 0 && len(problems) == 0 {
-		over.warnings = append(over.warnings, root.origin.file+" says nothing: everything has its default, and there are no instances")
+		over.warnings = append(over.warnings, root.origin.file+
+			" says nothing: everything has its default, and there are no instances")
 	}
 	over.fromEnvironment(variables)
 	over.fromCommandLine(src.Set)

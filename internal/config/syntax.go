@@ -18,7 +18,8 @@ func (r *reader) syntaxProblem(err error, content []byte) {
 		if countsFromZero(message) {
 			at.line++
 		}
-	} else if parts := regexp.MustCompile(`^unknown anchor '(.*)' referenced$`).FindStringSubmatch(message); parts != nil {
+	} else if parts := regexp.MustCompile(`^unknown anchor '(.*)' referenced$`).FindStringSubmatch(
+		message); parts != nil {
 		before, _, _ := bytes.Cut(content, []byte("*"+parts[1]))
 		at.line = bytes.Count(before, []byte("\n")) + 1
 		at.column = len(before) - bytes.LastIndexByte(before, '\n')

@@ -29,7 +29,8 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 		switch f.name {
 		case "format":
 			if d.Format < 1 || d.Format > CurrentFormat {
-				problems.under("")("format", fmt.Sprintf("this release reads format %d, found %d; a newer format needs a newer release", CurrentFormat, d.Format))
+				problems.under("")("format", fmt.Sprintf("this release reads format %d, found %d; a newer format "+
+					"needs a newer release", CurrentFormat, d.Format))
 			}
 		case "services":
 			problems = append(problems, d.ValidateServices(known)...)
@@ -110,9 +111,11 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 		if instance.MaxConcurrency == backend.AutoConcurrency {
 			switch {
 			case !backend.CanLearnSlots(serviceType):
-				report(at+".maxConcurrency", "auto learns from the time per token, which answers of "+serviceType.String()+" do not have; want a number")
+				report(at+".maxConcurrency", "auto learns from the time per token, which answers of "+
+					serviceType.String()+" do not have; want a number")
 			case s.Queue.Size == 0:
-				report(at+".maxConcurrency", "auto needs a queue in which requests wait for a slot: set queue.size of the service type")
+				report(at+".maxConcurrency", "auto needs a queue in which requests wait for a slot: set queue.size "+
+					"of the service type")
 			}
 		}
 		if instance.Adapter != "" {
@@ -136,7 +139,8 @@ func within(prefix string, report func(path, message string)) func(path, message
 	return func(path, message string) { report(prefix+path, message) }
 }
 
-func checkAdapter(adapter string, serviceType schema.ServiceType, known AdapterCheck, path string, report func(path, message string)) {
+func checkAdapter(adapter string, serviceType schema.ServiceType, known AdapterCheck, path string,
+	report func(path, message string)) {
 	if known == nil {
 		return
 	}
@@ -164,7 +168,9 @@ func (s Server) Check(report func(path, message string)) {
 	}
 	for i, origin := range s.CORSOrigins {
 		if origin != AnyOrigin && !isOrigin(origin) {
-			report(indexed("corsOrigins", i), `want an origin such as https://app.example or http://localhost:3000, or "*" for all`)
+			report(indexed(
+				"corsOrigins", i), `want an origin such as https://app.example or http://localhost:3000, or "*" for `+
+				`all`)
 		}
 	}
 }
@@ -197,7 +203,8 @@ func (s Server) checkAddresses(report func(path, message string)) {
 // isOrigin reports whether a text is an origin as browsers send it, in any case.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && !strings.Contains(u.Host, AnyOrigin) && strings.EqualFold(u.Scheme+"://"+u.Host, text)
+	return err == nil && u.Host != "" && !strings.Contains(u.Host, AnyOrigin) &&
+		strings.EqualFold(u.Scheme+"://"+u.Host, text)
 }
 
 // Check reports every setting of the section that has a value it may not have.
@@ -215,7 +222,8 @@ func (l Limits) Check(report func(path, message string)) {
 	checkBodySize(l.JSONBody, "jsonBody", report)
 	checkBodySize(l.MultipartBody, "multipartBody", report)
 	if least := l.MultipartBody / 2 * 3; l.Uploads != 0 && l.Uploads < least {
-		report("uploads", fmt.Sprintf("must be at least %s, so that one caller's share has room for a form of limits.multipart-body, or 0", least))
+		report("uploads", fmt.Sprintf("must be at least %s, so that one caller's share has room for a form of "+
+			"limits.multipart-body, or 0", least))
 	}
 	checkTimeout(l.ConnectTimeout, "connectTimeout", report)
 	checkTimeout(l.FirstByteTimeout, "firstByteTimeout", report)
@@ -264,7 +272,8 @@ func (r Redis) Check(report func(path, message string)) {
 		report("url", err.Error())
 	}
 	const longest = 128
-	if r.KeyPrefix == "" || len(r.KeyPrefix) > longest || strings.ContainsAny(r.KeyPrefix, "{}") || !isPrintable(r.KeyPrefix) {
+	if r.KeyPrefix == "" || len(r.KeyPrefix) > longest || strings.ContainsAny(r.KeyPrefix, "{}") ||
+		!isPrintable(r.KeyPrefix) {
 		report("keyPrefix", "must have 1 to 128 printable characters without spaces and braces")
 	}
 }

@@ -16,8 +16,10 @@ func (g *Gateway) shareCredentials() {
 	if values == nil {
 		return
 	}
-	if err := values.Follow(context.Background(), g.Credentials.Share(values), g.Credentials.Take, g.Control.TakeHolds, g.Takeovers.Take); err != nil {
-		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force", "known", g.Credentials.Known(), "error", err)
+	if err := values.Follow(context.Background(), g.Credentials.Share(values), g.Credentials.Take, g.Control.TakeHolds,
+		g.Takeovers.Take); err != nil {
+		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force",
+			"known", g.Credentials.Known(), "error", err)
 	}
 }
 
@@ -34,7 +36,8 @@ func (g *Gateway) openTakeovers() (*takeover.Records, error) {
 		options.Values = values
 	}
 	if keys != nil && security.AcceptUnsigned {
-		g.log.Warn("data without a signature is read, whoever wrote it; set security.accept-unsigned to false when no gateway of the release before runs any more")
+		g.log.Warn("data without a signature is read, whoever wrote it; set security.accept-unsigned to false when " +
+			"no gateway of the release before runs any more")
 	}
 	return takeover.Open(options)
 }
@@ -43,10 +46,12 @@ func (g *Gateway) openTakeovers() (*takeover.Records, error) {
 // to date with the master key. A write that fails now is tried at the next start.
 func (g *Gateway) renewCredentials() {
 	if err := g.Takeovers.Renew(context.Background()); err != nil {
-		g.log.Warn("the marks of unsigned data that was taken over are as before; the next start tries again", "error", err)
+		g.log.Warn("the marks of unsigned data that was taken over are as before; the next start tries again",
+			"error", err)
 	}
 	if err := g.Credentials.Renew(context.Background()); err != nil {
-		g.log.Warn("the keys of sessions and the signatures of credentials are as before; the next start tries again", "error", err)
+		g.log.Warn("the keys of sessions and the signatures of credentials are as before; the next start tries again",
+			"error", err)
 	}
 }
 
@@ -80,7 +85,8 @@ func (g *Gateway) warnOfMissingCredentials() {
 		return
 	}
 	if addresses := OpenAddresses(g.Document); g.Credentials.Guard() == nil && len(addresses) > 0 {
-		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set security.keys, or issue a key with patchbay keys create",
+		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set "+
+			"security.keys, or issue a key with patchbay keys create",
 			"address", strings.Join(addresses, ", "))
 	}
 	if g.Credentials.Roster().Empty() {

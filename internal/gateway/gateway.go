@@ -171,7 +171,8 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	for _, w := range g.wings {
 		w.Read(g.Document)
 	}
-	if g.Credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.sharedLimits()); err != nil {
+	if g.Credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log,
+		g.sharedLimits()); err != nil {
 		return err
 	}
 	if g.Control, err = openControl(g.Store, g.Document, g.Current, g.log, g.Credentials); err != nil {
@@ -229,14 +230,17 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.warnOfMissingCredentials()
 	if g.Document.Security.ShowsSpending() {
-		g.log.Warn("security is on and the metrics are open: anyone who reaches this address can read which keys there are and what they spend; "+
-			"set security.metrics: token and give scrapers a management token of the role VIEWER", "address", strings.Join(g.metricsAddresses(), ", "))
+		g.log.Warn("security is on and the metrics are open: anyone who reaches this address can read which keys "+
+			"there are and what they spend; "+
+			"set security.metrics: token and give scrapers a management token of the role VIEWER",
+			"address", strings.Join(g.metricsAddresses(), ", "))
 	}
 	g.nameProxies(transport.EnvironmentProxies())
 	g.Memory = memory.New(int64(g.Document.Limits.Memory))
 	g.Uploads = memory.NewRoom(g.Document.Limits.UploadSpace())
 	g.checker = g.newChecker()
-	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport, Rebuild: g.Control.Rebuild, Log: g.log})
+	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport,
+		Rebuild: g.Control.Rebuild, Log: g.log})
 	g.Ledger = newLedger(g.Document, g.Shared, g.log)
 	opened.add(g.closeLedger)
 	requests := proxy.New(g.Current, g.Transport)
@@ -260,7 +264,8 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	}
 	g.useSteps(g.Document)
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.Credentials, Ledger: g.Ledger, Budgets: g.book.Uses, EditLedger: g.editLedger,
+		Control: g.Control, Current: g.Current, Credentials: g.Credentials, Ledger: g.Ledger, Budgets: g.book.Uses,
+		EditLedger: g.editLedger,
 		Explain: func(view *explain.Explanation, service schema.ServiceType) {
 			for _, w := range g.wings {
 				w.Explain(view, service)
@@ -276,9 +281,11 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring.SetBudgets(g.book.Uses, g.currency)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
-	g.describe(surfaces{api, g.wings, management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})
+	g.describe(surfaces{api, g.wings, management, g.Actuator, openapi.NewPages(), monitoring, g.pages,
+		peers.New(g.Cluster.View)})
 	g.shell = web.NewShell(nil, web.Options{
-		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, AccessFields: g.Document.Log.AccessFields, Recorder: g.Recorder,
+		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample,
+		AccessFields: g.Document.Log.AccessFields, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, KeysNeeded: g.Keys.Needed, Fail: fail,
 	})
 	g.base, g.abort = context.WithCancelCause(context.Background())

@@ -50,7 +50,8 @@ func (g *Gateway) newBook() *budget.Book {
 	})
 	options := budget.Options{
 		Ledger: ledger, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
-		Timeout: doc.Quota.Distributed.Timeout.Std(), ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: g.Store.Data(), Log: log,
+		Timeout:   doc.Quota.Distributed.Timeout.Std(),
+		ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: g.Store.Data(), Log: log,
 		Keys: g.Takeovers.Keys(), Takeover: g.Takeovers,
 	}
 	if doc.Quota.Distributed.Enabled {

@@ -13,8 +13,10 @@ import (
 type UnsafeError struct{ Listen string }
 
 func (e *UnsafeError) Error() string {
-	return fmt.Sprintf("refusing to listen on %s without security: anyone who reaches it could use and change everything. "+
-		"Set security.enabled: true with tokens and keys, or listen on 127.0.0.1, or accept the risk with security.allow-open: true", e.Listen)
+	return fmt.Sprintf("refusing to listen on %s without security: anyone who reaches it could use and change "+
+		"everything. "+
+		"Set security.enabled: true with tokens and keys, or listen on 127.0.0.1, or accept the risk with "+
+		"security.allow-open: true", e.Listen)
 }
 
 // CheckListen returns an *UnsafeError for a configuration that New refuses to

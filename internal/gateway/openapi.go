@@ -21,11 +21,14 @@ import (
 // without a running gateway. more are routes beside its own.
 func OpenAPI(version string, more []web.Route) ([]byte, error) {
 	settings := config.Default()
-	operations, err := actuator.New(actuator.Options{Document: settings, Recorder: calls.NewRecorder(settings.Monitoring.Settings)})
+	operations, err := actuator.New(actuator.Options{Document: settings,
+		Recorder: calls.NewRecorder(settings.Monitoring.Settings)})
 	if err != nil {
 		return nil, err
 	}
 	// The other parts only list their routes.
-	all := surfaces{new(v1.API), newWings(&wing.Core{Document: settings, Current: new(routing.Current), Log: slog.New(slog.DiscardHandler), Unified: new(v1.API)}), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
+	all := surfaces{new(v1.API), newWings(&wing.Core{Document: settings, Current: new(routing.Current),
+		Log: slog.New(slog.DiscardHandler), Unified: new(v1.API)}), new(manage.API), operations, openapi.NewPages(),
+		new(monitor.API), new(pages.Pages), new(peers.API)}
 	return openapi.Document(version, all.routes(more))
 }

@@ -66,7 +66,8 @@ func openPort(address string, certificates *listen.Certificates, log *slog.Logge
 	}
 	p := &Port{Address: address, Listener: listener}
 	if _, isSocket := listen.SocketPath(address); certificates != nil && !isSocket {
-		p.secure = listen.NewSecure(listener, listen.SecureOptions{Certificates: certificates, NoTLS: noTLS(), Log: log})
+		p.secure = listen.NewSecure(listener, listen.SecureOptions{Certificates: certificates, NoTLS: noTLS(),
+			Log: log})
 		p.Listener = p.secure
 	}
 	return p, nil
@@ -74,7 +75,8 @@ func openPort(address string, certificates *listen.Certificates, log *slog.Logge
 
 // noTLS is the reply to a request without encryption on a port that requires it.
 func noTLS() []byte {
-	return web.RefusalOf("400 Bad Request", schema.NewError(schema.CodeInvalidHTTP, "This address speaks TLS only; use https:// in place of http://."))
+	return web.RefusalOf("400 Bad Request", schema.NewError(schema.CodeInvalidHTTP,
+		"This address speaks TLS only; use https:// in place of http://."))
 }
 
 // headTime is how long the head of a request may take; a slower one is an attack or a
@@ -86,7 +88,8 @@ const headTime, idleTime = 15 * time.Second, 120 * time.Second
 // streams.
 func (p *Port) prepare(base context.Context, handler http.Handler, log *slog.Logger) {
 	p.Options = front.Options{
-		Handler: handler, HeadTime: headTime, IdleTime: idleTime, MaxHead: web.MaxHeaderBytes, Refuse: web.RefusalTo, Base: base, Log: log,
+		Handler: handler, HeadTime: headTime, IdleTime: idleTime, MaxHead: web.MaxHeaderBytes, Refuse: web.RefusalTo,
+		Base: base, Log: log,
 	}
 	p.http2 = &http.Server{
 		Handler: handler, ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: web.MaxHeaderBytes,

@@ -10,7 +10,8 @@ func (g *Gateway) nameProxies(proxies transport.Proxies) {
 		g.log.Warn("a proxy of the environment cannot be used; backends are reached directly", "error", err)
 	}
 	if https != "" || http != "" {
-		g.log.Info("backends are reached through the proxies of the environment; proxy: none of an instance leaves it out",
+		g.log.Info("backends are reached through the proxies of the environment; proxy: none of an instance leaves "+
+			"it out",
 			"https_proxy", https, "http_proxy", http, "no_proxy", exempt)
 	}
 }

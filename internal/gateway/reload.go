@@ -36,7 +36,8 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	switch {
 	case errors.Is(err, control.ErrUnavailable):
 		// Only the shared settings wait for the others.
-		g.log.Warn("the services and limits of the configuration file wait for the database of the shared configuration", "error", err)
+		g.log.Warn("the services and limits of the configuration file wait for the database of the shared "+
+			"configuration", "error", err)
 	case err != nil:
 		g.file.read(err.Error())
 		g.log.Error("the configuration was not taken; the running one stays", "error", err)

@@ -39,7 +39,8 @@ func (g *Gateway) sources() actuator.ConfigSources {
 		sources.Database = &actuator.ConfigSource{Failure: database.Failure(), Failures: database.Failures()}
 	}
 	if read := g.file.lastRead.Load(); read != 0 {
-		sources.File = &actuator.ConfigSource{Failure: g.file.Failure(), Failures: g.file.Failures(), LastRead: time.Unix(0, read)}
+		sources.File = &actuator.ConfigSource{Failure: g.file.Failure(), Failures: g.file.Failures(),
+			LastRead: time.Unix(0, read)}
 	}
 	return sources
 }

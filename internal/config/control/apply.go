@@ -82,7 +82,8 @@ func (c *Control) Use(ctx context.Context, change Change, number int) (Result, e
 		}
 		next := c.stateOf(v)
 		differences := now.compare(next)
-		result := Result{Before: now.version, Version: number, Changed: true, Differences: differences, Summary: summarize(differences), Said: saidOf(differences)}
+		result := Result{Before: now.version, Version: number, Changed: true, Differences: differences,
+			Summary: summarize(differences), Said: saidOf(differences)}
 		if change.DryRun {
 			result.Version = now.version
 		}
@@ -92,7 +93,8 @@ func (c *Control) Use(ctx context.Context, change Change, number int) (Result, e
 
 // change enacts the proposal that propose returns for the configuration in force. It
 // does nothing if there is no proposal.
-func (c *Control) change(ctx context.Context, change Change, propose func(now *state) (*proposal, Result, error)) (Result, error) {
+func (c *Control) change(ctx context.Context, change Change,
+	propose func(now *state) (*proposal, Result, error)) (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t, err := c.begin(ctx, change)
@@ -158,7 +160,8 @@ func (c *Control) Delete(ctx context.Context, change Change, number int) (Result
 	if number == now {
 		return unchanged, fmt.Errorf("%w: %d", ErrCurrent, number)
 	}
-	deleted := Result{Before: now, Version: now, Changed: true, Summary: say.Text("version.deleted", "version", number), Said: []say.Sentence{say.New("version.deleted", "version", number)}}
+	deleted := Result{Before: now, Version: now, Changed: true, Summary: say.Text("version.deleted", "version", number),
+		Said: []say.Sentence{say.New("version.deleted", "version", number)}}
 	if change.DryRun {
 		return deleted, nil
 	}

@@ -74,9 +74,11 @@ type state struct {
 func (c *Control) stateOf(v *Version, logs ...Log) *state {
 	now := c.state.Load()
 	if v.IsUnsigned() {
-		c.log.Warn("a version without a signature comes into force: a gateway of an earlier release has written it, or somebody who does not have the master key", "version", v.Number)
+		c.log.Warn("a version without a signature comes into force: a gateway of an earlier release has written it, "+
+			"or somebody who does not have the master key", "version", v.Number)
 	}
-	next := &state{doc: now.doc.Clone(), version: v.Number, since: v.Since(), terms: v.Terms, activations: now.activations}
+	next := &state{doc: now.doc.Clone(), version: v.Number, since: v.Since(), terms: v.Terms,
+		activations: now.activations}
 	next.doc.Services = versions.Judge(v, c.file.services, c.file.references, append(logs, c.local.store)...)
 	next.doc.Security = next.doc.Security.WithTerms(c.termsOf(v))
 	return next

@@ -87,7 +87,8 @@ func compareInstances(serviceType schema.ServiceType, before, after []backend.Se
 			found = append(found, at)
 			continue
 		case !settings.Equal(previous, instance):
-			found = append(found, compareFields(at, fieldsOf(withoutSecrets(previous)), fieldsOf(withoutSecrets(instance)))...)
+			found = append(found, compareFields(at, fieldsOf(withoutSecrets(previous)),
+				fieldsOf(withoutSecrets(instance)))...)
 			found = append(found, compareSecrets(at, previous, instance)...)
 		}
 		kept = append(kept, id)
@@ -102,7 +103,8 @@ func compareInstances(serviceType schema.ServiceType, before, after []backend.Se
 		found = append(found, Difference{Service: serviceType.String(), Instance: instance.ID(), Kind: Removed})
 	}
 	if !slices.Equal(stayed, kept) {
-		found = append(found, Difference{Service: serviceType.String(), Field: "instances", Kind: Changed, From: stayed, To: kept})
+		found = append(found, Difference{Service: serviceType.String(), Field: "instances", Kind: Changed, From: stayed,
+			To: kept})
 	}
 	return found
 }
@@ -117,7 +119,8 @@ func withoutSecrets(s backend.Settings) backend.Settings {
 func compareSecrets(at Difference, before, after backend.Settings) []Difference {
 	var found []Difference
 	if before.Doubt != after.Doubt {
-		found = append(found, Difference{Service: at.Service, Instance: at.Instance, Field: "doubt", Kind: Changed, From: string(before.Doubt), To: string(after.Doubt)})
+		found = append(found, Difference{Service: at.Service, Instance: at.Instance, Field: "doubt", Kind: Changed,
+			From: string(before.Doubt), To: string(after.Doubt)})
 	}
 	note := func(field string, from, to backend.Secret) {
 		if from == to {
@@ -127,7 +130,8 @@ func compareSecrets(at Difference, before, after backend.Settings) []Difference 
 		found = append(found, at)
 	}
 	note("apiKey", before.APIKey, after.APIKey)
-	if shown := transport.MaskedProxy(after.Proxy); before.Proxy != after.Proxy && transport.MaskedProxy(before.Proxy) == shown {
+	if shown := transport.MaskedProxy(after.Proxy); before.Proxy != after.Proxy &&
+		transport.MaskedProxy(before.Proxy) == shown {
 		at.Field, at.Kind, at.From, at.To = "proxy", Changed, shown, shown
 		found = append(found, at)
 	}
@@ -274,7 +278,8 @@ func countNames(sign string, instances []string) []string {
 	if len(instances) == 1 {
 		noun = "instance"
 	}
-	text := fmt.Sprintf("%s%d %s %s", sign, len(instances), noun, strings.Join(instances[:min(named, len(instances))], " "))
+	text := fmt.Sprintf("%s%d %s %s", sign, len(instances), noun,
+		strings.Join(instances[:min(named, len(instances))], " "))
 	if len(instances) > named {
 		text += " …"
 	}

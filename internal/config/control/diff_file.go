@@ -13,7 +13,8 @@ func summarizeFile(differences []Difference) string {
 		return say.Text("version.file")
 	}
 	added, changed, removed := namesByKind(differences)
-	return say.Text("version.file_counts", "added", len(added), "changed", len(changed), "removed", len(removed)) + "; " + summarize(differences)
+	return say.Text("version.file_counts", "added", len(added), "changed", len(changed), "removed", len(removed)) +
+		"; " + summarize(differences)
 }
 
 // effect describes how an edit of the file changed the configuration in force.

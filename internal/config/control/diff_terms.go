@@ -20,7 +20,8 @@ func (d Difference) isOfTerms() bool {
 
 // compare lists the changes that turn a state into another one.
 func (s *state) compare(next *state) []Difference {
-	return append(Compare(s.doc.Services, next.doc.Services), CompareTerms(s.doc.Security.TermSet(), next.doc.Security.TermSet())...)
+	return append(Compare(s.doc.Services, next.doc.Services),
+		CompareTerms(s.doc.Security.TermSet(), next.doc.Security.TermSet())...)
 }
 
 // CompareTerms lists the changes that turn the terms of keys into others.
@@ -54,6 +55,7 @@ func termFields(t access.Terms) map[string]any {
 	for i, service := range t.Services {
 		services[i] = service.String()
 	}
-	fields["services"], fields["models"], fields["addresses"] = strings.Join(services, " "), strings.Join(t.Models, " "), strings.Join(t.Addresses, " ")
+	fields["services"], fields["models"], fields["addresses"] = strings.Join(services, " "),
+		strings.Join(t.Models, " "), strings.Join(t.Addresses, " ")
 	return fields
 }

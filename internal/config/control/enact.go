@@ -46,7 +46,8 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Ch
 	}
 	at := time.Now().UTC()
 	p := &proposal{
-		next:  &state{doc: doc, version: now.version, since: versions.AddedTimes(doc.Services, now.since, at), terms: terms, activations: now.activations},
+		next: &state{doc: doc, version: now.version, since: versions.AddedTimes(doc.Services, now.since, at),
+			terms: terms, activations: now.activations},
 		check: validate, dryRun: change.DryRun, author: change.Author,
 	}
 	isNew := now.version == 0 || !settings.Equal(doc.Services, now.doc.Services) || !settings.Equal(terms, now.terms)
@@ -141,7 +142,8 @@ func (c *Control) setHead(head Head) error { return c.local.setHead(head, c.head
 
 // head returns the head of the store with this version as the current one.
 func (c *Control) head(version int) Head {
-	return Head{Version: version, Newest: c.local.newest, Source: c.file.applied.source, File: c.file.applied.stored, Activations: c.state.Load().activations, Position: c.local.position}
+	return Head{Version: version, Newest: c.local.newest, Source: c.file.applied.source, File: c.file.applied.stored,
+		Activations: c.state.Load().activations, Position: c.local.position}
 }
 
 // swap replaces the configuration in force by the proposal.
@@ -156,7 +158,8 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 	c.holds.apply(table)
 	before := c.state.Swap(p.next)
 	c.current.Store(table)
-	if terms := p.next.doc.Security.TermSet(); c.termsChanged != nil && !settings.Equal(terms, before.doc.Security.TermSet()) {
+	if terms := p.next.doc.Security.TermSet(); c.termsChanged != nil &&
+		!settings.Equal(terms, before.doc.Security.TermSet()) {
 		c.termsChanged(terms)
 	}
 }
@@ -169,12 +172,14 @@ func (c *Control) warnOfFaults(table, before *routing.Table) {
 			continue
 		}
 		if before != nil {
-			if old := before.Service(instance.Service).Instance(instance.ID); old != nil && old.Fault == instance.Fault {
+			if old := before.Service(instance.Service).Instance(instance.ID); old != nil &&
+				old.Fault == instance.Fault {
 				continue
 			}
 		}
 		c.log.Warn("an instance is out on this gateway: a secret to which it refers cannot be used",
-			slog.String("service", instance.Service.String()), slog.String("instance", shortID(instance.ID)), slog.String("reason", instance.Fault))
+			slog.String("service", instance.Service.String()), slog.String("instance", shortID(instance.ID)),
+			slog.String("reason", instance.Fault))
 	}
 }
 
@@ -208,7 +213,8 @@ func validate(doc *config.Document) error {
 func validateStored(doc *config.Document) error {
 	problems := slices.DeleteFunc(doc.ValidateServices(kinds.Check), func(p config.Problem) bool {
 		_, setting, isInstance := strings.Cut(p.Path, "].")
-		return isInstance && (setting == "name" || setting == "process" || setting == "path" || setting == "api-key" || strings.HasPrefix(setting, "headers["))
+		return isInstance && (setting == "name" || setting == "process" || setting == "path" || setting == "api-key" ||
+			strings.HasPrefix(setting, "headers["))
 	})
 	if len(problems) > 0 {
 		return problems

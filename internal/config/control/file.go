@@ -46,7 +46,8 @@ func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (cha
 	edited := c.file.edited(doc)
 	next := c.withFile(t, now, doc, edited)
 	differences := Compare(now.doc.Services, next.Services)
-	p, result, err := c.propose(next, now.terms, Change{Origin: origin, Author: system, Summary: summarizeFile(differences)})
+	p, result, err := c.propose(next, now.terms,
+		Change{Origin: origin, Author: system, Summary: summarizeFile(differences)})
 	if err != nil {
 		return false, err
 	}
@@ -80,7 +81,8 @@ func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited 
 	shared, isShared := t.sharedHead()
 	isTaken := isShared && isSource(shared.Source, doc) // by another gateway, which has read the same file
 	if edited != nil && !isTaken {
-		next.Services = versions.Entrusted(merge.Services(c.file.applied.services, edited.services, now.doc.Services), now.doc.Services)
+		next.Services = versions.Entrusted(merge.Services(c.file.applied.services, edited.services, now.doc.Services),
+			now.doc.Services)
 	}
 	next.Services = versions.LiftDoubts(next.Services, doc.Services, doc.Security.References)
 	return next
@@ -99,6 +101,7 @@ func (c *Control) reportRotated(before *routing.Table) bool {
 	if len(rotated) == 0 {
 		return false
 	}
-	c.log.Info("configuration reloaded: secrets to which it refers changed and are in force", "instances", strings.Join(rotated, " "), "version", c.Version())
+	c.log.Info("configuration reloaded: secrets to which it refers changed and are in force",
+		"instances", strings.Join(rotated, " "), "version", c.Version())
 	return true
 }

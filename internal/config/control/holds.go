@@ -33,7 +33,8 @@ type holds map[string]hold
 
 // HoldBreaker holds the circuit breaker of an instance on all gateways of the
 // shared configuration, or releases it.
-func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, instance string, mode breaker.Mode, operator, reason string) error {
+func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, instance string, mode breaker.Mode,
+	operator, reason string) error {
 	return c.shared.values.Change(ctx, func() (string, []byte, error) {
 		value, err := json.Marshal(hold{mode, operator, time.Now().UTC(), reason})
 		return holdPrefix + service.String() + "/" + instance, value, err

@@ -143,7 +143,8 @@ func (l *localLog) copyFrom(shared *logTransaction) (surplus []int, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrSave, err)
 		}
-		l.log.Info("the versions of the shared configuration replace those of this gateway, which are kept", "backup", path)
+		l.log.Info("the versions of the shared configuration replace those of this gateway, which are kept",
+			"backup", path)
 	}
 	for _, number := range theirs {
 		if !replaced && slices.Contains(ours, number) {

@@ -136,7 +136,8 @@ func (o Opening) newControl() (*Control, error) {
 		return nil, err
 	}
 	c := &Control{
-		current: o.Current, log: o.Log, local: localLog{store: versions.NewSealedStore(o.Store, keys), log: o.Log}, holds: holds{},
+		current: o.Current, log: o.Log, local: localLog{store: versions.NewSealedStore(o.Store, keys), log: o.Log},
+		holds:         holds{},
 		signsExisting: o.Document.Security.SignExisting,
 	}
 	c.file.applied = appliedFileOf(o.Document)
@@ -165,7 +166,8 @@ func (c *Control) reportFound(r *versions.Renewal) {
 		found = append(found, serviceType+" "+shortID(id))
 	}
 	if len(found) > 0 {
-		c.log.Warn("some instances of stored versions refer to secrets as the services of the configuration file do not, and may not send them; list the names in security.references if that is right",
+		c.log.Warn("some instances of stored versions refer to secrets as the services of the configuration file do "+
+			"not, and may not send them; list the names in security.references if that is right",
 			"of", r.Where, "instances", strings.Join(found, ", "))
 	}
 }
@@ -191,7 +193,8 @@ func (c *Control) readStore() (last storeContent, err error) {
 	last.isHeadRead = err == nil
 	if err != nil {
 		c.log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", err)
-		last.head.Source = c.file.applied.source // whether the file has changed is not known; assuming that it has not loses no edit
+		// Whether the file has changed is not known; assuming that it has not loses no edit.
+		last.head.Source = c.file.applied.source
 		last.head.Position = Position{}
 	}
 	c.local.newest = slices.Max(append([]int{last.head.Version, last.head.Newest}, last.numbers...))
@@ -219,7 +222,8 @@ func (c *Control) resume(last storeContent) (bool, error) {
 			return false, err
 		}
 		if err == nil {
-			err = c.enact(unshared{&c.local}, &proposal{next: c.stateOf(v), check: validateStored, keepsHead: last.isHeadRead})
+			err = c.enact(unshared{&c.local}, &proposal{next: c.stateOf(v), check: validateStored,
+				keepsHead: last.isHeadRead})
 			var problems config.Problems
 			if err != nil && !errors.As(err, &problems) {
 				return false, fmt.Errorf("version %d: %w", number, err)
@@ -240,7 +244,8 @@ func (c *Control) resume(last storeContent) (bool, error) {
 // used.
 func (c *Control) takeFirst(doc *config.Document, last storeContent) error {
 	if len(last.numbers) > 0 {
-		c.log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.local.newest+1)
+		c.log.Warn("no stored version can be read; the configuration file becomes a new one",
+			"version", c.local.newest+1)
 	}
 	c.file.applied = appliedFileOf(doc)
 	p, _, err := c.propose(c.state.Load().doc, nil, Change{Origin: FromFile, Author: system, Summary: firstSummary()})

@@ -135,7 +135,8 @@ func saidOfFile(differences []Difference) []say.Sentence {
 		return []say.Sentence{say.New("version.file")}
 	}
 	added, changed, removed := namesByKind(differences)
-	said := []say.Sentence{say.New("version.file_counts", "added", len(added), "changed", len(changed), "removed", len(removed))}
+	said := []say.Sentence{say.New("version.file_counts", "added", len(added), "changed", len(changed),
+		"removed", len(removed))}
 	return say.All(append(said, saidOf(differences)...)...)
 }
 
@@ -165,5 +166,6 @@ func (d Difference) said() say.Sentence {
 	case d.Field == "enabled":
 		return say.New("change.instance_disabled", "service", d.Service, "instance", d.Instance)
 	}
-	return say.New("change.instance_field", "service", d.Service, "instance", d.Instance, "field", d.Field, "from", from, "to", to)
+	return say.New("change.instance_field", "service", d.Service, "instance", d.Instance, "field", d.Field,
+		"from", from, "to", to)
 }

@@ -127,7 +127,8 @@ func (c *Control) reportFollowing(err error) {
 		isNew = isNew || before.Reason != err.Error()
 	}
 	if isNew {
-		c.log.Log(context.Background(), level, "the shared configuration cannot be followed; the last known one serves and nothing can be changed", "version", c.Version(), "error", err)
+		c.log.Log(context.Background(), level, "the shared configuration cannot be followed; the last known one "+
+			"serves and nothing can be changed", "version", c.Version(), "error", err)
 	}
 }
 

@@ -28,7 +28,8 @@ type sharedLog struct {
 // newSharedLog returns a shared log that is guarded by a mutex, which its values take.
 func newSharedLog(shared Shared, keys *seal.Keys, mu *sync.Mutex, log *slog.Logger) *sharedLog {
 	if keys == nil {
-		log.Warn("the keys of backends are stored as plain text in the database of the shared configuration; set security.master-key to encrypt them")
+		log.Warn("the keys of backends are stored as plain text in the database of the shared configuration; set " +
+			"security.master-key to encrypt them")
 	}
 	sealed := versions.NewSealedShared(shared, keys)
 	return &sharedLog{SealedShared: sealed, isRenewed: keys == nil, values: newValues(sealed, keys, mu, log)}

@@ -56,7 +56,8 @@ func (c *Control) takeFileTerms(now *state, next, file *config.Document) {
 		return
 	}
 	if !settings.Equal(terms, *c.file.terms.Load()) {
-		c.log.Warn("security.tenants and security.defaults of the configuration file changed and are not in force, because others were set by management; DELETE /api/config/terms ends that")
+		c.log.Warn("security.tenants and security.defaults of the configuration file changed and are not in force, " +
+			"because others were set by management; DELETE /api/config/terms ends that")
 	}
 }
 

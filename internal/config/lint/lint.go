@@ -28,7 +28,8 @@ func Warnings(loaded *config.Loaded) []string {
 	for _, serviceType := range schema.ServiceTypes() {
 		for i, instance := range loaded.Document.Services[serviceType].Instances {
 			checkInstance(instance, loaded.Document.Resolve, func(setting, message string) {
-				warn(fmt.Sprintf("services.%s.instances[%d].%s", config.Kebab(serviceType.String()), i, setting), message)
+				warn(fmt.Sprintf("services.%s.instances[%d].%s", config.Kebab(serviceType.String()), i, setting),
+					message)
 			})
 		}
 		checkResidency(loaded.Document.Services[serviceType], func(setting, message string) {
@@ -51,11 +52,13 @@ func Warnings(loaded *config.Loaded) []string {
 
 func checkInstance(instance backend.Settings, resolve backend.Resolver, warn func(setting, message string)) {
 	if reference, isEmpty := emptyReference(instance.APIKey, resolve); isEmpty {
-		warn("api-key", reference+" resolves to nothing, so calls are sent without a key; set it, or leave the setting out")
+		warn("api-key", reference+" resolves to nothing, so calls are sent without a key; set it, or leave the "+
+			"setting out")
 	}
 	for _, name := range slices.Sorted(maps.Keys(instance.Headers)) {
 		if reference, isEmpty := emptyReference(instance.Headers[name], resolve); isEmpty {
-			warn("headers["+strconv.Quote(name)+"]", reference+" resolves to nothing, so the header is sent without a value; set it, or leave the header out")
+			warn("headers["+strconv.Quote(name)+"]", reference+
+				" resolves to nothing, so the header is sent without a value; set it, or leave the header out")
 		}
 	}
 	for setting, address := range map[string]string{"base-url": instance.BaseURL, "proxy": instance.Proxy} {
@@ -74,7 +77,8 @@ func emptyReference(secret backend.Secret, resolve backend.Resolver) (reference 
 	}
 	text, err := resolve(secret.Reveal())
 	text = strings.TrimSpace(text)
-	return secret.Reveal(), err == nil && (text == "" || strings.EqualFold(text, "Bearer") || strings.EqualFold(text, "Basic"))
+	return secret.Reveal(), err == nil && (text == "" || strings.EqualFold(text, "Bearer") ||
+		strings.EqualFold(text, "Basic"))
 }
 
 // leadsNowhere reports whether the host of an address has the ending that is reserved for

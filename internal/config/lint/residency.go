@@ -32,7 +32,8 @@ func checkResidency(service config.Service, warn func(setting, message string)) 
 			}
 		}
 	} else if len(service.Instances) > 0 && !hasLever && !hasProcess {
-		warn("residency.enabled", "has no effect: no instance has an adapter that loads models and gives them up (ollama, vllm, llamacpp, llamaswap), nor a process")
+		warn("residency.enabled", "has no effect: no instance has an adapter that loads models and gives them up "+
+			"(ollama, vllm, llamacpp, llamaswap), nor a process")
 	}
 	for n, instance := range service.Instances {
 		if instance.Process != "" {
@@ -40,8 +41,10 @@ func checkResidency(service config.Service, warn func(setting, message string)) 
 		}
 		warnOfInstance := func(setting, message string) { warn(fmt.Sprintf("instances[%d].%s", n, setting), message) }
 		checkKeeping(how.Enabled, instance, leverOf(service, instance), warnOfInstance)
-		if lever := leverOf(service, instance); instance.Pinned && how.Enabled && how.Room == 0 && lever.Load != nil && !lever.IsWhole && !lever.TellsRoom && len(hosts) == 1 {
-			warnOfInstance("pinned", "the engine may throw out the model by itself, as there is no other host for the others: set residency.room to how many models fit")
+		if lever := leverOf(service, instance); instance.Pinned && how.Enabled && how.Room == 0 && lever.Load != nil &&
+			!lever.IsWhole && !lever.TellsRoom && len(hosts) == 1 {
+			warnOfInstance("pinned", "the engine may throw out the model by itself, as there is no other host for "+
+				"the others: set residency.room to how many models fit")
 		}
 	}
 }

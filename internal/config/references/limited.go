@@ -43,7 +43,8 @@ func (e *RefusedError) Error() string {
 	if e.IsMasterKey {
 		return noun + " " + e.Name + " leads to the master key, which is sent to no backend"
 	}
-	return noun + " " + e.Name + " is none that the services of this gateway's configuration file refer to; security.references lists others that stored versions may refer to"
+	return noun + " " + e.Name + " is none that the services of this gateway's configuration file refer to; " +
+		"security.references lists others that stored versions may refer to"
 }
 
 // limit is a Limit that can be looked up.

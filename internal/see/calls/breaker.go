@@ -91,7 +91,8 @@ func (b *breaker) done(ok bool, now time.Time) {
 	total := b.failures + b.successes
 	switch {
 	case b.state == BreakerHalfOpen && !ok,
-		b.state == BreakerClosed && !ok && (b.failures >= breakerFailures || total >= breakerLeast && float64(b.failures) >= breakerRate*float64(total)):
+		b.state == BreakerClosed && !ok && (b.failures >= breakerFailures ||
+			total >= breakerLeast && float64(b.failures) >= breakerRate*float64(total)):
 		b.state, b.opened = BreakerOpen, now
 	case b.state == BreakerHalfOpen && b.successes >= breakerSuccesses:
 		b.enter(BreakerClosed, now)

@@ -138,12 +138,14 @@ func isText(contentType string) bool {
 		return true
 	}
 	// Clients such as curl send JSON as a form unless they are told otherwise.
-	return kind == "" || kind == "application/json" || kind == "application/x-ndjson" || kind == "application/x-www-form-urlencoded" ||
+	return kind == "" || kind == "application/json" || kind == "application/x-ndjson" ||
+		kind == "application/x-www-form-urlencoded" ||
 		kind == "multipart/form-data" // its fields are listed, without the files
 }
 
 func isBase64(b byte) bool {
-	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '+' || b == '/' || b == '=' || b == '-' || b == '_'
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '+' || b == '/' || b == '=' ||
+		b == '-' || b == '_'
 }
 
 // String returns the text without a character that was cut through.
@@ -236,7 +238,8 @@ func (k *captures) limit(most metrics.Capture) {
 func (k *captures) of(number uint64) *Captured {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	at, isKept := slices.BinarySearchFunc(k.records, number, func(c *Captured, n uint64) int { return cmp.Compare(c.number, n) })
+	at, isKept := slices.BinarySearchFunc(k.records, number,
+		func(c *Captured, n uint64) int { return cmp.Compare(c.number, n) })
 	if !isKept {
 		return nil
 	}

@@ -161,7 +161,8 @@ func (p *problems) behindBreakers(c *Record, at time.Time) bool {
 func (p *problems) cause(service schema.ServiceType, model string, at time.Time) *Group {
 	var latest *Group
 	for key, one := range p.groups {
-		if key.Kind == AtBackend && key.Service == service && slices.Contains(one.Models, model) && at.Sub(one.Last) <= GroupQuiet &&
+		if key.Kind == AtBackend && key.Service == service && slices.Contains(one.Models, model) &&
+			at.Sub(one.Last) <= GroupQuiet &&
 			(latest == nil || one.Last.After(latest.Last)) {
 			latest = one
 		}
@@ -243,7 +244,8 @@ func (p *problems) count(c *Record, at time.Time) {
 // isOf reports whether a request is one of an account.
 func isOf(account string, c *Record) bool {
 	kind, name, _ := strings.Cut(account, "/")
-	return kind == "key" && name == c.KeyID || kind == "tenant" && name == c.Tenant || kind == "service" && name == c.Service.String() ||
+	return kind == "key" && name == c.KeyID || kind == "tenant" && name == c.Tenant ||
+		kind == "service" && name == c.Service.String() ||
 		(kind == "model" || kind == "instances") && name == c.Model || c.Told != nil && c.Told.Of == account
 }
 
@@ -297,7 +299,8 @@ func (r *Recorder) Groups(now time.Time) []Group {
 			continue
 		}
 		view := *one
-		view.Models, view.Instances, view.Fallbacks = slices.Clone(one.Models), slices.Clone(one.Instances), slices.Clone(one.Fallbacks)
+		view.Models, view.Instances, view.Fallbacks = slices.Clone(one.Models), slices.Clone(one.Instances),
+			slices.Clone(one.Fallbacks)
 		if counts := p.tracked[one.Subject]; one.Kind == ByLimit && counts != nil {
 			counts.advance(now)
 			for i := range counts.calls {

@@ -45,7 +45,8 @@ type problems struct {
 
 func newProblems(recorded func(yield func(*Record) bool)) problems {
 	return problems{
-		all: map[ProblemKey]*Problem{}, groups: map[GroupKey]*Group{}, tracked: map[string]*minutes{}, recorded: recorded,
+		all: map[ProblemKey]*Problem{}, groups: map[GroupKey]*Group{}, tracked: map[string]*minutes{},
+		recorded: recorded,
 	}
 }
 
@@ -94,7 +95,8 @@ func makeRoom[K comparable, V any](all map[K]V, most int, last func(V) time.Time
 	if len(all) < most {
 		return
 	}
-	oldest := slices.MinFunc(slices.Collect(maps.Keys(all)), func(a, b K) int { return last(all[a]).Compare(last(all[b])) })
+	oldest := slices.MinFunc(slices.Collect(maps.Keys(all)),
+		func(a, b K) int { return last(all[a]).Compare(last(all[b])) })
 	delete(all, oldest)
 }
 

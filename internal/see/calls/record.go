@@ -400,7 +400,8 @@ func (c *Record) result() schema.Result {
 // counted returns the part of the call that package metrics counts.
 func (c *Record) counted() metrics.Request {
 	r := metrics.Request{
-		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost), Cache: c.Cache,
+		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost),
+		Cache:    c.Cache,
 		Duration: c.Ended, Queued: c.Queued, Class: c.Class, Overhead: -1,
 	}
 	if c.Streamed {
@@ -437,7 +438,8 @@ func (r *Recorder) StartTrace(traceparent string) Trace {
 		trace.Span = NewSpanID()
 		return trace
 	}
-	if chance := r.traceNew.Load(); chance <= math.MaxUint32 && uint64(rand.Uint32()) >= chance { //nolint:gosec // nobody gains by guessing it
+	//nolint:gosec // nobody gains by guessing it
+	if chance := r.traceNew.Load(); chance <= math.MaxUint32 && uint64(rand.Uint32()) >= chance {
 		return Trace{}
 	}
 	binary.LittleEndian.PutUint64(trace.ID[:8], rand.Uint64())   //nolint:gosec // unique is enough
@@ -460,7 +462,8 @@ const traceparentLength = 2 + 1 + 32 + 1 + 16 + 1 + 2
 func ParseTraceparent(s string) (trace Trace, sampled, ok bool) {
 	if len(s) < traceparentLength || s[2] != '-' || s[35] != '-' || s[52] != '-' ||
 		s[:2] == "ff" || s[:2] == "00" && len(s) != traceparentLength ||
-		len(s) > traceparentLength && s[traceparentLength] != '-' || strings.ToLower(s[:traceparentLength]) != s[:traceparentLength] {
+		len(s) > traceparentLength && s[traceparentLength] != '-' ||
+		strings.ToLower(s[:traceparentLength]) != s[:traceparentLength] {
 		return Trace{}, false, false
 	}
 	var version, flags [1]byte

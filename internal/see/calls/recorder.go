@@ -45,7 +45,8 @@ type Recorder struct {
 // once; Run moves its records on.
 func NewRecorder(configured metrics.Settings) *Recorder {
 	configured = settings.Clone(configured)
-	r := &Recorder{counts: metrics.NewRegistry(&configured), pipeline: pipeline{ring: newRing(configured.Calls), wakes: make(chan struct{}, 1)}}
+	r := &Recorder{counts: metrics.NewRegistry(&configured),
+		pipeline: pipeline{ring: newRing(configured.Calls), wakes: make(chan struct{}, 1)}}
 	r.problems = newProblems(r.ring.latest)
 	r.level.Auto, r.level.Changed = true, r.counts.Started()
 	r.apply(configured)
@@ -176,7 +177,8 @@ func (r *Recorder) finish(c *Record) (isRecorded bool) {
 	if c.Result == schema.ResultOverloaded {
 		return false // refused requests can be very many, and their records say little
 	}
-	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance { //nolint:gosec // nobody gains by guessing it
+	//nolint:gosec // nobody gains by guessing it
+	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance {
 		return r.offer(c)
 	}
 	return false

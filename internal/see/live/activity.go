@@ -86,20 +86,23 @@ func (s *Sampler) Activities() Activities {
 }
 
 func (s *Sampler) activity(of *series) Activity {
-	second, last := of.track.sum(FiveMinutes, s.second, s.second), of.track.sum(FiveMinutes, s.second-minute+1, s.second)
+	second, last := of.track.sum(FiveMinutes, s.second, s.second),
+		of.track.sum(FiveMinutes, s.second-minute+1, s.second)
 	return activityOf(&of.sum, &second, &last)
 }
 
 func activityOf(sum, second, last *counts) Activity {
-	return Activity{Requests: sum.outcomes, TokensIn: sum.tokensIn, TokensOut: sum.tokensOut, LastSecond: windowOf(second), LastMinute: windowOf(last)}
+	return Activity{Requests: sum.outcomes, TokensIn: sum.tokensIn, TokensOut: sum.tokensOut,
+		LastSecond: windowOf(second), LastMinute: windowOf(last)}
 }
 
 func windowOf(c *counts) Window {
 	return Window{
-		Requests: c.outcomes.Total(), Errors: c.outcomes.Failed + c.outcomes.BreakerOpen, TokensIn: c.tokensIn, TokensOut: c.tokensOut,
-		Latency:  quantilesOf(&c.duration, (*metrics.Buckets).RequestQuantile),
-		TTFT:     quantilesOf(&c.firstToken, (*metrics.Buckets).RequestQuantile),
-		Overhead: quantilesOf(&c.overhead, (*metrics.Buckets).OverheadQuantile),
+		Requests: c.outcomes.Total(), Errors: c.outcomes.Failed + c.outcomes.BreakerOpen, TokensIn: c.tokensIn,
+		TokensOut: c.tokensOut,
+		Latency:   quantilesOf(&c.duration, (*metrics.Buckets).RequestQuantile),
+		TTFT:      quantilesOf(&c.firstToken, (*metrics.Buckets).RequestQuantile),
+		Overhead:  quantilesOf(&c.overhead, (*metrics.Buckets).OverheadQuantile),
 	}
 }
 
@@ -127,7 +130,8 @@ func (s *Sampler) Usage(r Range) map[InstanceKey]Usage {
 	for key, own := range s.instances {
 		c := own.track.sum(r, last-shapes[r].points+1, last)
 		c.outcomes.Failed += c.failovers
-		used[key] = Usage{Calls: c.outcomes.Total(), Errors: c.outcomes.Failed, Latency: quantilesOf(&c.duration, (*metrics.Buckets).RequestQuantile)}
+		used[key] = Usage{Calls: c.outcomes.Total(), Errors: c.outcomes.Failed,
+			Latency: quantilesOf(&c.duration, (*metrics.Buckets).RequestQuantile)}
 	}
 	return used
 }

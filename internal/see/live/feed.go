@@ -134,7 +134,8 @@ func (f *Feed) Read(options ReaderOptions) (*Reader, error) {
 	case len(f.readers) >= maxReaders:
 		return nil, ErrReaders
 	}
-	r := &Reader{ReaderOptions: options, feed: f, wakes: make(chan struct{}, 1), ended: make(chan struct{}), taken: f.taken}
+	r := &Reader{ReaderOptions: options, feed: f, wakes: make(chan struct{}, 1), ended: make(chan struct{}),
+		taken: f.taken}
 	if options.After == nil {
 		now := f.sequence
 		r.After = &now

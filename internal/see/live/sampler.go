@@ -66,7 +66,8 @@ type instanceSeries struct {
 // NewSampler returns a sampler of the counts of a registry and of the instances
 // in the table in force.
 func NewSampler(registry *metrics.Registry, current *routing.Current) *Sampler {
-	return &Sampler{registry: registry, current: current, started: registry.Started(), instances: map[InstanceKey]*instanceSeries{}, tenants: map[string]*track{}}
+	return &Sampler{registry: registry, current: current, started: registry.Started(),
+		instances: map[InstanceKey]*instanceSeries{}, tenants: map[string]*track{}}
 }
 
 // everySecond calls f shortly after each full second until ctx ends.

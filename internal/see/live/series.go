@@ -147,7 +147,8 @@ func (s *Sampler) History(q Query) History {
 	last := s.second / shape.step
 	h := History{
 		StartedAt: s.started.UTC(), Range: q.Range, StepSeconds: shape.step, Points: shape.points,
-		From: time.Unix((last-shape.points+1)*shape.step, 0).UTC(), Watched: make([]int64, 0, shape.points), Series: []TimeSeries{},
+		From: time.Unix((last-shape.points+1)*shape.step, 0).UTC(), Watched: make([]int64, 0, shape.points),
+		Series: []TimeSeries{},
 	}
 	for slot := last - shape.points + 1; slot <= last; slot++ {
 		h.Watched = append(h.Watched, s.watched.seconds(q.Range, slot))
@@ -163,7 +164,8 @@ func (s *Sampler) History(q Query) History {
 		h.Series, h.Omitted = s.byModel(q)
 	case ByInstance:
 		for key, own := range s.instances {
-			if !q.wants(key.Service, key.ID) || q.Model != "" && q.Model != own.model || q.Host != "" && q.Host != calls.HostOf(key.ID) {
+			if !q.wants(key.Service, key.ID) || q.Model != "" && q.Model != own.model ||
+				q.Host != "" && q.Host != calls.HostOf(key.ID) {
 				continue
 			}
 			if own.isOmitted() {
@@ -173,7 +175,8 @@ func (s *Sampler) History(q Query) History {
 				continue
 			}
 			service := key.Service
-			h.Series = append(h.Series, s.render(q, own.track, TimeSeries{Service: &service, Model: own.model, InstanceID: key.ID}, true))
+			h.Series = append(h.Series, s.render(q, own.track,
+				TimeSeries{Service: &service, Model: own.model, InstanceID: key.ID}, true))
 		}
 		slices.SortFunc(h.Series, func(a, b TimeSeries) int {
 			return cmp.Or(cmp.Compare(*a.Service, *b.Service), cmp.Compare(a.InstanceID, b.InstanceID))

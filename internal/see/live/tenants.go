@@ -60,7 +60,8 @@ func (s *Sampler) tenant(name string, second int64) *track {
 
 // countsOf returns the counts that a request adds.
 func countsOf(c *calls.Record) counts {
-	own := counts{sums: sums{outcomes: outcomeOf(c), cost: int64(c.Cost), tokensIn: c.Usage.Prompt, tokensOut: c.Usage.Completion}}
+	own := counts{sums: sums{outcomes: outcomeOf(c), cost: int64(c.Cost), tokensIn: c.Usage.Prompt,
+		tokensOut: c.Usage.Completion}}
 	if c.Attempts > 0 {
 		own.duration.Request(c.Ended)
 	}

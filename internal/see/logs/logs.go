@@ -118,7 +118,8 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error { return h.writ
 // WriteAttrs writes a line with these attributes. The level is not looked at. A line of
 // a logger that New made is written without a copy of the attributes, which is why the
 // access log calls this and not the logger.
-func WriteAttrs(ctx context.Context, log *slog.Logger, at time.Time, level slog.Level, message string, attrs []slog.Attr) error {
+func WriteAttrs(ctx context.Context, log *slog.Logger, at time.Time, level slog.Level, message string,
+	attrs []slog.Attr) error {
 	r := slog.NewRecord(at, level, message, 0)
 	if h, ok := log.Handler().(*handler); ok && len(h.attrs) == 0 && h.group == "" {
 		return h.write(&r, attrs)
@@ -187,7 +188,8 @@ func NewBatched(sink io.Writer, format Format, level slog.Leveler) (*slog.Logger
 	log := New(b, format, level)
 	appendLine := log.Handler().(*handler).out.append
 	b.format = func(lines int64) []byte {
-		r := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were dropped because they were not taken fast enough or could not be written", 0)
+		r := slog.NewRecord(time.Now(), slog.LevelWarn,
+			"log lines were dropped because they were not taken fast enough or could not be written", 0)
 		r.AddAttrs(slog.Int64("lines", lines))
 		return appendLine(nil, "", nil, &r)
 	}

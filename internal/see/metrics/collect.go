@@ -82,7 +82,8 @@ func (s *scrape) service(service schema.ServiceType) {
 	}
 	for _, what := range [...]Cached{CacheHit, CacheMiss, CacheBypass, CacheShared} {
 		if service == schema.Chat || service == schema.Embedding || service == schema.Rerank {
-			s.value("model_router_answer_cache_requests_total", float64(series.cached[what].Value()), name, what.String())
+			s.value("model_router_answer_cache_requests_total", float64(series.cached[what].Value()), name,
+				what.String())
 		}
 	}
 	wait, overhead := series.queueWait.Snapshot(), series.overhead.Snapshot()
@@ -103,7 +104,8 @@ func (s *scrape) door(door schema.Door) {
 	for result := range schema.Result(schema.ResultCount) {
 		n := s.registry.doors[door][result].Value()
 		if n > 0 || result <= schema.ResultFailed {
-			s.value("model_router_door_requests_total", float64(n), door.Service().String(), door.String(), result.String())
+			s.value("model_router_door_requests_total", float64(n), door.Service().String(), door.String(),
+				result.String())
 		}
 	}
 }
@@ -171,8 +173,10 @@ func (s *scrape) http() {
 			if count == 0 && outcomeNames[class] != "SUCCESS" {
 				continue // most combinations never happen
 			}
-			s.timer("http_server_requests_seconds", uint64(count), time.Duration(t.sum.Load()).Seconds(), surfaceNames[surface], outcomeNames[class])
-			s.value("http_server_requests_seconds_max", time.Duration(t.longest.Load()).Seconds(), surfaceNames[surface], outcomeNames[class])
+			s.timer("http_server_requests_seconds", uint64(count), time.Duration(t.sum.Load()).Seconds(),
+				surfaceNames[surface], outcomeNames[class])
+			s.value("http_server_requests_seconds_max", time.Duration(t.longest.Load()).Seconds(),
+				surfaceNames[surface], outcomeNames[class])
 		}
 	}
 }

@@ -34,9 +34,10 @@ type Options struct {
 // NewExposition returns an exposition.
 func NewExposition(options Options) (*Exposition, error) {
 	e := &Exposition{
-		options:   options,
-		collector: &collector{options.Registry, options.State, options.Build, newSystem(options.Registry.Started()), placesOfFamilies()},
-		runtime:   prometheus.NewRegistry(),
+		options: options,
+		collector: &collector{options.Registry, options.State, options.Build, newSystem(options.Registry.Started()),
+			placesOfFamilies()},
+		runtime: prometheus.NewRegistry(),
 	}
 	return e, errors.Join(
 		e.runtime.Register(collectors.NewGoCollector()),

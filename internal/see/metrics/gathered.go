@@ -22,7 +22,8 @@ type gathered struct {
 func newGathered(places map[string]int) *gathered {
 	s := &gathered{places: places}
 	for i, f := range families {
-		s.all[i] = &dto.MetricFamily{Name: proto.String(f.Name), Help: proto.String(f.Help), Type: kindTypes[f.kind].Enum()}
+		s.all[i] = &dto.MetricFamily{Name: proto.String(f.Name), Help: proto.String(f.Help),
+			Type: kindTypes[f.kind].Enum()}
 	}
 	return s
 }
@@ -37,7 +38,8 @@ func placesOfFamilies() map[string]int {
 }
 
 var kindTypes = [...]dto.MetricType{
-	counter: dto.MetricType_COUNTER, gauge: dto.MetricType_GAUGE, histogram: dto.MetricType_HISTOGRAM, timer: dto.MetricType_SUMMARY,
+	counter: dto.MetricType_COUNTER, gauge: dto.MetricType_GAUGE, histogram: dto.MetricType_HISTOGRAM,
+	timer: dto.MetricType_SUMMARY,
 }
 
 // filled returns the families that have series.

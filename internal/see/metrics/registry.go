@@ -121,7 +121,8 @@ var surfaceNames = [surfaceCount]string{"/v1", "/api", "/actuator", "other"}
 // outcomeCount counts the classes of HTTP statuses: 1xx to 5xx, and none.
 const outcomeCount = 6
 
-var outcomeNames = [outcomeCount]string{"UNKNOWN", "INFORMATIONAL", "SUCCESS", "REDIRECTION", "CLIENT_ERROR", "SERVER_ERROR"}
+var outcomeNames = [outcomeCount]string{"UNKNOWN", "INFORMATIONAL", "SUCCESS", "REDIRECTION", "CLIENT_ERROR",
+	"SERVER_ERROR"}
 
 func surfaceOf(path string) surface {
 	switch {

@@ -137,7 +137,8 @@ func (s Settings) checkTags(report func(path, message string)) {
 		value := s.CustomTags[name]
 		switch {
 		case !isMetricName(name) || strings.HasPrefix(name, "__"):
-			report(path, "is not a valid tag name: want letters, digits and underscores, not a digit or two underscores first")
+			report(path, "is not a valid tag name: want letters, digits and underscores, not a digit or two "+
+				"underscores first")
 		case isOwnLabel(name):
 			report(path, "is a label that the gateway itself sets")
 		case !utf8.ValidString(value):

@@ -108,7 +108,8 @@ type mergedInstance struct {
 
 func newMerged(i InstanceView) mergedInstance {
 	m := mergedInstance{InstanceView: i}
-	m.duration, m.firstToken, m.perToken = i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot(), i.Series.perToken.Snapshot()
+	m.duration, m.firstToken, m.perToken = i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot(),
+		i.Series.perToken.Snapshot()
 	m.estimate = i.Series.estimate.Snapshot()
 	m.addCounts(i.Series)
 	return m
@@ -128,7 +129,8 @@ func (m *mergedInstance) addCounts(s *Instance) {
 
 func (m *mergedInstance) add(i InstanceView) {
 	m.addCounts(i.Series)
-	duration, firstToken, perToken := i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot(), i.Series.perToken.Snapshot()
+	duration, firstToken, perToken := i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot(),
+		i.Series.perToken.Snapshot()
 	m.duration.merge(&duration)
 	m.firstToken.merge(&firstToken)
 	m.perToken.merge(&perToken)

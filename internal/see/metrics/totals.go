@@ -46,7 +46,8 @@ type ServiceTotals struct {
 
 // Totals returns the counts as they are now.
 func (i *Instance) Totals() InstanceTotals {
-	t := InstanceTotals{TokensIn: i.tokensIn.Value(), TokensOut: i.tokensOut.Value(), Failovers: i.Failovers.Value(), Cost: i.cost.Value()}
+	t := InstanceTotals{TokensIn: i.tokensIn.Value(), TokensOut: i.tokensOut.Value(), Failovers: i.Failovers.Value(),
+		Cost: i.cost.Value()}
 	// The counts of cancelled requests are incremented after those of requests, so
 	// they are read first: that keeps the differences from falling below 0.
 	left := i.cancelled[schema.ResultFailed].Value() + i.cancelled[schema.ResultTimedOut].Value()
@@ -132,8 +133,9 @@ func (o *Outcomes) Add(other Outcomes) {
 // Sub returns how much more the counts are than they were.
 func (o Outcomes) Sub(before Outcomes) Outcomes {
 	return Outcomes{
-		Answered: o.Answered - before.Answered, Failed: o.Failed - before.Failed, BreakerOpen: o.BreakerOpen - before.BreakerOpen,
-		Limited: o.Limited - before.Limited, Rejected: o.Rejected - before.Rejected,
+		Answered: o.Answered - before.Answered, Failed: o.Failed - before.Failed,
+		BreakerOpen: o.BreakerOpen - before.BreakerOpen,
+		Limited:     o.Limited - before.Limited, Rejected: o.Rejected - before.Rejected,
 	}
 }
 

@@ -36,7 +36,8 @@ type Exporter struct {
 // Open returns an exporter to the collector of the settings. The first export shows whether
 // it can be reached. The exporter asks for the captured parts of a call only if the
 // settings say that content is sent.
-func Open(ctx context.Context, settings Settings, version string, captured func(*calls.Record) *calls.Captured) (*Exporter, error) {
+func Open(ctx context.Context, settings Settings, version string,
+	captured func(*calls.Record) *calls.Captured) (*Exporter, error) {
 	e := &Exporter{settings: settings, version: version, captured: captured, client: newClient(settings)}
 	if err := e.client.Start(ctx); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)

@@ -39,7 +39,8 @@ var instruments = [instrumentCount]struct {
 		[]float64{0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
 	},
 	timeToFirstToken: {
-		"gen_ai.server.time_to_first_token", "s", "Time from the arrival of a request to the first content of its streamed answer.",
+		"gen_ai.server.time_to_first_token", "s",
+		"Time from the arrival of a request to the first content of its streamed answer.",
 		[]float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10},
 	},
 	timePerOutputToken: {
@@ -149,8 +150,10 @@ func (m *measurements) metrics(start, now time.Time) (list []*metricspb.Metric) 
 	for who, d := range m.series {
 		sum := d.sum
 		points[who.of] = append(points[who.of], &metricspb.HistogramDataPoint{
-			Attributes: who.attributes(), StartTimeUnixNano: uint64(start.UnixNano()), TimeUnixNano: uint64(now.UnixNano()),
-			Count: d.count, Sum: &sum, BucketCounts: slices.Clone(d.counts), ExplicitBounds: instruments[who.of].bounds,
+			Attributes: who.attributes(), StartTimeUnixNano: uint64(start.UnixNano()),
+			TimeUnixNano: uint64(now.UnixNano()),
+			Count:        d.count, Sum: &sum, BucketCounts: slices.Clone(d.counts),
+			ExplicitBounds: instruments[who.of].bounds,
 		})
 	}
 	for n, of := range instruments {
@@ -158,7 +161,8 @@ func (m *measurements) metrics(start, now time.Time) (list []*metricspb.Metric) 
 			list = append(list, &metricspb.Metric{
 				Name: of.name, Unit: of.unit, Description: of.about,
 				Data: &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{
-					AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, DataPoints: points[n],
+					AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
+					DataPoints:             points[n],
 				}},
 			})
 		}
@@ -169,7 +173,8 @@ func (m *measurements) metrics(start, now time.Time) (list []*metricspb.Metric) 
 func (l *labels) attributes() (list []*commonpb.KeyValue) {
 	for _, a := range [...]struct{ key, value string }{
 		{"gen_ai.operation.name", l.operation}, {"gen_ai.provider.name", l.provider}, {"gen_ai.request.model", l.asked},
-		{"gen_ai.response.model", l.served}, {"gen_ai.token.type", l.tokens}, {"server.address", l.host}, {"error.type", l.failed},
+		{"gen_ai.response.model", l.served}, {"gen_ai.token.type", l.tokens}, {"server.address", l.host},
+		{"error.type", l.failed},
 	} {
 		if a.value != "" {
 			list = append(list, text(a.key, a.value))

@@ -38,7 +38,8 @@ func messageOf(o object) message {
 	}
 	switch o.text("type") {
 	case "function_call", "custom_tool_call":
-		return message{Role: "assistant", Parts: []part{callPart(o.text("call_id"), o.text("name"), first(o, "arguments", "input"))}}
+		return message{Role: "assistant", Parts: []part{callPart(o.text("call_id"), o.text("name"),
+			first(o, "arguments", "input"))}}
 	case "function_call_output", "custom_tool_call_output":
 		return message{Role: "tool", Parts: []part{responsePart(o.text("call_id"), o["output"])}}
 	case "reasoning":
@@ -306,7 +307,8 @@ func (m *message) extendCall(number int, piece object) {
 	}
 	if number >= len(own) {
 		m.Parts = append(m.Parts, part{
-			"type": "tool_call", "id": piece.text("id"), "name": function.text("name"), "arguments": function.text("arguments"),
+			"type": "tool_call", "id": piece.text("id"), "name": function.text("name"),
+			"arguments": function.text("arguments"),
 		})
 		return
 	}

@@ -29,8 +29,9 @@ func (c converter) metric(f *dto.MetricFamily) *metricspb.Metric {
 	switch f.GetType() {
 	case dto.MetricType_COUNTER:
 		m.Data = &metricspb.Metric_Sum{Sum: &metricspb.Sum{
-			AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, IsMonotonic: true,
-			DataPoints: c.numbers(f, func(m *dto.Metric) float64 { return m.GetCounter().GetValue() }),
+			AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
+			IsMonotonic:            true,
+			DataPoints:             c.numbers(f, func(m *dto.Metric) float64 { return m.GetCounter().GetValue() }),
 		}}
 	case dto.MetricType_GAUGE:
 		m.Data = &metricspb.Metric_Gauge{Gauge: &metricspb.Gauge{
@@ -38,7 +39,8 @@ func (c converter) metric(f *dto.MetricFamily) *metricspb.Metric {
 		}}
 	case dto.MetricType_HISTOGRAM:
 		m.Data = &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{
-			AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, DataPoints: c.histograms(f),
+			AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
+			DataPoints:             c.histograms(f),
 		}}
 	case dto.MetricType_SUMMARY:
 		m.Data = &metricspb.Metric_Summary{Summary: &metricspb.Summary{DataPoints: c.summaries(f)}}
@@ -66,7 +68,8 @@ func (c converter) histograms(f *dto.MetricFamily) []*metricspb.HistogramDataPoi
 	for _, m := range f.Metric {
 		h := m.GetHistogram()
 		point := &metricspb.HistogramDataPoint{
-			Attributes: attributesOf(m), StartTimeUnixNano: c.start, TimeUnixNano: c.now, Count: h.GetSampleCount(), Sum: h.SampleSum,
+			Attributes: attributesOf(m), StartTimeUnixNano: c.start, TimeUnixNano: c.now, Count: h.GetSampleCount(),
+			Sum: h.SampleSum,
 		}
 		below := uint64(0)
 		for _, bucket := range h.Bucket {
@@ -88,10 +91,12 @@ func (c converter) summaries(f *dto.MetricFamily) []*metricspb.SummaryDataPoint 
 	for _, m := range f.Metric {
 		s := m.GetSummary()
 		point := &metricspb.SummaryDataPoint{
-			Attributes: attributesOf(m), StartTimeUnixNano: c.start, TimeUnixNano: c.now, Count: s.GetSampleCount(), Sum: s.GetSampleSum(),
+			Attributes: attributesOf(m), StartTimeUnixNano: c.start, TimeUnixNano: c.now, Count: s.GetSampleCount(),
+			Sum: s.GetSampleSum(),
 		}
 		for _, q := range s.Quantile {
-			point.QuantileValues = append(point.QuantileValues, &metricspb.SummaryDataPoint_ValueAtQuantile{Quantile: q.GetQuantile(), Value: q.GetValue()})
+			point.QuantileValues = append(point.QuantileValues,
+				&metricspb.SummaryDataPoint_ValueAtQuantile{Quantile: q.GetQuantile(), Value: q.GetValue()})
 		}
 		points = append(points, point)
 	}

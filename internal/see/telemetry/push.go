@@ -53,7 +53,8 @@ type PusherOptions struct {
 // NewPusher returns a Pusher; Run starts it, and closes it at its end.
 func NewPusher(options PusherOptions) (*Pusher, error) {
 	p := &Pusher{options: options}
-	endpoint := cmp.Or(options.Settings.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	endpoint := cmp.Or(options.Settings.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"),
+		os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
 	if options.Settings.Protocol == HTTP {
 		p.overHTTP(cmp.Or(endpoint, "http://localhost:4318"))
 		return p, nil

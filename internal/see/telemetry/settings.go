@@ -71,7 +71,8 @@ func (s Settings) Check(report func(path, message string)) {
 		report("protocol", "unknown protocol")
 	}
 	if s.Endpoint != "" {
-		if u, err := url.Parse(s.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		if u, err := url.Parse(s.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+			u.User != nil {
 			report("endpoint", "must be a URL such as http://127.0.0.1:4318, without user name and password")
 		}
 	}

@@ -106,7 +106,8 @@ func serverSpan(c *calls.Record) *tracepb.Span {
 	if c.Streamed && c.FirstToken > 0 {
 		span.Events = firstToken(c)
 		span.Attributes = append(span.Attributes,
-			seconds("gen_ai.response.time_to_first_chunk", c.FirstToken), seconds("gen_ai.server.time_to_first_token", c.FirstToken))
+			seconds("gen_ai.response.time_to_first_chunk", c.FirstToken),
+			seconds("gen_ai.server.time_to_first_token", c.FirstToken))
 	}
 	if c.PerToken > 0 {
 		span.Attributes = append(span.Attributes, seconds("gen_ai.server.time_per_output_token", c.PerToken))
@@ -126,7 +127,8 @@ func clientSpan(c *calls.Record, try *calls.Try, number int) *tracepb.Span {
 	span := newSpan(c, try.Span, c.Trace.Span, name, tracepb.Span_SPAN_KIND_CLIENT, try.Began, try.Ended)
 	span.Attributes = []*commonpb.KeyValue{
 		text("gen_ai.operation.name", operationOf(c)), text("gen_ai.request.model", c.Model),
-		text("gen_ai.provider.name", try.Provider), flag("gen_ai.request.stream", c.Streamed), whole("patchbay.attempt", int64(number)),
+		text("gen_ai.provider.name", try.Provider), flag("gen_ai.request.stream", c.Streamed),
+		whole("patchbay.attempt", int64(number)),
 		flag("patchbay.connection.reused", try.Reused),
 	}
 	if host, port := addressOf(try.Instance); host != "" {
@@ -159,7 +161,8 @@ func firstToken(c *calls.Record) []*tracepb.Span_Event {
 	return []*tracepb.Span_Event{{Name: "gen_ai.first_token", TimeUnixNano: nanos(c, c.FirstToken)}}
 }
 
-func newSpan(c *calls.Record, id, parent calls.SpanID, name string, kind tracepb.Span_SpanKind, from, to time.Duration) *tracepb.Span {
+func newSpan(c *calls.Record, id, parent calls.SpanID, name string, kind tracepb.Span_SpanKind, from,
+	to time.Duration) *tracepb.Span {
 	span := &tracepb.Span{
 		TraceId: c.Trace.ID[:], SpanId: id[:], Name: name, Kind: kind,
 		StartTimeUnixNano: nanos(c, from), EndTimeUnixNano: nanos(c, max(from, to)),
@@ -260,7 +263,8 @@ func operationOf(c *calls.Record) string {
 
 func text(key, value string) *commonpb.KeyValue {
 	value = strings.ToValidUTF8(value, "\uFFFD")
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
+	held := &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}
+	return &commonpb.KeyValue{Key: key, Value: held}
 }
 
 func whole(key string, value int64) *commonpb.KeyValue {
@@ -268,9 +272,11 @@ func whole(key string, value int64) *commonpb.KeyValue {
 }
 
 func flag(key string, value bool) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: value}}}
+	held := &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: value}}
+	return &commonpb.KeyValue{Key: key, Value: held}
 }
 
 func seconds(key string, d time.Duration) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: d.Seconds()}}}
+	held := &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: d.Seconds()}}
+	return &commonpb.KeyValue{Key: key, Value: held}
 }

@@ -22,7 +22,8 @@ const (
 // NewAttempts returns an Attempts without any failures.
 func NewAttempts(now time.Time) *Attempts {
 	return &Attempts{ratelimit.New(ratelimit.Settings{
-		Enabled: true, Algorithm: ratelimit.TokenBucket, Capacity: attemptsAtOnce, RefillRate: attemptsASecond, ClientIPEnable: true,
+		Enabled: true, Algorithm: ratelimit.TokenBucket, Capacity: attemptsAtOnce, RefillRate: attemptsASecond,
+		ClientIPEnable: true,
 	}, now)}
 }
 

@@ -33,7 +33,8 @@ type compiledTenant struct {
 
 func (c *Credentials) newCompiler() *compiler {
 	k := &compiler{
-		accounts: c.accounts, book: c.book, defaults: c.settings.Defaults, reserve: c.settings.ReserveTokens, now: time.Now(),
+		accounts: c.accounts, book: c.book, defaults: c.settings.Defaults, reserve: c.settings.ReserveTokens,
+		now:     time.Now(),
 		tenants: make(map[string]compiledTenant, len(c.settings.Tenants)), inUse: make(map[string]bool),
 		activityOf: c.activityOf,
 	}

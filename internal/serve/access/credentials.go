@@ -114,7 +114,8 @@ func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, shar
 	if err != nil {
 		return nil, fmt.Errorf("security.master-key: %w", err)
 	}
-	c := &Credentials{dir: dir, settings: s, master: master, report: report, accounts: allowance.NewAccounts(shared), activities: map[string]*activity{}}
+	c := &Credentials{dir: dir, settings: s, master: master, report: report, accounts: allowance.NewAccounts(shared),
+		activities: map[string]*activity{}}
 	c.Keys, c.Tokens = newKeys(c), newTokens(c)
 	c.clearValues()
 	signatures, err := c.readSealed()
@@ -163,7 +164,8 @@ func (c *Credentials) read(data []byte, signatures map[string][]string) error {
 }
 
 func (c *Credentials) clearValues() {
-	c.values, c.Keys.issued, c.Tokens.issued = map[string]jsontext.Value{}, map[string]IssuedKey{}, map[string]IssuedToken{}
+	c.values, c.Keys.issued, c.Tokens.issued = map[string]jsontext.Value{}, map[string]IssuedKey{},
+		map[string]IssuedToken{}
 	c.unsigned, c.session = map[string]bool{}, session{}
 }
 
@@ -205,7 +207,8 @@ func (c *Credentials) Take(log string, whole bool, values map[string]seal.Value)
 	}
 	changed := whole || c.origin != log
 	for name, value := range values {
-		if !c.Keys.stores(name) && !c.Tokens.stores(name) && !strings.HasPrefix(name, sessionKind) && name != sealedSessionName {
+		if !c.Keys.stores(name) && !c.Tokens.stores(name) && !strings.HasPrefix(name, sessionKind) &&
+			name != sealedSessionName {
 			continue
 		}
 		changed = true
@@ -242,7 +245,8 @@ func (c *Credentials) backUpOwn(theirs map[string]seal.Value) {
 		err = c.dir.Write(name, data)
 	}
 	slices.Sort(lost)
-	c.report.Warn("credentials that were issued here are not part of the shared configuration and are refused; a copy is kept",
+	c.report.Warn("credentials that were issued here are not part of the shared configuration and are refused; a "+
+		"copy is kept",
 		"credentials", lost, "copy", name, "error", err)
 }
 

@@ -70,7 +70,8 @@ func (r *rule) includes(service schema.ServiceType, model string) bool {
 }
 
 func (r *rule) includesAddress(from netip.Addr) bool {
-	return len(r.addresses) == 0 || slices.ContainsFunc(r.addresses, func(p netip.Prefix) bool { return p.Contains(from) })
+	return len(r.addresses) == 0 || slices.ContainsFunc(r.addresses,
+		func(p netip.Prefix) bool { return p.Contains(from) })
 }
 
 // CountsTokens reports whether a limit of the key or its tenant counts tokens.

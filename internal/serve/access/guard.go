@@ -42,7 +42,9 @@ func (g *Guard) Identify(h http.Header, now time.Time) (*Grant, *schema.Error) {
 	text := presented(h)
 	found := g.keys[sha256.Sum256([]byte(text))]
 	if text == "" || found == nil || found.expired(now) {
-		return nil, schema.NewError(schema.CodeInvalidAPIKey, "A valid API key is required, as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or 'x-goog-api-key: <key>'.")
+		return nil, schema.NewError(schema.CodeInvalidAPIKey,
+			"A valid API key is required, as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or 'x-goog-api-key: "+
+				"<key>'.")
 	}
 	return found, nil
 }

@@ -28,7 +28,8 @@ func (k Key) Check(report func(path, message string)) {
 
 // Edit changes the tenant, the trusted header and the terms of a key that was issued; the edit gets the
 // key as it is. Requests that run are not affected.
-func (k *Keys) Edit(ctx context.Context, id string, change Change, edit func(IssuedKey) (Key, error)) (edited IssuedKey, err error) {
+func (k *Keys) Edit(ctx context.Context, id string, change Change,
+	edit func(IssuedKey) (Key, error)) (edited IssuedKey, err error) {
 	return k.edit(ctx, id, change, func(key *IssuedKey) error {
 		wanted, err := edit(*key)
 		key.Tenant, key.UserHeader, key.Terms = wanted.Tenant, wanted.UserHeader, wanted.Terms
@@ -38,7 +39,8 @@ func (k *Keys) Edit(ctx context.Context, id string, change Change, edit func(Iss
 
 // Rotate gives a key that was issued a new text, which it returns. The text before it
 // stays good for the overlap; one before that is useless from then on.
-func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration, change Change) (text string, rotated IssuedKey, err error) {
+func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration,
+	change Change) (text string, rotated IssuedKey, err error) {
 	return k.rotate(ctx, id, change, func(key *IssuedKey) {
 		key.PreviousSHA256, key.PreviousUntil = "", time.Time{}
 		if overlap > 0 {

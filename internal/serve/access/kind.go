@@ -60,7 +60,8 @@ func (k *kind[T, P]) List() []T {
 		}
 	}
 	slices.SortFunc(issued, func(a, b P) int {
-		return cmp.Or(a.parts().life.CreatedAt.Compare(b.parts().life.CreatedAt), strings.Compare(*a.parts().name, *b.parts().name))
+		return cmp.Or(a.parts().life.CreatedAt.Compare(b.parts().life.CreatedAt),
+			strings.Compare(*a.parts().name, *b.parts().name))
 	})
 	for _, record := range issued {
 		all = append(all, *record)
@@ -130,7 +131,8 @@ func (k *kind[T, P]) Revoke(ctx context.Context, name string, change Change) err
 			return *static, k.refusal(name, ErrRevoked)
 		}
 		revoked := *static
-		*P(&revoked).parts().life = Life{CreatedAt: change.at(), CreatedBy: change.By, RevokedAt: change.at(), Static: true}
+		*P(&revoked).parts().life = Life{CreatedAt: change.at(), CreatedBy: change.By, RevokedAt: change.at(),
+			Static: true}
 		return revoked, nil
 	})
 	return err
@@ -138,7 +140,8 @@ func (k *kind[T, P]) Revoke(ctx context.Context, name string, change Change) err
 
 // rotate gives a credential that was issued a new text, which it returns. Before that,
 // keep gets the record with the old one.
-func (k *kind[T, P]) rotate(ctx context.Context, name string, change Change, keep func(*T)) (text string, rotated T, err error) {
+func (k *kind[T, P]) rotate(ctx context.Context, name string, change Change,
+	keep func(*T)) (text string, rotated T, err error) {
 	text, hash := newSecret(k.prefix)
 	rotated, err = k.edit(ctx, name, change, func(found *T) error {
 		keep(found)

@@ -61,9 +61,11 @@ const (
 // Permissions returns every code that a role holds.
 func (r Role) Permissions() []Permission {
 	all := []Permission{
-		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms, ReadModels, ReadRoutes, ReadProcesses, ManageProcesses, ReadBatches, WriteBatches,
+		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms,
+		ReadModels, ReadRoutes, ReadProcesses, ManageProcesses, ReadBatches, WriteBatches,
 		ManageKeys, ManageTokens, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
-		ReadMonitoring, WriteMonitoring, ReadMetrics, StopRequests, ManageContents, ReadActuator, WriteLoggers, ManageAccessLog,
+		ReadMonitoring, WriteMonitoring, ReadMetrics, StopRequests, ManageContents, ReadActuator, WriteLoggers,
+		ManageAccessLog,
 	}
 	held := []Permission{}
 	for _, p := range all {

@@ -37,7 +37,8 @@ type tokenEntry struct {
 func (b tokenEntry) expired(now time.Time) bool { return !b.expires.IsZero() && now.After(b.expires) }
 
 func newRoster(sessionKey []byte) *Roster {
-	return &Roster{entries: make(map[[sha256.Size]byte]tokenEntry), prints: make(map[[fingerprintBytes]byte]tokenEntry), sessionKey: sessionKey}
+	return &Roster{entries: make(map[[sha256.Size]byte]tokenEntry), prints: make(map[[fingerprintBytes]byte]tokenEntry),
+		sessionKey: sessionKey}
 }
 
 // add lets the bearer of a token in until it expires; an empty time is never.

@@ -122,7 +122,8 @@ func (c *Credentials) makeSessionKey(ctx context.Context) error {
 
 // BeginSession returns a session for the bearer of the token that a request
 // presents, and when it ends. The first session makes the key that signs all.
-func (c *Credentials) BeginSession(ctx context.Context, h http.Header, now time.Time) (text string, end time.Time, err error) {
+func (c *Credentials) BeginSession(ctx context.Context, h http.Header,
+	now time.Time) (text string, end time.Time, err error) {
 	if c.Roster() == nil || bearer(h) == "" {
 		return "", end, ErrNoToken
 	}
@@ -152,7 +153,8 @@ func (r *Roster) beginSession(h http.Header, now time.Time) (text string, end ti
 
 // Session returns who holds a session.
 func (r *Roster) Session(text string, now time.Time) (who Identity, known bool) {
-	if r.sessionKey == nil || len(text) != len(sessionPrefix)+base64.RawURLEncoding.EncodedLen(sessionTotalBytes) || text[:len(sessionPrefix)] != sessionPrefix {
+	if r.sessionKey == nil || len(text) != len(sessionPrefix)+base64.RawURLEncoding.EncodedLen(sessionTotalBytes) ||
+		text[:len(sessionPrefix)] != sessionPrefix {
 		return Identity{}, false
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(text[len(sessionPrefix):])

@@ -20,7 +20,8 @@ import (
 // key; its bearer may read and no more.
 
 // ErrMasterKey means that security.master-key is not the key that signed the credentials.
-var ErrMasterKey = errors.New("security.master-key is missing, or is not the one with which the credentials were signed")
+var ErrMasterKey = errors.New("security.master-key is missing, or is not the one with which the credentials were " +
+	"signed")
 
 // sealedFile is the name of the file that needs the master key, and sealedKind begins the
 // names of the values that are encrypted in themselves.
@@ -69,9 +70,10 @@ func (c *Credentials) readSealed() (signatures map[string][]string, err error) {
 // trusted returns a value of the file with its signatures. One of them must be right.
 func (c *Credentials) trusted(name string, data []byte, signatures []string) seal.Value {
 	data = compacted(data)
-	return seal.Value{Data: data, IsTrusted: c.master == nil || slices.ContainsFunc(signatures, func(signature string) bool {
-		return c.master.Trust(name, data, signature).IsTrusted
-	})}
+	return seal.Value{Data: data, IsTrusted: c.master == nil ||
+		slices.ContainsFunc(signatures, func(signature string) bool {
+			return c.master.Trust(name, data, signature).IsTrusted
+		})}
 }
 
 // compacted returns a value without the white space that files have, which is not signed.
@@ -98,7 +100,8 @@ func (c *Credentials) save(values map[string]jsontext.Value, changed ...string) 
 		}
 	}
 	for _, name := range changed {
-		if before, had := c.values[name]; had && c.master != nil && !c.unsigned[name] && !strings.HasPrefix(name, sealedKind) {
+		if before, had := c.values[name]; had && c.master != nil && !c.unsigned[name] &&
+			!strings.HasPrefix(name, sealedKind) {
 			sealed.Signatures[name] = append(sealed.Signatures[name], c.master.SignValue(name, before))
 		}
 	}
@@ -184,6 +187,8 @@ func (c *Credentials) warnOfUnsigned() {
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
-		c.report.Warn("these management tokens are not signed with the master key and may only read: a gateway of an earlier release has issued them, or somebody who does not have the key; rotate or revoke them", "tokens", names)
+		c.report.Warn("these management tokens are not signed with the master key and may only read: a gateway of an "+
+			"earlier release has issued them, or somebody who does not have the key; rotate or revoke them",
+			"tokens", names)
 	}
 }

@@ -30,7 +30,8 @@ func checkUserHeader(path, name string, report func(path, message string)) {
 	switch {
 	case name == "":
 	case len(name) > maxUserHeader || strings.ContainsFunc(name, isForeign):
-		report(path, "want the name of a header, such as X-OpenWebUI-User-Email, of at most 64 letters, digits, - and _")
+		report(path, "want the name of a header, such as X-OpenWebUI-User-Email, of at most 64 letters, digits, - "+
+			"and _")
 	case slices.Contains(secretHeaders, textproto.CanonicalMIMEHeaderKey(name)):
 		report(path, "names a header that has a credential, which must not be stored as the name of a user")
 	}
@@ -49,7 +50,8 @@ func (g *Grant) UserOf(header http.Header) (string, *schema.Error) {
 		return "", nil
 	}
 	if len(values) > 1 {
-		return "", schema.NewError(schema.CodeInvalidValue, "The header "+g.UserHeader+", which names the user, is given more than once.")
+		return "", schema.NewError(schema.CodeInvalidValue, "The header "+g.UserHeader+
+			", which names the user, is given more than once.")
 	}
 	user := strings.TrimSpace(values[0])
 	if g.userHeader == quotedName {

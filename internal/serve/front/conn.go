@@ -205,7 +205,8 @@ func (c *conn) readHead() int {
 		}
 		switch {
 		case length > limit, length == 0 && len(came) > limit:
-			c.refuse(Refusal{Status: http.StatusRequestHeaderFieldsTooLarge, Message: "The head of the request is too long."})
+			c.refuse(Refusal{Status: http.StatusRequestHeaderFieldsTooLarge,
+				Message: "The head of the request is too long."})
 			return 0
 		case length > 0:
 			return length

@@ -110,7 +110,8 @@ func (s *Server) watch() {
 		return
 	}
 	s.unwatched.Store(true)
-	s.options.Log.Error("clients that leave cannot be watched for any more; from now on a goroutine for each request does that", "error", err)
+	s.options.Log.Error("clients that leave cannot be watched for any more; from now on a goroutine for each request "+
+		"does that", "error", err)
 }
 
 // pause waits until it is likely that another connection can be accepted: mostly

@@ -35,13 +35,15 @@ func (c *conn) newExchange(text []byte) (*exchange, Refusal) {
 		return nil, h.refusal
 	}
 	r.RemoteAddr, r.TLS = c.remote, c.tls
-	x.body = body{conn: c, left: max(0, r.ContentLength), isChunked: r.ContentLength < 0, ended: r.ContentLength == 0, continues: h.continues}
+	x.body = body{conn: c, left: max(0, r.ContentLength), isChunked: r.ContentLength < 0, ended: r.ContentLength == 0,
+		continues: h.continues}
 	r.Body = http.NoBody
 	if !x.body.ended {
 		r.Body = &x.body
 	}
 	x.response = response{
-		conn: c, header: make(http.Header), isHTTP10: r.ProtoMinor == 0, isHead: r.Method == http.MethodHead, close: r.Close,
+		conn: c, header: make(http.Header), isHTTP10: r.ProtoMinor == 0, isHead: r.Method == http.MethodHead,
+		close: r.Close,
 	}
 	return x, Refusal{}
 }
@@ -55,18 +57,26 @@ type knownTexts struct {
 func newKnownTexts() knownTexts {
 	k := knownTexts{make(map[string]string), make(map[string]string)}
 	for _, name := range [...]string{
-		"Accept", "Accept-Encoding", "Accept-Language", "Anthropic-Beta", "Anthropic-Version", "Authorization", "Cache-Control", "Connection",
-		"Content-Length", "Content-Type", "Cookie", "Forwarded", "Host", "Idempotency-Key", "Origin", "Referer", "Traceparent", "Tracestate",
-		"User-Agent", "X-Api-Key", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "X-Request-Id",
-		"X-Stainless-Arch", "X-Stainless-Async", "X-Stainless-Helper-Method", "X-Stainless-Lang", "X-Stainless-Os", "X-Stainless-Package-Version",
-		"X-Stainless-Read-Timeout", "X-Stainless-Retry-Count", "X-Stainless-Runtime", "X-Stainless-Runtime-Version", "X-Stainless-Timeout",
+		"Accept", "Accept-Encoding", "Accept-Language", "Anthropic-Beta", "Anthropic-Version", "Authorization",
+		"Cache-Control", "Connection",
+		"Content-Length", "Content-Type", "Cookie", "Forwarded", "Host", "Idempotency-Key", "Origin", "Referer",
+		"Traceparent", "Tracestate",
+		"User-Agent", "X-Api-Key", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip",
+		"X-Request-Id",
+		"X-Stainless-Arch", "X-Stainless-Async", "X-Stainless-Helper-Method", "X-Stainless-Lang", "X-Stainless-Os",
+		"X-Stainless-Package-Version",
+		"X-Stainless-Read-Timeout", "X-Stainless-Retry-Count", "X-Stainless-Runtime", "X-Stainless-Runtime-Version",
+		"X-Stainless-Timeout",
 	} {
 		k.names[name], k.names[strings.ToLower(name)] = name, name
 	}
 	for _, value := range [...]string{
-		"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages",
-		"/v1/models", "/v1/rerank", "/v1/responses", "*/*", "application/json", "application/json, text/event-stream", "text/event-stream",
-		"close", "keep-alive", "gzip", "gzip, deflate", "gzip, deflate, br", "gzip, deflate, br, zstd", "identity", "no-cache", "2023-06-01",
+		"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "/v1/chat/completions", "/v1/completions",
+		"/v1/embeddings", "/v1/messages",
+		"/v1/models", "/v1/rerank", "/v1/responses", "*/*", "application/json", "application/json, text/event-stream",
+		"text/event-stream",
+		"close", "keep-alive", "gzip", "gzip, deflate", "gzip, deflate, br", "gzip, deflate, br, zstd", "identity",
+		"no-cache", "2023-06-01",
 		"false", "true", "0", "600", "python", "js", "node", "Linux", "MacOS", "x64", "arm64", "CPython",
 	} {
 		k.values[value] = value
@@ -187,7 +197,8 @@ func (h *head) requestLine(line []byte) {
 		r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.0", 1, 0
 	default:
 		if len(version) == len("HTTP/1.1") && bytes.HasPrefix(version, []byte("HTTP/")) && version[6] == '.' {
-			h.refuse(http.StatusHTTPVersionNotSupported, "This address speaks HTTP/1.1; the request has another version.")
+			h.refuse(http.StatusHTTPVersionNotSupported,
+				"This address speaks HTTP/1.1; the request has another version.")
 		}
 		h.malformed("its first line is not METHOD TARGET HTTP/1.1")
 		return
@@ -320,7 +331,8 @@ func (h *head) conclude() {
 	if h.encodings > 0 {
 		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
 		for _, names := range r.Header["Trailer"] {
-			if hasElement(names, "Transfer-Encoding") || hasElement(names, "Content-Length") || hasElement(names, "Trailer") {
+			if hasElement(names, "Transfer-Encoding") || hasElement(names, "Content-Length") ||
+				hasElement(names, "Trailer") {
 				h.malformed("a trailer must not have this name")
 			}
 		}

@@ -173,7 +173,8 @@ func (r *response) finish() bool {
 
 // hasBody reports whether the reply can have a body.
 func (r *response) hasBody() bool {
-	return !r.isHead && r.status != http.StatusNoContent && r.status != http.StatusNotModified && r.status != http.StatusSwitchingProtocols
+	return !r.isHead && r.status != http.StatusNoContent && r.status != http.StatusNotModified &&
+		r.status != http.StatusSwitchingProtocols
 }
 
 // writeHead writes the head of the reply; whole is the length of a complete body, and -1 if

@@ -72,11 +72,13 @@ func (c *Certificates) Reload() {
 	c.tried = files
 	config, err := files.config()
 	if err != nil {
-		c.log.Error("the files of server.tls changed and cannot be used; the certificate that is in use stays", "error", err)
+		c.log.Error("the files of server.tls changed and cannot be used; the certificate that is in use stays",
+			"error", err)
 		return
 	}
 	c.current.Store(config)
-	c.log.Info("the files of server.tls changed; new connections use them", "valid_until", config.Certificates[0].Leaf.NotAfter)
+	c.log.Info("the files of server.tls changed; new connections use them",
+		"valid_until", config.Certificates[0].Leaf.NotAfter)
 	c.warnIfExpired(config)
 }
 

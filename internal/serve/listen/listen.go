@@ -61,7 +61,10 @@ func Fault(address string) string {
 		return pathFault(path)
 	}
 	host, port, err := net.SplitHostPort(address)
-	if err != nil || strings.ContainsFunc(host, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '/' }) {
+	if err != nil || strings.ContainsFunc(host, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) ||
+			r == '/'
+	}) {
 		return fmt.Sprintf("want host:port such as 127.0.0.1:8080, or unix:/path, found %q", address)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
@@ -95,7 +98,8 @@ func (e *InUseError) Error() string {
 	if _, isSocket := SocketPath(e.Address); isSocket {
 		return e.Address + " is in use by another program; stop it, or choose another path"
 	}
-	return e.Address + " is in use by another program; stop it, or choose another address with --listen (port 0 picks a free one)"
+	return e.Address + " is in use by another program; stop it, or choose another address with --listen (port 0 " +
+		"picks a free one)"
 }
 
 // Open begins to listen on an address. The error is an *InUseError if another process
@@ -125,7 +129,8 @@ func openSocket(ctx context.Context, address, path string) (net.Listener, error)
 		_ = conn.Close()
 		return nil, &InUseError{address}
 	} else if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot listen on %s: the socket that is there cannot be asked whether it is in use: %w", address, err)
+		return nil, fmt.Errorf("cannot listen on %s: the socket that is there cannot be asked whether it is in use: %w",
+			address, err)
 	}
 	made := path + "." + strconv.Itoa(os.Getpid())
 	_ = os.Remove(made) // of an earlier process with this number

@@ -65,7 +65,8 @@ func (t TLS) read() (pemFiles, error) {
 	for _, file := range []struct {
 		setting, name string
 		to            *string
-	}{{"certificate", t.Certificate, &read.certificate}, {"key", t.Key, &read.key}, {"clientCa", t.ClientCA, &read.clientCA}} {
+	}{{"certificate", t.Certificate, &read.certificate}, {"key", t.Key, &read.key},
+		{"clientCa", t.ClientCA, &read.clientCA}} {
 		if file.name == "" {
 			continue
 		}
@@ -106,7 +107,8 @@ func readFile(name string) (content, fault string) {
 // config returns the settings of crypto/tls with these contents.
 func (f pemFiles) config() (*tls.Config, error) {
 	if strings.Contains(f.key, "ENCRYPTED") { // so both forms of PEM say
-		return nil, &fileError{"key", "is protected by a pass phrase, which the gateway cannot ask for: openssl pkey -in FILE writes the key without it"}
+		return nil, &fileError{"key", "is protected by a pass phrase, which the gateway cannot ask for: openssl pkey " +
+			"-in FILE writes the key without it"}
 	}
 	pair, err := tls.X509KeyPair([]byte(f.certificate), []byte(f.key))
 	if err != nil {

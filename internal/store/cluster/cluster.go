@@ -245,7 +245,8 @@ func (w *Watch) View() View {
 				continue
 			}
 			ago := s.Ago + now.Sub(k.at)
-			view.Members = append(view.Members, Status{Member: s.Member, State: stateOf(&s.Member, ago, k.behind[s.ID]), LastSeen: now.Add(-ago)})
+			view.Members = append(view.Members, Status{Member: s.Member, State: stateOf(&s.Member, ago, k.behind[s.ID]),
+				LastSeen: now.Add(-ago)})
 		}
 	}
 	view.Members = append(view.Members, Status{Member: self, State: stateOf(&self, 0, isBehind), LastSeen: now})

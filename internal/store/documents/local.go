@@ -426,7 +426,8 @@ func CheckName(kind, id string) error {
 	foreign := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-_", r)
 	}
-	if kind == "" || id == "" || len(kind)+len(id) > longest || strings.ContainsFunc(kind, foreign) || strings.ContainsFunc(id, foreign) {
+	if kind == "" || id == "" || len(kind)+len(id) > longest || strings.ContainsFunc(kind, foreign) ||
+		strings.ContainsFunc(id, foreign) {
 		return fmt.Errorf("%q and %q cannot name a document", kind, id)
 	}
 	return nil

@@ -96,7 +96,8 @@ func (s *Signed) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
 	for _, kind := range s.options.Kinds {
-		err := Each(ctx, s.Store, Query{Kind: kind, IsAscending: true}, func(doc Document) (bool, error) { return true, s.renewOne(ctx, doc) })
+		err := Each(ctx, s.Store, Query{Kind: kind, IsAscending: true},
+			func(doc Document) (bool, error) { return true, s.renewOne(ctx, doc) })
 		if err != nil {
 			return err
 		}
@@ -161,7 +162,8 @@ func (s *Signed) Put(ctx context.Context, doc Document) (int64, error) {
 		return 0, errors.New("a document must be an object without a signature")
 	}
 	signature := s.options.Keys.Sign(signedParts(&doc)...)
-	data := append(make([]byte, 0, len(doc.Data)+len(signature)+len(signatureMember)+len(signatureEnd)), doc.Data[:len(doc.Data)-1]...)
+	data := append(make([]byte, 0, len(doc.Data)+len(signature)+len(signatureMember)+len(signatureEnd)),
+		doc.Data[:len(doc.Data)-1]...)
 	if len(data) > len("{") {
 		data = append(data, ',')
 	}
@@ -171,7 +173,8 @@ func (s *Signed) Put(ctx context.Context, doc Document) (int64, error) {
 
 // signedParts returns the parts of a document that are signed.
 func signedParts(doc *Document) []string {
-	return []string{"document", doc.Kind, doc.ID, doc.Scope, strconv.FormatBool(doc.IsOpen), strconv.FormatInt(doc.Bytes, 10), string(doc.Data)}
+	return []string{"document", doc.Kind, doc.ID, doc.Scope, strconv.FormatBool(doc.IsOpen),
+		strconv.FormatInt(doc.Bytes, 10), string(doc.Data)}
 }
 
 const (
@@ -203,7 +206,8 @@ func (s *Signed) check(doc *Document) bool {
 		s.warn(doc, errUnsigned)
 		return false
 	}
-	data := bytes.TrimSuffix(doc.Data[:len(doc.Data)-len(signatureMember)-len(signature)-len(signatureEnd)], []byte(","))
+	data := bytes.TrimSuffix(doc.Data[:len(doc.Data)-len(signatureMember)-len(signature)-len(signatureEnd)],
+		[]byte(","))
 	doc.Data = append(bytes.Clone(data), '}')
 	if err := s.options.Keys.Verify(signature, signedParts(doc)...); err != nil {
 		s.warn(doc, err)
@@ -220,6 +224,7 @@ func (s *Signed) warn(doc *Document, err error) {
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.warned) >= warnEvery {
 		s.warned = now
-		s.options.Log.Warn("the description of a file or batch is refused: no gateway with this master key stored it so", "kind", doc.Kind, "id", doc.ID, "error", err)
+		s.options.Log.Warn("the description of a file or batch is refused: no gateway with this master key stored it "+
+			"so", "kind", doc.Kind, "id", doc.ID, "error", err)
 	}
 }

@@ -22,11 +22,14 @@ func Check(address string) error {
 }
 
 var (
-	errScheme  = errors.New("must begin with redis:// or rediss:// (with +sentinel or +cluster where there are several: redis+sentinel://host1:26379,host2:26379/master-name)")
+	errScheme = errors.New("must begin with redis:// or rediss:// (with +sentinel or +cluster where there are " +
+		"several: redis+sentinel://host1:26379,host2:26379/master-name)")
 	errAddress = errors.New("is not an address of Redis, such as redis://user:password@host:6379/0")
-	errHosts   = errors.New("needs hosts, each with a port from 1 to 65535 or none, such as redis+cluster://host1:6379,host2:6379")
+	errHosts   = errors.New("needs hosts, each with a port from 1 to 65535 or none, such as " +
+		"redis+cluster://host1:6379,host2:6379")
 	errCluster = errors.New("names a database, but a cluster has only the database 0: leave out what follows the hosts")
-	errMaster  = errors.New("needs the name of the master that the sentinels watch: redis+sentinel://host1:26379,host2:26379/master-name")
+	errMaster  = errors.New("needs the name of the master that the sentinels watch: " +
+		"redis+sentinel://host1:26379,host2:26379/master-name")
 )
 
 const (
@@ -79,7 +82,8 @@ func parse(address string) (rueidis.ClientOption, error) {
 	if err != nil {
 		return option, errAddress
 	}
-	if scheme != "unix" && (kind != "" && u.Host == "" || slices.Contains(others, "") || slices.ContainsFunc(option.InitAddress, isNoHost)) {
+	if scheme != "unix" && (kind != "" && u.Host == "" || slices.Contains(others, "") ||
+		slices.ContainsFunc(option.InitAddress, isNoHost)) {
 		return option, errHosts
 	}
 	if option.SelectDB != 0 && option.Sentinel.MasterSet == "" && (kind == "cluster" || len(option.InitAddress) > 1) {

@@ -9,7 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Connect returns a client that is connected to the Redis at an address. Errors never contain the address, which may hold a
+// Connect returns a client that is connected to the Redis at an address. Errors never contain the
+// address, which may hold a
 // password.
 func Connect(ctx context.Context, address string) (rueidis.Client, error) {
 	option, err := parse(address)
@@ -55,7 +56,8 @@ type opening struct {
 }
 
 // connect makes a connection.
-func (o *opening) connect(ctx context.Context, address string, dialer *net.Dialer, settings *tls.Config) (net.Conn, error) {
+func (o *opening) connect(ctx context.Context, address string, dialer *net.Dialer,
+	settings *tls.Config) (net.Conn, error) {
 	if o.isEnded() {
 		return o.dial(ctx, address, dialer, settings)
 	}

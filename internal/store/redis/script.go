@@ -33,7 +33,8 @@ func Run(ctx context.Context, client rueidis.Client, calls ...Call) []rueidis.Re
 		if c.Script == nil {
 			commands[i] = client.B().Arbitrary(c.Name).Keys(c.Keys...).Args(c.Args...).Build()
 		} else {
-			commands[i] = client.B().Evalsha().Sha1(c.Script.sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
+			commands[i] = client.B().Evalsha().Sha1(c.Script.sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(
+				c.Args...).Build()
 		}
 	}
 	replies := client.DoMulti(ctx, commands...)
@@ -42,7 +43,8 @@ func Run(ctx context.Context, client rueidis.Client, calls ...Call) []rueidis.Re
 	for i, c := range calls {
 		if err, isRedis := rueidis.IsRedisErr(replies[i].Error()); isRedis && err.IsNoScript() {
 			unknown = append(unknown, i)
-			commands = append(commands, client.B().Eval().Script(c.Script.source).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
+			commands = append(commands, client.B().Eval().Script(c.Script.source).Numkeys(int64(len(c.Keys))).Key(
+				c.Keys...).Arg(c.Args...).Build())
 		}
 	}
 	if len(unknown) > 0 {

@@ -93,7 +93,8 @@ func newKey(text string) (*key, error) {
 	}
 	return &key{
 		id: hex.EncodeToString(derived("patchbay key id", idBytes)), aead: aead,
-		marking: derived("patchbay marks "+version, keyBytes), signing: derived("patchbay signatures "+version, keyBytes),
+		marking:  derived("patchbay marks "+version, keyBytes),
+		signing:  derived("patchbay signatures "+version, keyBytes),
 		deriving: derived("patchbay derived keys "+version, keyBytes),
 	}, nil
 }

@@ -105,11 +105,13 @@ func Open(options Options) (*Records, error) {
 	}
 	var signatures map[Thing]string
 	if err := json.Unmarshal(data, &signatures); err != nil {
-		options.Log.Warn("the marks that unsigned data was taken over cannot be read and are passed over", "file", file, "error", err)
+		options.Log.Warn("the marks that unsigned data was taken over cannot be read and are passed over", "file", file,
+			"error", err)
 	}
 	for thing, signature := range signatures {
 		if err := options.Keys.Verify(signature, "taken over", string(thing)); err != nil {
-			options.Log.Warn("the mark that unsigned data was taken over is not one of this master key and is passed over", "file", file, "mark", thing, "error", err)
+			options.Log.Warn("the mark that unsigned data was taken over is not one of this master key and is passed "+
+				"over", "file", file, "mark", thing, "error", err)
 			continue
 		}
 		r.own[thing] = true
@@ -178,7 +180,8 @@ func (r *Records) Found(thing Thing) {
 		return
 	}
 	if err := r.setOwn(thing); err != nil {
-		r.options.Log.Warn("it cannot be remembered that unsigned data was taken over; the next start finds it out again", "of", thing, "error", err)
+		r.options.Log.Warn("it cannot be remembered that unsigned data was taken over; the next start finds it out "+
+			"again", "of", thing, "error", err)
 	}
 }
 
@@ -227,7 +230,10 @@ func (r *Records) setShared(ctx context.Context, thing Thing) error {
 	if r.options.Values == nil {
 		return nil
 	}
-	err := r.options.Values.Change(ctx, func() (string, []byte, error) { return prefix + string(thing), []byte("true"), nil })
+	err := r.options.Values.Change(ctx, func() (string, []byte,
+		error) {
+		return prefix + string(thing), []byte("true"), nil
+	})
 	if err != nil {
 		return fmt.Errorf("%s%s: %w", prefix, thing, err)
 	}

@@ -119,7 +119,8 @@ func answerMessages(x *exchange) {
 	}
 	x.chains(p, x.backend.options.Chain)
 	if p.isChained && p.begun != strings.TrimRight(p.begun, " \n") {
-		x.fail(http.StatusBadRequest, apiError{message: "messages: final assistant content cannot end with trailing whitespace"})
+		x.fail(http.StatusBadRequest, apiError{message: "messages: final assistant content cannot end with trailing " +
+			"whitespace"})
 		return
 	}
 	reply := newAnthropicReply(x, &request, p)

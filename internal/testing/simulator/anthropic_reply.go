@@ -65,7 +65,8 @@ func (r *anthropicReply) stream(s *eventStream) {
 	a := &r.answer
 	ok := true
 	if a.thought != "" {
-		ok = r.sendBlock(s, `{"type":"thinking","thinking":"","signature":""}`, `"thinking_delta","thinking":`, a.thought, r.signature())
+		ok = r.sendBlock(s, `{"type":"thinking","thinking":"","signature":""}`,
+			`"thinking_delta","thinking":`, a.thought, r.signature())
 	}
 	if ok && a.text != "" {
 		ok = r.sendBlock(s, `{"type":"text","text":"","citations":null}`, `"text_delta","text":`, a.text, "")
@@ -172,6 +173,8 @@ func (r *anthropicReply) appendUsage(out []byte, said int) []byte {
 	out = strconv.AppendInt(append(out, `,"usage":{"input_tokens":`...), int64(r.promptTokens), 10)
 	out = append(out, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":`...)
 	out = strconv.AppendInt(out, int64(said), 10)
-	out = strconv.AppendInt(append(out, `,"output_tokens_details":{"thinking_tokens":`...), int64(r.answer.thoughtTokens), 10)
-	return append(out, `},"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":0},"server_tool_use":null,"service_tier":"standard","inference_geo":null}`...)
+	out = strconv.AppendInt(append(out, `,"output_tokens_details":{"thinking_tokens":`...),
+		int64(r.answer.thoughtTokens), 10)
+	return append(out, `},"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":0},`+
+		`"server_tool_use":null,"service_tier":"standard","inference_geo":null}`...)
 }

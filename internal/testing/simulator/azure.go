@@ -52,8 +52,9 @@ func answerDeployment(x *exchange) {
 		x.fail(http.StatusNotFound, apiError{code: "404", message: "Resource not found"})
 	case !x.backend.knows(deployment):
 		x.fail(http.StatusNotFound, apiError{
-			code:    "DeploymentNotFound",
-			message: "The API deployment for this resource does not exist. If you created the deployment within the last 5 minutes, please wait a moment and try again.",
+			code: "DeploymentNotFound",
+			message: "The API deployment for this resource does not exist. If you created the deployment within the " +
+				"last 5 minutes, please wait a moment and try again.",
 		})
 	default:
 		answerAzure(x)

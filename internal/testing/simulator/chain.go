@@ -8,7 +8,8 @@ import (
 // chainWords are the tokens of a chained answer. Each is one token with its white space,
 // whatever precedes it; some have several bytes for a character, or need escapes.
 var chainWords = [...]string{
-	" the", " model", " goes", " on", " where", " 你", "好", " naïve", " 🙂", "!", " Ärger", "\n\nNext", ",", " quoted", "\\", " Žluťoučký", " 日", "\"",
+	" the", " model", " goes", " on", " where", " 你", "好", " naïve", " 🙂", "!", " Ärger", "\n\nNext", ",", " quoted",
+	"\\", " Žluťoučký", " 日", "\"",
 }
 
 // longestChain bounds a chained answer, with its prompt, in bytes.

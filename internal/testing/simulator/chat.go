@@ -73,7 +73,8 @@ func (p *prompt) reply(name string, choice int) answer {
 	if !p.thinks {
 		return p.conclude(name, seed, p.limit)
 	}
-	thought, count, cut := limitTokens("Someone says "+quote(p.said)+". A model would think now… I am "+name+" and only count words.", p.limit)
+	thought, count, cut := limitTokens("Someone says "+quote(p.said)+". A model would think now… I am "+name+
+		" and only count words.", p.limit)
 	a := answer{tokens: count, finish: finishLength}
 	if rest := p.limit - count; p.limit == 0 {
 		a = p.conclude(name, seed, 0)
@@ -130,7 +131,8 @@ func (p *prompt) text(name string, seed uint64) string {
 	case p.wantsJSON:
 		return p.jsonText(name)
 	case p.answering:
-		return fmt.Sprintf("The tool answered: %s. Voilà, says %s, a simulated backend; no model ran.", quote(p.toolResult), name)
+		return fmt.Sprintf("The tool answered: %s. Voilà, says %s, a simulated backend; no model ran.",
+			quote(p.toolResult), name)
 	}
 	return p.greeting(name, seed) + p.story()
 }
@@ -168,7 +170,8 @@ func (p *prompt) greeting(name string, seed uint64) string {
 	case 0:
 		text = "你好! I am " + name + ", a simulated backend. You said: " + said + ". No model ran for this answer."
 	case 1:
-		text = "Enchanté! This is the simulated backend " + name + ". What reached me was " + said + ", and no model ran to answer it."
+		text = "Enchanté! This is the simulated backend " + name + ". What reached me was " + said +
+			", and no model ran to answer it."
 	default:
 		text = "Olá! You said " + said + " to " + name + ", a simulated backend where no model runs."
 	}

@@ -135,6 +135,7 @@ func answerInfill(x *exchange) {
 		return
 	}
 	const written = "pass"
-	x.sendJSON(fmt.Appendf(nil, `{"index":0,"content":%q,"stop":true,"model":"/models/m.gguf","tokens_predicted":%d,"tokens_evaluated":%d`,
+	x.sendJSON(fmt.Appendf(
+		nil, `{"index":0,"content":%q,"stop":true,"model":"/models/m.gguf","tokens_predicted":%d,"tokens_evaluated":%d`,
 		written, countTokens(written), countTokens(request.Prefix)+countTokens(request.Suffix)))
 }

@@ -72,7 +72,8 @@ func geminiCall(path string) (model, method string, found bool) {
 func answerGemini(x *exchange) {
 	model, method, found := geminiCall(x.request.URL.Path)
 	if found && !x.backend.knows(model) {
-		x.fail(http.StatusNotFound, apiError{message: "models/" + model + " is not found for API version v1beta, or is not supported for " + method + "."})
+		x.fail(http.StatusNotFound, apiError{message: "models/" + model +
+			" is not found for API version v1beta, or is not supported for " + method + "."})
 		return
 	}
 	switch method {

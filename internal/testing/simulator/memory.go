@@ -42,7 +42,8 @@ func (b *Backend) addMemory(add func(pattern string, answer service)) {
 // returns false if the request was answered. A vLLM takes requests while it sleeps, and
 // holds them until it is woken up.
 func (x *exchange) needs(model string) bool {
-	return x.backend.engine == nil || x.backend.options.Engine.Room == 0 || x.backend.options.Kind == VLLM || x.load(model)
+	return x.backend.engine == nil || x.backend.options.Engine.Room == 0 || x.backend.options.Kind == VLLM ||
+		x.load(model)
 }
 
 // untagged returns the name of a model without the default tag of Ollama's models.
@@ -68,7 +69,8 @@ func (x *exchange) load(model string) bool {
 	case live.State().Fault == engine.Dies:
 		x.broken = true
 	default:
-		x.fail(http.StatusInternalServerError, apiError{message: "model failed to load", kind: "server_error", code: "internal_error"})
+		x.fail(http.StatusInternalServerError, apiError{message: "model failed to load", kind: "server_error",
+			code: "internal_error"})
 	}
 	return !x.refused
 }
@@ -156,8 +158,10 @@ func answerRouterModels(x *exchange) {
 	t := x.backend.told()
 	var models []string
 	for _, name := range x.backend.models() {
-		models = append(models, fmt.Sprintf(`{"id":%q,"aliases":[],"tags":[],"object":"model","owned_by":"llamacpp","created":1767225600,`+
-			`"status":{"value":%q,"args":["llama-server","--alias",%[1]q],"preset":""},"source":"models_dir","can_remove":false}`,
+		models = append(models, fmt.Sprintf(
+			`{"id":%q,"aliases":[],"tags":[],"object":"model","owned_by":"llamacpp","created":1767225600,`+
+				`"status":{"value":%q,"args":["llama-server","--alias",%[1]q],"preset":""},"source":"models_dir",`+
+				`"can_remove":false}`,
 			name, t.status(name, "loaded", "loading", "unloaded")))
 	}
 	x.sendText(http.StatusOK, `{"data":[`+strings.Join(models, ",")+`],"object":"list"}`)
@@ -180,9 +184,11 @@ func answerRouterLoad(x *exchange) {
 	switch t := x.backend.told(); {
 	case !ok:
 	case slices.Contains(t.Models, model):
-		x.sendText(http.StatusBadRequest, `{"error":{"code":400,"message":"model is already running","type":"invalid_request_error"}}`)
+		x.sendText(http.StatusBadRequest, `{"error":{"code":400,"message":"model is already running",`+
+			`"type":"invalid_request_error"}}`)
 	case x.backend.hasUnloaded.Swap(false): // the server of that model has not ended yet
-		x.sendText(http.StatusInternalServerError, `{"error":{"code":500,"message":"model limit reached, try again later","type":"server_error"}}`)
+		x.sendText(http.StatusInternalServerError,
+			`{"error":{"code":500,"message":"model limit reached, try again later","type":"server_error"}}`)
 	default:
 		if !x.lies() {
 			x.backend.engine.Add(&engine.Job{Model: model, LoadOnly: true})
@@ -197,7 +203,8 @@ func answerRouterUnload(x *exchange) {
 	switch {
 	case !ok:
 	case !x.backend.engine.Unload(model):
-		x.sendText(http.StatusBadRequest, `{"error":{"code":400,"message":"model is not running","type":"invalid_request_error"}}`)
+		x.sendText(http.StatusBadRequest, `{"error":{"code":400,"message":"model is not running",`+
+			`"type":"invalid_request_error"}}`)
 	default:
 		x.backend.hasUnloaded.Store(true)
 		x.sendText(http.StatusOK, `{"success":true}`)
@@ -209,7 +216,9 @@ func answerRunning(x *exchange) {
 	t := x.backend.told()
 	var models []string
 	for _, name := range slices.Sorted(slices.Values(t.Models)) {
-		models = append(models, fmt.Sprintf(`{"model":%q,"state":%q,"cmd":"llama-server","proxy":"http://localhost:5800","ttl":%d,"name":"","description":""}`,
+		models = append(models, fmt.Sprintf(
+			`{"model":%q,"state":%q,"cmd":"llama-server","proxy":"http://localhost:5800","ttl":%d,"name":"",`+
+				`"description":""}`,
 			name, t.status(name, "ready", "starting", ""), int(t.Spec.Keep)))
 	}
 	x.sendText(http.StatusOK, `{"running":[`+strings.Join(models, ",")+`]}`)
@@ -219,7 +228,8 @@ func answerRunning(x *exchange) {
 func answerSwapUnload(x *exchange) {
 	model := x.request.PathValue("model")
 	if model != "" && !x.backend.knows(model) {
-		x.sendText(http.StatusNotFound, `{"src":"llama-swap","error":{"message":"model not found","type":"invalid_request_error","param":null,"code":"not_found"}}`)
+		x.sendText(http.StatusNotFound, `{"src":"llama-swap","error":{"message":"model not found",`+
+			`"type":"invalid_request_error","param":null,"code":"not_found"}}`)
 		return
 	}
 	for _, name := range x.backend.engine.State().Models {

@@ -95,7 +95,8 @@ func answerOllamaEmbed(x *exchange) {
 	}
 	dimensions, ok := dimensionsOf(request.Dimensions)
 	if !ok {
-		x.fail(http.StatusBadRequest, apiError{message: "dimensions must be between 1 and " + strconv.Itoa(mostDimensions)})
+		x.fail(http.StatusBadRequest, apiError{message: "dimensions must be between 1 and " +
+			strconv.Itoa(mostDimensions)})
 		return
 	}
 	if !x.needs(request.Model) {

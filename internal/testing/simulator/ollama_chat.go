@@ -68,7 +68,8 @@ func answerOllamaChat(x *exchange) {
 		r.stream(x.streamAs(asLines, linesType))
 		return
 	}
-	x.sendWritten("application/json; charset=utf-8", func() []byte { return r.last(r.message(r.answer.text, r.answer.thought, r.answer.call)) })
+	x.sendWritten("application/json; charset=utf-8",
+		func() []byte { return r.last(r.message(r.answer.text, r.answer.thought, r.answer.call)) })
 }
 
 // prompt converts the request to the prompt that all dialects share.

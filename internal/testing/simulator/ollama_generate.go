@@ -22,11 +22,13 @@ func answerOllamaGenerate(x *exchange) {
 		x.fail(http.StatusBadRequest, apiError{message: problem})
 		return
 	}
-	r := &ollamaTextReply{ollamaReply: ollamaReply{step: &x.step, work: &x.work, model: request.Model, promptTokens: p.tokens}, logprobs: request.Logprobs}
+	r := &ollamaTextReply{ollamaReply: ollamaReply{step: &x.step, work: &x.work, model: request.Model,
+		promptTokens: p.tokens}, logprobs: request.Logprobs}
 	goes := x.keepFor(request.KeepAlive)
 	if request.Prompt == "" {
 		if reason := x.loadOrGo(request.Model, goes); reason != "" {
-			x.send(http.StatusOK, "application/json; charset=utf-8", x.step.close(append(r.text("", ""), `,"done":true,"done_reason":"`+reason+`"`...)))
+			x.send(http.StatusOK, "application/json; charset=utf-8",
+				x.step.close(append(r.text("", ""), `,"done":true,"done_reason":"`+reason+`"`...)))
 		}
 		return
 	}
@@ -37,7 +39,8 @@ func answerOllamaGenerate(x *exchange) {
 		r.stream(x.streamAs(asLines, linesType))
 		return
 	}
-	x.sendWritten("application/json; charset=utf-8", func() []byte { return r.last(r.text(r.answer.text, r.answer.thought)) })
+	x.sendWritten("application/json; charset=utf-8",
+		func() []byte { return r.last(r.text(r.answer.text, r.answer.thought)) })
 }
 
 // ollamaTextReply writes a completed text, whole or as lines.

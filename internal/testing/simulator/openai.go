@@ -83,10 +83,12 @@ func (x *exchange) decode(request any) bool {
 func (x *exchange) serves(model string) bool {
 	switch {
 	case model == "":
-		x.fail(http.StatusBadRequest, *invalidRequest("model", "missing_required_parameter", "You must provide a model parameter."))
+		x.fail(http.StatusBadRequest, *invalidRequest("model", "missing_required_parameter",
+			"You must provide a model parameter."))
 		return false
 	case !x.backend.knows(model):
-		x.fail(http.StatusNotFound, *invalidRequest("model", "model_not_found", "The model '"+model+"' does not exist."))
+		x.fail(http.StatusNotFound, *invalidRequest("model", "model_not_found", "The model '"+model+
+			"' does not exist."))
 		return false
 	}
 	return true

@@ -22,8 +22,9 @@ type chatRequest struct {
 	Stop                jsontext.Value `json:"stop"`
 	N                   *wholeNumber   `json:"n"`
 	ContinueFinal       bool           `json:"continue_final_message"` // as vLLM has it
-	IgnoreEOS           bool           `json:"ignore_eos"`             // as engines have it: the answer is as long as it may be
-	Tools               []struct {
+	// As engines have it: the answer is as long as it may be.
+	IgnoreEOS bool `json:"ignore_eos"`
+	Tools     []struct {
 		Function struct {
 			Name       string         `json:"name"`
 			Parameters jsontext.Value `json:"parameters"`
@@ -173,14 +174,16 @@ func (r *chatRequest) toolChoice() (toolChoice, *apiError) {
 			return toolChoice{required: true, name: named.Function.Name}, nil
 		}
 	}
-	return toolChoice{}, invalidRequest("tool_choice", "invalid_value", "'tool_choice' names a function that is not in 'tools'.")
+	return toolChoice{}, invalidRequest("tool_choice", "invalid_value",
+		"'tool_choice' names a function that is not in 'tools'.")
 }
 
 // addTo adds the content of a message to the prompt.
 func (m *chatMessage) addTo(p *prompt, last bool) *apiError {
 	text, images, ok := m.content()
 	if !ok {
-		return invalidRequest("messages", "invalid_value", "The content of a message must be a string or an array of parts, each with its type.")
+		return invalidRequest("messages", "invalid_value",
+			"The content of a message must be a string or an array of parts, each with its type.")
 	}
 	p.images += images
 	p.read(text)

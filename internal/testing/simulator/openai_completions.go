@@ -39,11 +39,13 @@ func answerCompletions(x *exchange) {
 		x.refuse("n", "'n' must be between 1 and 128.")
 		return
 	}
-	reply := &textReply{request: &request, chatReply: *newChatReply(x, &request.chatRequest, &prompt{said: strings.Join(texts, " ")})}
+	reply := &textReply{request: &request, chatReply: *newChatReply(x, &request.chatRequest,
+		&prompt{said: strings.Join(texts, " ")})}
 	reply.id = "cmpl-" + strings.TrimPrefix(reply.id, "chatcmpl-")
 	reply.answers = nil
 	for _, text := range texts {
-		p := &prompt{said: text, limit: request.limit(), fills: request.IgnoreEOS && request.limit() > 0, stops: stops, isText: true}
+		p := &prompt{said: text, limit: request.limit(), fills: request.IgnoreEOS && request.limit() > 0, stops: stops,
+			isText: true}
 		x.chains(p, false)
 		p.read(text)
 		reply.promptTokens += p.tokens
@@ -79,7 +81,8 @@ func (r *completionRequest) texts() ([]string, *apiError) {
 		}
 		return texts, nil
 	}
-	return nil, invalidRequest("prompt", "invalid_value", "'prompt' must be a string, an array of strings, or arrays of token ids, and not empty.")
+	return nil, invalidRequest("prompt", "invalid_value",
+		"'prompt' must be a string, an array of strings, or arrays of token ids, and not empty.")
 }
 
 func numbers(ids []int64) string {
@@ -189,7 +192,8 @@ func answerModerations(x *exchange) {
 		x.refuse("input", "'input' must be a string, an array of strings, or an array of objects.")
 		return
 	}
-	out := append([]byte(`{"id":"modr-`+hex(seedOf(string(request.Input)))+`","model":`), appendString(nil, request.Model)...)
+	out := append([]byte(`{"id":"modr-`+hex(seedOf(string(request.Input)))+`","model":`),
+		appendString(nil, request.Model)...)
 	out = append(out, `,"results":[`...)
 	for i, input := range inputs {
 		if i > 0 {
@@ -222,6 +226,7 @@ func appendModeration(out []byte, isFlagged bool) []byte {
 		scores = append(scores, `"`+harm+`":`+score...)
 		types = append(types, `"`+harm+`":["text"]`...)
 	}
-	return append(out, `{"flagged":`+flagged+`,"categories":{`+string(categories)+`},"category_scores":{`+string(scores)+
+	return append(out, `{"flagged":`+flagged+`,"categories":{`+string(categories)+`},"category_scores":{`+
+		string(scores)+
 		`},"category_applied_input_types":{`+string(types)+`}}`...)
 }

@@ -136,13 +136,16 @@ func (x *exchange) sendImages(request *imagesRequest, draw func(i int) []byte, u
 			x.backend.images.add(name, drawn)
 			out = appendString(append(out, `{"url":`...), x.backend.URL()+imagesPath+name)
 		}
-		out = appendString(append(out, `,"revised_prompt":`...), "A white frame on the colour of these words: "+excerpt(request.Prompt))
+		out = appendString(append(out, `,"revised_prompt":`...), "A white frame on the colour of these words: "+
+			excerpt(request.Prompt))
 		out = append(out, '}')
 	}
-	x.sendJSON(x.withUsage(append(out, ']'), imageUsage(countTokens(request.Prompt), uploads*imageTokens, n*imageTokens)))
+	x.sendJSON(x.withUsage(append(out, ']'), imageUsage(countTokens(request.Prompt), uploads*imageTokens,
+		n*imageTokens)))
 }
 
 func imageUsage(text, images, made int) string {
 	return fmt.Sprintf(`{"total_tokens":%d,"input_tokens":%d,"output_tokens":%d,`+
-		`"input_tokens_details":{"text_tokens":%d,"image_tokens":%d}}`, text+images+made, text+images, made, text, images)
+		`"input_tokens_details":{"text_tokens":%d,"image_tokens":%d}}`, text+images+made, text+images, made, text,
+		images)
 }

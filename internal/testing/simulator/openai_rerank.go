@@ -70,7 +70,9 @@ func answerRerank(x *exchange) {
 	if strings.HasPrefix(x.request.URL.Path, "/v2/") {
 		out = appendResults(out, results, request.ReturnDocuments)
 		if x.step.Usage&UsageNone == 0 {
-			out = append(out, `,"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1},"tokens":{"input_tokens":`...)
+			out = append(
+				out, `,"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1},`+
+					`"tokens":{"input_tokens":`...)
 			out = append(strconv.AppendInt(out, tokens, 10), "}}"...)
 		}
 		x.sendJSON(out)

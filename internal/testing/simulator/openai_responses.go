@@ -13,7 +13,8 @@ import (
 type responses struct{ openAI }
 
 func (responses) errorEvent(message string) []byte {
-	out := appendString([]byte("event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":"), message)
+	out := appendString([]byte("event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":"),
+		message)
 	return append(out, ",\"param\":null,\"sequence_number\":0}\n\n"...)
 }
 

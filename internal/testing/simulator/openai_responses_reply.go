@@ -53,7 +53,8 @@ func (r *responseReply) whole(status string) []byte {
 			out = item.append(out, true)
 		}
 	}
-	out = append(out, `],"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"temperature":1,"top_p":1,"metadata":{}`...)
+	out = append(out, `],"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"temperature":1,"top_p":1,`+
+		`"metadata":{}`...)
 	if status != "in_progress" && r.step.Usage&UsageNone == 0 {
 		out = r.appendUsage(append(out, `,"usage":`...))
 	}
@@ -65,9 +66,13 @@ func (r *responseReply) appendUsage(out []byte) []byte {
 		return append(out, r.step.UsageValue...)
 	}
 	out = strconv.AppendInt(append(out, `{"input_tokens":`...), int64(r.promptTokens), 10)
-	out = strconv.AppendInt(append(out, `,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":`...), int64(r.answer.tokens), 10)
-	out = strconv.AppendInt(append(out, `,"output_tokens_details":{"reasoning_tokens":`...), int64(r.answer.thoughtTokens), 10)
-	return append(strconv.AppendInt(append(out, `},"total_tokens":`...), int64(r.promptTokens+r.answer.tokens), 10), '}')
+	out = strconv.AppendInt(append(
+		out, `,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":`...),
+		int64(r.answer.tokens), 10)
+	out = strconv.AppendInt(append(out, `,"output_tokens_details":{"reasoning_tokens":`...),
+		int64(r.answer.thoughtTokens), 10)
+	return append(strconv.AppendInt(append(out, `},"total_tokens":`...), int64(r.promptTokens+r.answer.tokens), 10),
+		'}')
 }
 
 // responseItem is an item of the output: a thought, a message or a call.
@@ -86,7 +91,8 @@ func (r *responseReply) items() []responseItem {
 		all = append(all, responseItem{kind: "reasoning", id: "rs_" + suffix, text: a.thought})
 	}
 	if a.call != nil {
-		return append(all, responseItem{kind: "function_call", id: "fc_" + suffix, text: a.call.arguments, call: a.call})
+		return append(all, responseItem{kind: "function_call", id: "fc_" + suffix, text: a.call.arguments,
+			call: a.call})
 	}
 	return append(all, responseItem{kind: "message", id: "msg_" + suffix, text: a.text})
 }
@@ -126,7 +132,8 @@ func (i *responseItem) appendPart(out []byte, text string) []byte {
 	if i.kind == "reasoning" {
 		return append(appendString(append(out, `{"type":"summary_text","text":`...), text), '}')
 	}
-	return append(appendString(append(out, `{"type":"output_text","text":`...), text), `,"annotations":[],"logprobs":[]}`...)
+	return append(appendString(append(out, `{"type":"output_text","text":`...), text),
+		`,"annotations":[],"logprobs":[]}`...)
 }
 
 // stream sends the events in their order.

@@ -16,7 +16,8 @@ func answerTranscription(x *exchange) {
 	}
 	files := x.form.files["file"]
 	if len(files) == 0 || files[0].size == 0 {
-		x.fail(http.StatusBadRequest, *invalidRequest("file", "missing_required_parameter", "'file' is missing or empty."))
+		x.fail(http.StatusBadRequest, *invalidRequest("file", "missing_required_parameter",
+			"'file' is missing or empty."))
 		return
 	}
 	t := newTranscript(x, files[0])
@@ -36,7 +37,8 @@ func answerTranscription(x *exchange) {
 	case "vtt":
 		x.send(http.StatusOK, "text/plain; charset=utf-8", t.subtitles("WEBVTT\n\n", '.', false))
 	default:
-		x.refuse("response_format", "'response_format' must be one of json, verbose_json, diarized_json, text, srt, vtt.")
+		x.refuse("response_format", "'response_format' must be one of json, verbose_json, diarized_json, text, srt, "+
+			"vtt.")
 	}
 }
 

@@ -121,7 +121,8 @@ func readBody(r *http.Request) ([]byte, error) {
 
 func (b *Backend) admits(x *exchange) bool {
 	path := x.request.URL.Path
-	return b.options.Key == "" || path == "/health" || strings.HasPrefix(path, imagesPath) || x.dialect.key(x) == b.options.Key
+	return b.options.Key == "" || path == "/health" || strings.HasPrefix(path, imagesPath) ||
+		x.dialect.key(x) == b.options.Key
 }
 
 // knows reports whether the backend serves a model of this name.

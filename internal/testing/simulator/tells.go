@@ -115,10 +115,13 @@ func answerVLLMMetrics(x *exchange) {
 	if t.IsAsleep {
 		awake = 0
 	}
-	fmt.Fprintf(&out, "# TYPE vllm:engine_sleep_state gauge\nvllm:engine_sleep_state{engine=\"0\",model_name=%q,sleep_state=\"awake\"} %d\n", t.model, awake)
-	fmt.Fprintf(&out, "# TYPE vllm:cache_config_info gauge\nvllm:cache_config_info{block_size=%q,engine=\"0\",num_gpu_blocks=%q} 1.0\n",
+	fmt.Fprintf(&out, "# TYPE vllm:engine_sleep_state "+
+		"gauge\nvllm:engine_sleep_state{engine=\"0\",model_name=%q,sleep_state=\"awake\"} %d\n", t.model, awake)
+	fmt.Fprintf(&out, "# TYPE vllm:cache_config_info "+
+		"gauge\nvllm:cache_config_info{block_size=%q,engine=\"0\",num_gpu_blocks=%q} 1.0\n",
 		strconv.Itoa(t.Spec.Block), t.number(float64(t.Spec.Cache/t.Spec.Block)))
-	fmt.Fprintf(&out, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %.2f\n", float64(t.Began.UnixMilli())/1000)
+	fmt.Fprintf(&out, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %.2f\n",
+		float64(t.Began.UnixMilli())/1000)
 	x.send(http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", []byte(out.String()))
 }
 
@@ -148,8 +151,11 @@ func answerLlamaSlots(x *exchange) {
 		if n >= t.Reading {
 			decoded = 1
 		}
-		slots = append(slots, fmt.Sprintf(`{"id":%d,"n_ctx":%s,"speculative":false,"is_processing":%t,"id_task":%s,"next_token":[{"has_next_token":true,"n_decoded":%d}]}`,
-			n, t.number(float64(t.Spec.Cache/t.slots())), n < t.Reading+t.Decoding, t.number(float64(t.Requests)), decoded))
+		slots = append(slots, fmt.Sprintf(
+			`{"id":%d,"n_ctx":%s,"speculative":false,"is_processing":%t,"id_task":%s,`+
+				`"next_token":[{"has_next_token":true,"n_decoded":%d}]}`,
+			n, t.number(float64(t.Spec.Cache/t.slots())), n < t.Reading+t.Decoding, t.number(float64(t.Requests)),
+			decoded))
 	}
 	x.send(http.StatusOK, "application/json; charset=utf-8", []byte("["+strings.Join(slots, ",")+"]"))
 }
@@ -158,14 +164,16 @@ func answerLlamaSlots(x *exchange) {
 func answerLlamaProps(x *exchange) {
 	t := x.backend.told()
 	x.send(http.StatusOK, "application/json; charset=utf-8", fmt.Appendf(nil,
-		`{"default_generation_settings":{"n_ctx":%s},"total_slots":%s,"model_alias":%q,"model_path":%[3]q,"media_marker":"<__media_%x__>","is_sleeping":false}`,
+		`{"default_generation_settings":{"n_ctx":%s},"total_slots":%s,"model_alias":%q,"model_path":%[3]q,`+
+			`"media_marker":"<__media_%x__>","is_sleeping":false}`,
 		t.number(float64(t.Spec.Cache/t.slots())), t.number(float64(t.slots())), t.model, t.Began.UnixNano()))
 }
 
 // answerRouterProps serves GET /props of a llama.cpp that starts a server for each model.
 func answerRouterProps(x *exchange) {
 	t := x.backend.told()
-	x.sendText(http.StatusOK, fmt.Sprintf(`{"role":"router","max_instances":%s,"models_autoload":true,"model_alias":"llama-server","model_path":"none"}`,
+	x.sendText(http.StatusOK, fmt.Sprintf(
+		`{"role":"router","max_instances":%s,"models_autoload":true,"model_alias":"llama-server","model_path":"none"}`,
 		t.number(float64(t.Spec.Room))))
 }
 
@@ -177,8 +185,11 @@ func answerOllamaPs(x *exchange) {
 		if !strings.Contains(name, ":") {
 			name += ":latest"
 		}
-		models = append(models, fmt.Sprintf(`{"name":%q,"model":%[1]q,"size":%s,"digest":%q,"expires_at":"2026-01-01T00:05:00Z","size_vram":%[2]s,"context_length":%[4]s}`,
-			name, t.number(float64(max(t.Spec.Size, 1))), strings.Repeat(hex(seedOf(name)), 4), t.number(float64(t.Spec.Cache))))
+		models = append(models, fmt.Sprintf(
+			`{"name":%q,"model":%[1]q,"size":%s,"digest":%q,"expires_at":"2026-01-01T00:05:00Z","size_vram":%[2]s,`+
+				`"context_length":%[4]s}`,
+			name, t.number(float64(max(t.Spec.Size, 1))), strings.Repeat(hex(seedOf(name)), 4),
+			t.number(float64(t.Spec.Cache))))
 	}
 	x.send(http.StatusOK, "application/json; charset=utf-8", []byte(`{"models":[`+strings.Join(models, ",")+`]}`))
 }

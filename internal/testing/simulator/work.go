@@ -29,7 +29,8 @@ func (x *exchange) reply(p *prompt, model string, choice int) answer {
 	a := p.reply(x.backend.options.Name, choice)
 	x.work.tokens += a.tokens
 	if live := x.backend.engine; live != nil && x.work.job == nil && x.needs(model) {
-		job := &engine.Job{Model: untagged(model), Tokens: p.tokens, Blocks: p.blocks(x.backend.options.Engine.Block), Keep: x.work.keep}
+		job := &engine.Job{Model: untagged(model), Tokens: p.tokens, Blocks: p.blocks(x.backend.options.Engine.Block),
+			Keep: x.work.keep}
 		x.work.engine, x.work.kind, x.work.job = live, x.backend.options.Kind, job
 		x.work.ready = live.Add(job)
 	}

@@ -53,7 +53,8 @@ func (s Settings) Check(report func(path, message string)) {
 	for i, service := range s.Services {
 		switch {
 		case !Cacheable(service):
-			report(fmt.Sprintf("services[%d]", i), "want chat, embedding or rerank; answers of "+service.String()+" are not kept")
+			report(fmt.Sprintf("services[%d]", i), "want chat, embedding or rerank; answers of "+service.String()+
+				" are not kept")
 		case slices.Contains(s.Services[:i], service):
 			report(fmt.Sprintf("services[%d]", i), service.String()+" is listed twice")
 		}

@@ -25,7 +25,8 @@ type Settings struct {
 
 // DefaultSettings returns the settings of an empty configuration.
 func DefaultSettings() Settings {
-	return Settings{TTL: schema.Duration(24 * time.Hour), MaxBytes: 64 << 20, MaxResponses: 10_000, MaxSharedBytes: 512 << 20}
+	return Settings{TTL: schema.Duration(24 * time.Hour), MaxBytes: 64 << 20, MaxResponses: 10_000,
+		MaxSharedBytes: 512 << 20}
 }
 
 const (

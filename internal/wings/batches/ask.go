@@ -41,7 +41,8 @@ func (e *Engine) add(ctx context.Context, b *Batch) error {
 	}
 	defer func() { e.creating <- struct{}{} }()
 	scope, most := b.Owner.Scope(), e.o.Settings().MaxOpen
-	open, err := e.o.Documents.List(ctx, documents.Query{Kind: Kind, Scopes: []string{scope}, OnlyOpen: true, Limit: most, OnlyNames: true})
+	open, err := e.o.Documents.List(ctx, documents.Query{Kind: Kind, Scopes: []string{scope}, OnlyOpen: true,
+		Limit: most, OnlyNames: true})
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,8 @@ type Counts struct {
 }
 
 func (c Counts) plus(other Counts) Counts {
-	return Counts{c.Done + other.Done, c.Failed + other.Failed, c.Prompt + other.Prompt, c.Completion + other.Completion, int64(prices.Amount(c.Cost).Plus(prices.Amount(other.Cost)))}
+	return Counts{c.Done + other.Done, c.Failed + other.Failed, c.Prompt + other.Prompt,
+		c.Completion + other.Completion, int64(prices.Amount(c.Cost).Plus(prices.Amount(other.Cost)))}
 }
 
 // Batch is a file of requests and its progress.

@@ -222,7 +222,8 @@ func (j *job) releaseChunks() {
 		cancel()
 		c.mu.Unlock()
 		if err != nil && !errors.Is(err, errTaken) {
-			j.engine.o.Log.Warn("the lines of a batch could not be given back; others wait until their lease is over", "batch", j.id, "error", err)
+			j.engine.o.Log.Warn("the lines of a batch could not be given back; others wait until their lease is over",
+				"batch", j.id, "error", err)
 		}
 	}
 }

@@ -154,7 +154,9 @@ func New(o Options) *Engine {
 	if o.Lease == 0 {
 		o.Lease = defaultLease
 	}
-	e := &Engine{o: o, holder: documents.RandomID(""), wake: make(chan struct{}, 1), creating: make(chan struct{}, 1), jobs: map[string]*job{}, paces: map[target]*pace{}, running: map[target]int{}, unsynced: map[target]int{}, awaited: map[target]bool{}}
+	e := &Engine{o: o, holder: documents.RandomID(""), wake: make(chan struct{}, 1), creating: make(chan struct{}, 1),
+		jobs: map[string]*job{}, paces: map[target]*pace{}, running: map[target]int{}, unsynced: map[target]int{},
+		awaited: map[target]bool{}}
 	e.base, e.quit = context.WithCancel(context.Background())
 	e.creating <- struct{}{}
 	e.ahead = newAhead(o.Ahead)

@@ -170,7 +170,8 @@ type resultWriter struct {
 	text           jsonwrite.Writer
 }
 
-func (w *resultWriter) writeAll(ctx context.Context, end State, has []bool, read func(line int) (*record, error)) error {
+func (w *resultWriter) writeAll(ctx context.Context, end State, has []bool,
+	read func(line int) (*record, error)) error {
 	unread := unanswered{job: w.job, batch: w.batch}
 	defer unread.close()
 	for line := range has {
@@ -289,7 +290,9 @@ func (w *resultWriter) create(isErrors bool) (*files.Upload, error) {
 	}
 	created := lastLineOf(w.batch)
 	upload, err := w.job.engine.o.Files.CreateOwn(files.File{
-		ID: files.ResultID(created, w.batch.ID, name, w.number), Created: created, Expires: time.Now().UTC().Add(w.job.engine.o.Retention()), Owner: w.batch.Owner, Filename: w.batch.ID + "_" + name + ".jsonl", Purpose: "batch_output",
+		ID: files.ResultID(created, w.batch.ID, name, w.number), Created: created,
+		Expires: time.Now().UTC().Add(w.job.engine.o.Retention()), Owner: w.batch.Owner, Filename: w.batch.ID + "_" +
+			name + ".jsonl", Purpose: "batch_output",
 		IsHidden: w.batch.Form == Anthropic,
 	})
 	if err == nil && w.batch.KeepResults > 0 {
@@ -347,7 +350,8 @@ func (w *resultWriter) why(end State) Fault {
 	if end == Cancelled && len(w.batch.Faults) > 0 {
 		return w.batch.Faults[0]
 	}
-	return Fault{Code: "batch_expired", Message: "This request could not be executed before the completion window expired."}
+	return Fault{Code: "batch_expired", Message: "This request could not be executed before the completion window " +
+		"expired."}
 }
 
 // writeMessage writes a result in the form of Anthropic.

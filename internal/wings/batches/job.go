@@ -86,7 +86,8 @@ type pending struct {
 
 func newJob(e *Engine, b Batch) *job {
 	j := &job{
-		engine: e, id: b.ID, owner: b.Owner, scope: b.Owner.Scope(), user: b.User, endpoint: b.Endpoint, batch: b, log: newAnswers(e.folderOf(b.ID), b.ID, e.o.Keys, e.before), chunks: map[int]*chunk{},
+		engine: e, id: b.ID, owner: b.Owner, scope: b.Owner.Scope(), user: b.User, endpoint: b.Endpoint, batch: b,
+		log: newAnswers(e.folderOf(b.ID), b.ID, e.o.Keys, e.before), chunks: map[int]*chunk{},
 		paused: map[string]time.Time{}, served: map[string]bool{}, moved: time.Now(), changed: make(chan struct{}, 1),
 	}
 	j.ctx, j.cancel = context.WithCancel(e.base)
@@ -267,10 +268,12 @@ func (j *job) check(b Batch) error {
 			}
 			defer leave()
 			chunkLines = chunkLinesFor(content.Size())
-			found, err = checkLines(content.From(0), b.Endpoint, settings.MaxLines, int(j.engine.o.LongestLine()), chunkLines)
+			found, err = checkLines(content.From(0), b.Endpoint, settings.MaxLines, int(j.engine.o.LongestLine()),
+				chunkLines)
 		}
 		if errors.Is(err, files.ErrNotFound) {
-			found.faults, err = []Fault{{Code: "file_not_found", Message: "The file of the batch does not exist any more.", Param: "input_file_id"}}, nil
+			found.faults, err = []Fault{{Code: "file_not_found",
+				Message: "The file of the batch does not exist any more.", Param: "input_file_id"}}, nil
 		}
 		if err != nil {
 			return err
@@ -382,7 +385,8 @@ func (j *job) stopFor() error {
 	var fault Fault
 	switch {
 	case isRevoked:
-		fault = Fault{Code: "invalid_api_key", Message: "The batch was stopped because the API key that made it was revoked or has expired."}
+		fault = Fault{Code: "invalid_api_key", Message: "The batch was stopped because the API key that made it was " +
+			"revoked or has expired."}
 	case isFull:
 		fault = Fault{Code: schema.CodeStorageFull, Message: "The batch was stopped because " + why + "."}
 	default:
@@ -457,7 +461,8 @@ func (j *job) readJournals(b Batch) error {
 func (j *job) tellCut(cut map[string]int64) {
 	for name, bytes := range cut {
 		if _, isTold := j.cut[name]; !isTold {
-			j.engine.o.Log.Warn("batches: a file of answers ends within a record, which is left out", "batch", j.id, "file", name, "bytes", bytes)
+			j.engine.o.Log.Warn("batches: a file of answers ends within a record, which is left out", "batch", j.id,
+				"file", name, "bytes", bytes)
 		}
 	}
 	j.cut = cut

@@ -49,7 +49,8 @@ func verdictOf(a Answer) verdict {
 			return final
 		}
 		return refused
-	case schema.CodeRateLimitExceeded, schema.CodeKeyRateLimited, schema.CodeBudgetReserved, schema.CodeNoSlot, schema.CodeCircuitBreakerOpen,
+	case schema.CodeRateLimitExceeded, schema.CodeKeyRateLimited, schema.CodeBudgetReserved, schema.CodeNoSlot,
+		schema.CodeCircuitBreakerOpen,
 		schema.CodeLedgerUnavailable, schema.CodeUploadsFull, schema.CodeCancelled:
 		return refused
 	case schema.CodeBudgetExceeded:
@@ -84,7 +85,8 @@ func verdictOfBackend(a Answer) verdict {
 		return away
 	case a.Status == http.StatusBadGateway, a.Status == http.StatusGatewayTimeout, a.Status == 0:
 		return broken
-	case a.Status >= http.StatusInternalServerError, a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly:
+	case a.Status >= http.StatusInternalServerError, a.Status == http.StatusRequestTimeout,
+		a.Status == http.StatusTooEarly:
 		return failed
 	}
 	return final

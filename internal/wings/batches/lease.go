@@ -66,7 +66,8 @@ func (l *lease) put(ctx context.Context, state leased) error {
 		return err
 	}
 	version, err := l.engine.o.Leases.Put(ctx, documents.Document{
-		Kind: leaseKind, ID: leaseID(l.batch, l.name), Scope: l.batch, Created: time.Unix(0, 0), Data: data, Version: l.version,
+		Kind: leaseKind, ID: leaseID(l.batch, l.name), Scope: l.batch, Created: time.Unix(0, 0), Data: data,
+		Version: l.version,
 	})
 	if errors.Is(err, documents.ErrChanged) {
 		return errTaken
@@ -87,7 +88,8 @@ func (e *Engine) isFree(doc documents.Document, state leased) bool {
 
 // withLease runs a function while it has a lease, which another gateway gets if this one
 // hangs. It returns errTaken where another one has it.
-func (e *Engine) withLease(ctx context.Context, batch, name string, do func(ctx context.Context, l *lease) error) error {
+func (e *Engine) withLease(ctx context.Context, batch, name string,
+	do func(ctx context.Context, l *lease) error) error {
 	var seen int64
 	doc, err := e.o.Leases.Get(ctx, leaseKind, leaseID(batch, name))
 	switch {

@@ -108,7 +108,8 @@ func parseLine(text []byte, endpoint string) (line, *Fault) {
 	case w.CustomID == nil || *w.CustomID == "":
 		return fault("missing_required_parameter", "custom_id", "Missing required parameter: 'custom_id'.")
 	case len(*w.CustomID) > longestID:
-		return fault("invalid_value", "custom_id", fmt.Sprintf("'custom_id' must not be longer than %d bytes.", longestID))
+		return fault("invalid_value", "custom_id",
+			fmt.Sprintf("'custom_id' must not be longer than %d bytes.", longestID))
 	case w.Method != http.MethodPost:
 		return fault("invalid_method", "method", "'method' must be POST.")
 	case w.URL != endpoint:
@@ -157,7 +158,8 @@ func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) 
 		}
 		if errors.Is(err, errLongLine) {
 			c.faults = append(c.faults, Fault{
-				Code: "line_too_long", Message: fmt.Sprintf("The line is longer than the %d bytes that a request may have.", longest), Line: r.place,
+				Code: "line_too_long", Message: fmt.Sprintf("The line is longer than the %d bytes that a request may "+
+					"have.", longest), Line: r.place,
 			})
 			continue
 		}
@@ -166,7 +168,8 @@ func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) 
 		}
 		if c.lines == most {
 			c.faults = append(c.faults, Fault{
-				Code: "too_many_lines", Message: fmt.Sprintf("The file has more than the %d requests that a batch may have.", most), Line: r.place,
+				Code: "too_many_lines", Message: fmt.Sprintf("The file has more than the %d requests that a batch "+
+					"may have.", most), Line: r.place,
 			})
 			break
 		}
@@ -175,7 +178,8 @@ func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) 
 			if first, twice := seen[hashOf(found.customID)]; twice {
 				fault = &Fault{
 					Code: "duplicate_custom_id", Param: "custom_id",
-					Message: fmt.Sprintf("The custom_id is that of line %d as well; it must be unique within a batch.", first),
+					Message: fmt.Sprintf("The custom_id is that of line %d as well; it must be unique within a batch.",
+						first),
 				}
 			}
 		}

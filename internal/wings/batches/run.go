@@ -162,7 +162,8 @@ func (j *job) take(now time.Time, mayRun func(j *job, model string) (bool, time.
 
 // runLine runs a line and keeps its answer.
 func (e *Engine) runLine(j *job, p *pending, t target) {
-	answer := Answer{Status: http.StatusInternalServerError, Code: schema.CodeInternal} // where the gateway fails to run it
+	// Where the gateway fails to run it.
+	answer := Answer{Status: http.StatusInternalServerError, Code: schema.CodeInternal}
 	logs.Contain(e.o.Log, "running a line", func() {
 		answer = e.o.Runner.Run(p.chunk.ctx, Call{
 			Owner: j.owner, User: j.user, Endpoint: t.endpoint, Body: p.body, Batch: j.id, CustomID: p.customID,
@@ -228,7 +229,8 @@ func problemOf(answer Answer) string {
 // answer was paid; false means that the job ends before.
 func (j *job) keep(p *pending, answer Answer) bool {
 	r := &record{
-		Line: p.number, CustomID: p.customID, Status: answer.Status, RequestID: answer.RequestID, Body: jsonOf(answer.Body),
+		Line: p.number, CustomID: p.customID, Status: answer.Status, RequestID: answer.RequestID,
+		Body:   jsonOf(answer.Body),
 		Prompt: answer.Prompt, Completion: answer.Completion, Cost: answer.Cost,
 	}
 	for {

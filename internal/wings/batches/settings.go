@@ -31,7 +31,8 @@ type Settings struct {
 
 // DefaultSettings returns the settings of an empty configuration: there are no batches.
 func DefaultSettings() Settings {
-	return Settings{MaxLines: 50_000, MaxOpen: 100, MaxKept: 1000, MaxKeptInAll: 20_000, MaxInFlight: 64, Window: schema.Duration(24 * time.Hour), Attempts: 3}
+	return Settings{MaxLines: 50_000, MaxOpen: 100, MaxKept: 1000, MaxKeptInAll: 20_000, MaxInFlight: 64,
+		Window: schema.Duration(24 * time.Hour), Attempts: 3}
 }
 
 const (
@@ -48,7 +49,8 @@ func (s Settings) Check(report func(path, message string)) {
 		name        string
 		value, most int
 	}{
-		{"maxLines", s.MaxLines, mostLines}, {"maxOpen", s.MaxOpen, mostLines}, {"maxKept", s.MaxKept, mostLines}, {"maxKeptInAll", s.MaxKeptInAll, mostLines}, {"maxInFlight", s.MaxInFlight, mostInFlight},
+		{"maxLines", s.MaxLines, mostLines}, {"maxOpen", s.MaxOpen, mostLines}, {"maxKept", s.MaxKept, mostLines},
+		{"maxKeptInAll", s.MaxKeptInAll, mostLines}, {"maxInFlight", s.MaxInFlight, mostInFlight},
 		{"attempts", s.Attempts, mostAttempts},
 	} {
 		if number.value < 1 || number.value > number.most {
@@ -63,6 +65,7 @@ func (s Settings) Check(report func(path, message string)) {
 // CheckFolder reports batches without a folder that all gateways reach.
 func CheckFolder(s Settings, folder string, isShared bool, report func(path, message string)) {
 	if s.Enabled && isShared && folder == "" {
-		report("files.folder", "gateways that share their configuration (store.config) need a folder for batches that all of them reach")
+		report("files.folder", "gateways that share their configuration (store.config) need a folder for batches "+
+			"that all of them reach")
 	}
 }

@@ -24,7 +24,8 @@ func (e *Engine) put(ctx context.Context, b *Batch) error {
 		return err
 	}
 	version, err := e.o.Documents.Put(ctx, documents.Document{
-		Kind: Kind, ID: b.ID, Scope: b.Owner.Scope(), Created: b.Created, IsOpen: !b.State.IsEnd(), Bytes: files.Blocks(len(data)), Data: data, Version: b.version,
+		Kind: Kind, ID: b.ID, Scope: b.Owner.Scope(), Created: b.Created, IsOpen: !b.State.IsEnd(),
+		Bytes: files.Blocks(len(data)), Data: data, Version: b.version,
 	})
 	if err == nil {
 		b.version = version

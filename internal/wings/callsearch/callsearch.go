@@ -31,7 +31,8 @@ func New(core *wing.Core) *wing.Wing {
 				space, err := durable.SpaceOf(dir)
 				return err == nil && space.IsShort(cmp.Or(core.Document.ReservedSpace(), space.Reserve()))
 			},
-			Fault: func(operation, text string) { core.Recorder.NoteFault("calls-file", operation, text) }, Log: core.Log,
+			Fault: func(operation, text string) { core.Recorder.NoteFault("calls-file", operation, text) },
+			Log:   core.Log,
 		})
 		if err != nil {
 			return err

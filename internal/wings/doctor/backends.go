@@ -41,11 +41,13 @@ func (e *examination) backends(ctx context.Context) []Finding {
 	if len(groups) == 0 && len(e.Document.ProcessNames()) > 0 {
 		return nil // the servers of all instances are processes
 	}
-	if len(groups) == 0 && slices.ContainsFunc(slices.Collect(maps.Values(e.Document.Services)), func(s config.Service) bool { return len(s.Instances) > 0 }) {
+	if len(groups) == 0 && slices.ContainsFunc(slices.Collect(maps.Values(e.Document.Services)),
+		func(s config.Service) bool { return len(s.Instances) > 0 }) {
 		return []Finding{warn("backends", "enable one of them", "all instances are disabled")}
 	}
 	if len(groups) == 0 {
-		return []Finding{warn("backends", "add some: patchbay add http://HOST:PORT, or services.chat.instances in the file", "no instances are configured")}
+		return []Finding{warn("backends", "add some: patchbay add http://HOST:PORT, or services.chat.instances in "+
+			"the file", "no instances are configured")}
 	}
 	findings := make([][]Finding, len(groups))
 	slots := make(chan struct{}, atOnce)
@@ -73,7 +75,10 @@ func (e *examination) groups() []group {
 				continue
 			}
 			adapter := cmp.Or(instance.Adapter, service.Adapter)
-			at := slices.IndexFunc(groups, func(g group) bool { return g.adapter == adapter && reachedAlike(g.settings, instance) })
+			at := slices.IndexFunc(groups, func(g group) bool {
+				return g.adapter == adapter &&
+					reachedAlike(g.settings, instance)
+			})
 			if at < 0 {
 				at = len(groups)
 				groups = append(groups, group{adapter: adapter, settings: instance})
@@ -102,9 +107,11 @@ func (e *examination) backend(ctx context.Context, g *group) []Finding {
 	var findings []Finding
 	switch {
 	case reached.status == http.StatusUnauthorized || reached.status == http.StatusForbidden:
-		return append(findings, fail(area, "give the instance an api-key that the backend takes, or set the variable that it refers to", "the backend refuses the key (status %d)", reached.status))
+		return append(findings, fail(area, "give the instance an api-key that the backend takes, or set the variable "+
+			"that it refers to", "the backend refuses the key (status %d)", reached.status))
 	case reached.status >= http.StatusInternalServerError:
-		findings = append(findings, fail(area, "look at the log of the backend", "it answers with status %d", reached.status))
+		findings = append(findings, fail(area, "look at the log of the backend", "it answers with status %d",
+			reached.status))
 	case found.Adapter == "":
 		findings = append(findings, ok(area, "answers in %s; it has no list of models to compare with", reached.took))
 	default:
@@ -122,7 +129,8 @@ func (e *examination) backend(ctx context.Context, g *group) []Finding {
 func ask(ctx context.Context, g *group, send discover.Send) (discover.Found, error) {
 	kind, err := kinds.Lookup(g.adapter)
 	if err != nil || kind.Deployments == "" || g.settings.Models.Given() {
-		return discover.Ask(ctx, send, discover.Backend{BaseURL: g.settings.BaseURL, APIKey: g.settings.APIKey, Adapter: g.adapter})
+		return discover.Ask(ctx, send, discover.Backend{BaseURL: g.settings.BaseURL, APIKey: g.settings.APIKey,
+			Adapter: g.adapter})
 	}
 	asked := g.settings.Found("deployment")
 	asked.Adapter, asked.Path = g.adapter, "/"
@@ -142,7 +150,8 @@ type attempt struct {
 // sender asks a backend as the instances of a group would, with their headers, proxy and
 // certificates.
 func (e *examination) sender(g *group, reached *attempt) discover.Send {
-	return func(ctx context.Context, serviceType schema.ServiceType, asked backend.Settings, post string) (int, []byte, error) {
+	return func(ctx context.Context, serviceType schema.ServiceType, asked backend.Settings,
+		post string) (int, []byte, error) {
 		described := g.settings.Found(asked.Name)
 		described.BaseURL, described.Adapter, described.Path = asked.BaseURL, asked.Adapter, asked.Path
 		service := config.DefaultService()
@@ -187,7 +196,8 @@ func missingModels(area string, g *group, models []discover.Model) []Finding {
 	var findings []Finding
 	for _, instance := range g.instances {
 		if instance.Models.Given() && !slices.ContainsFunc(names, instance.Models.Include) {
-			findings = append(findings, warn(area, "load or pull a model there, or correct models", "lists no model that %s stands for", strings.Join(instance.Models, ", ")))
+			findings = append(findings, warn(area, "load or pull a model there, or correct models",
+				"lists no model that %s stands for", strings.Join(instance.Models, ", ")))
 		}
 		name := cmp.Or(instance.UpstreamModel, instance.Name)
 		if name == "" || slices.Contains(names, name) || slices.Contains(names, discover.ShortName(name)) {

@@ -121,7 +121,8 @@ func (e *examination) clock() []Finding {
 			least = skew
 		}
 	}
-	const fix = "set the time, for example with systemd-timesyncd or chrony: certificates, keys that expire and quota windows depend on it"
+	const fix = "set the time, for example with systemd-timesyncd or chrony: certificates, keys that expire and " +
+		"quota windows depend on it"
 	switch off := least.Round(time.Second); {
 	case least.Abs() > 5*time.Minute:
 		return []Finding{fail(area, fix, "this machine's clock is %s away from those of the backends", off.Abs())}

@@ -24,7 +24,8 @@ func (e *examination) addresses(ctx context.Context) []Finding {
 	version, err := e.Running(ctx)
 	if err == nil {
 		if version != e.Version {
-			return []Finding{warn(area, "restart the gateway to run this version", "a gateway runs there, of version %s; this is %s", version, e.Version)}
+			return []Finding{warn(area, "restart the gateway to run this version",
+				"a gateway runs there, of version %s; this is %s", version, e.Version)}
 		}
 		return []Finding{ok(area, "the gateway runs there")}
 	}
@@ -35,7 +36,9 @@ func (e *examination) addresses(ctx context.Context) []Finding {
 		var inUse *listen.InUseError
 		switch {
 		case errors.As(err, &inUse):
-			findings = append(findings, fail(area, "stop the other program, or choose another address with --listen or server.listen", "%s is in use by another program", address))
+			findings = append(findings, fail(area,
+				"stop the other program, or choose another address with --listen or server.listen",
+				"%s is in use by another program", address))
 		case err != nil:
 			findings = append(findings, fail(area, "choose an address of this machine that may be used", "%v", err))
 		default:
@@ -43,7 +46,8 @@ func (e *examination) addresses(ctx context.Context) []Finding {
 			findings = append(findings, ok(area, "%s is free", address))
 		}
 		if !e.Document.Security.Enabled && !e.Document.Security.AllowOpen && !listen.IsLoopback(address) {
-			findings = append(findings, fail(area, "set security.enabled: true and issue keys (patchbay keys create), or listen on loopback",
+			findings = append(findings, fail(area,
+				"set security.enabled: true and issue keys (patchbay keys create), or listen on loopback",
 				"others reach %s and security is off: the gateway refuses to start", address))
 		}
 	}
@@ -57,7 +61,8 @@ func (e *examination) metrics(context.Context) []Finding {
 	case !settings.Enabled:
 		return []Finding{skip(area, "security is off")}
 	case settings.ShowsSpending():
-		return []Finding{warn(area, "set security.metrics: token, and give Prometheus a management token of the role VIEWER (patchbay tokens issue)",
+		return []Finding{warn(area, "set security.metrics: token, and give Prometheus a management token of the role "+
+			"VIEWER (patchbay tokens issue)",
 			"anyone who reaches the gateway can read in its metrics which keys there are and what they spend")}
 	}
 	return []Finding{ok(area, "a management token is needed")}
@@ -130,7 +135,8 @@ func (e *examination) dataDirectory(context.Context) []Finding {
 func writable(area, dir string) Finding {
 	probe, err := os.CreateTemp(dir, ".patchbay-doctor-")
 	if err != nil {
-		return fail(area, "give the directory to the user that runs the gateway, or set server.data-dir to another one", "%s cannot be written: %v", dir, err)
+		return fail(area, "give the directory to the user that runs the gateway, or set server.data-dir to another one",
+			"%s cannot be written: %v", dir, err)
 	}
 	_ = probe.Close()
 	if err := os.Remove(probe.Name()); err != nil {
@@ -148,12 +154,14 @@ func (e *examination) descriptors(context.Context) []Finding {
 	}
 	// A request takes a connection with its client and one with a backend.
 	wanted := uint64(2 * e.Document.Limits.MaxInFlight)
-	fix := fmt.Sprintf("allow %d (ulimit -n, or LimitNOFILE= of the systemd unit), or lower limits.max-in-flight", wanted)
+	fix := fmt.Sprintf("allow %d (ulimit -n, or LimitNOFILE= of the systemd unit), or lower limits.max-in-flight",
+		wanted)
 	switch {
 	case limit < 1024:
 		return []Finding{fail(area, fix, "only %d files and connections may be open at a time", limit)}
 	case limit < wanted:
-		return []Finding{warn(area, fix, "%d files and connections may be open at a time; limits.max-in-flight: %d may need %d", limit, e.Document.Limits.MaxInFlight, wanted)}
+		return []Finding{warn(area, fix, "%d files and connections may be open at a time; limits.max-in-flight: %d "+
+			"may need %d", limit, e.Document.Limits.MaxInFlight, wanted)}
 	}
 	return []Finding{ok(area, "%d files and connections may be open at a time", limit)}
 }

@@ -20,7 +20,8 @@ func (e *examination) storedReferences(ctx context.Context) []Finding {
 	const area = "references"
 	stored, current, err := e.storedVersions(ctx)
 	if err != nil || len(stored) == 0 {
-		return []Finding{skip(area, "there are no stored versions to look at")} // the finding about the store names the fault
+		// The finding about the store names the fault.
+		return []Finding{skip(area, "there are no stored versions to look at")}
 	}
 	inForce, older, masterKey := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, v := range stored {
@@ -44,20 +45,27 @@ func (e *examination) storedReferences(ctx context.Context) []Finding {
 	var findings []Finding
 	const fix = "list them in security.references if you know that the gateway needs them"
 	if len(masterKey) > 0 {
-		findings = append(findings, fail(area, "find out who wrote that, and delete these versions: no gateway needs it", "stored versions refer to the master key: %s", namesOf(masterKey)))
+		findings = append(findings, fail(area, "find out who wrote that, and delete these versions: no gateway needs "+
+			"it", "stored versions refer to the master key: %s", namesOf(masterKey)))
 	}
 	if len(inForce) > 0 {
-		findings = append(findings, fail(area, fix, "instances of the current version (%d) are out, because the services of the configuration file do not refer to what theirs do: %s", current, namesOf(inForce)))
+		findings = append(findings, fail(area, fix,
+			"instances of the current version (%d) are out, because the services of the configuration file do not "+
+				"refer to what theirs do: %s", current, namesOf(inForce)))
 	}
 	for name := range inForce {
 		delete(older, name)
 	}
 	if len(older) > 0 {
-		findings = append(findings, warn(area, fix, "older versions refer to what the services of the configuration file do not; after a rollback these instances would be out: %s", namesOf(older)))
+		findings = append(findings, warn(area, fix,
+			"older versions refer to what the services of the configuration file do not; after a rollback these "+
+				"instances would be out: %s", namesOf(older)))
 	}
 	if waiting := e.waiting(ctx, stored); len(waiting) > 0 {
-		findings = append(findings, warn(area, "list the names to which they refer in security.references before the first start, or have the same instances in the configuration file",
-			"the first start signs the stored versions, and instances that refer to secrets as the configuration file does not are out from then on: %s", strings.Join(waiting, ", ")))
+		findings = append(findings, warn(area, "list the names to which they refer in security.references before the "+
+			"first start, or have the same instances in the configuration file",
+			"the first start signs the stored versions, and instances that refer to secrets as the configuration "+
+				"file does not are out from then on: %s", strings.Join(waiting, ", ")))
 	}
 	if len(findings) == 0 {
 		findings = append(findings, ok(area, "all that %d stored versions refer to is known", len(stored)))
@@ -121,7 +129,8 @@ func (e *examination) storedVersions(ctx context.Context) (found []*versions.Ver
 	return found, head.Version, err
 }
 
-func (e *examination) sharedVersions(ctx context.Context, address string) (found []*versions.Version, current int, err error) {
+func (e *examination) sharedVersions(ctx context.Context,
+	address string) (found []*versions.Version, current int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, address)

@@ -31,11 +31,14 @@ func (e *examination) redis(ctx context.Context) []Finding {
 		err = client.Do(ctx, client.B().Ping().Build()).Error()
 	}
 	if err != nil {
-		return []Finding{fail(area, "start Redis, or correct redis.url: host, port, password and TLS (rediss://)", "it does not answer: %v", err)}
+		return []Finding{fail(area, "start Redis, or correct redis.url: host, port, password and TLS (rediss://)",
+			"it does not answer: %v", err)}
 	}
 	took := time.Since(start).Round(100 * time.Microsecond)
-	if limit := time.Duration(e.Document.Quota.Distributed.Timeout); e.Document.Quota.Distributed.Enabled && took > limit/2 {
-		return []Finding{warn(area, "move it nearer, or raise quota.distributed.timeout", "it answers in %s, and quota.distributed.timeout is %s", took, limit)}
+	if limit := time.Duration(e.Document.Quota.Distributed.Timeout); e.Document.Quota.Distributed.Enabled &&
+		took > limit/2 {
+		return []Finding{warn(area, "move it nearer, or raise quota.distributed.timeout",
+			"it answers in %s, and quota.distributed.timeout is %s", took, limit)}
 	}
 	return []Finding{ok(area, "answers in %s", took)}
 }
@@ -72,7 +75,9 @@ func (e *examination) postgres(ctx context.Context, area, setting, address strin
 	defer cancel()
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
-		return []Finding{fail(area, "start PostgreSQL, or correct "+setting+": host, port, user, password, database and sslmode", "%s cannot be reached: %s", setting, postgresCause(err))}
+		return []Finding{fail(area, "start PostgreSQL, or correct "+setting+
+			": host, port, user, password, database and sslmode", "%s cannot be reached: %s", setting,
+			postgresCause(err))}
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	start := time.Now()
@@ -88,13 +93,17 @@ func (e *examination) postgres(ctx context.Context, area, setting, address strin
 	}
 	switch {
 	case err != nil:
-		return []Finding{fail(area, "give the user of "+setting+" the right to read and write its tables", "%s cannot be read: %s", setting, postgresCause(err))}
+		return []Finding{fail(area, "give the user of "+setting+" the right to read and write its tables",
+			"%s cannot be read: %s", setting, postgresCause(err))}
 	case isReplica:
-		return []Finding{fail(area, "name the primary server in "+setting, "the server of %s is a replica, which cannot be written", setting)}
+		return []Finding{fail(area, "name the primary server in "+setting,
+			"the server of %s is a replica, which cannot be written", setting)}
 	case !mayCreate && !isInitialised:
-		return []Finding{fail(area, "GRANT CREATE ON SCHEMA to the user of "+setting+", for the first start", "the user of %s may not make tables", setting)}
+		return []Finding{fail(area, "GRANT CREATE ON SCHEMA to the user of "+setting+", for the first start",
+			"the user of %s may not make tables", setting)}
 	case area == "cluster" && !isInitialised:
-		return []Finding{ok(area, "PostgreSQL %s answers in %s; the first gateway that starts will share its configuration", version, took)}
+		return []Finding{ok(area, "PostgreSQL %s answers in %s; the first gateway that starts will share its "+
+			"configuration", version, took)}
 	case area == "cluster":
 		return []Finding{ok(area, "PostgreSQL %s answers in %s and has %d versions", version, took, versions)}
 	}

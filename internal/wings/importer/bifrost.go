@@ -43,7 +43,8 @@ func (d *draft) bifrost(file File) error {
 		return fmt.Errorf("this is no configuration of Bifrost: it has none of %s", strings.Join(bifrostSections, ", "))
 	}
 	if list == nil {
-		d.Unsupported(nil, "providers", "there are none: those that Bifrost keeps in its database are not in this file; add them with patchbay add")
+		d.Unsupported(nil, "providers", "there are none: those that Bifrost keeps in its database are not in this "+
+			"file; add them with patchbay add")
 	}
 	d.Use(reading.At(root, "$schema"))
 	allowsByDefault := d.Text(root, "version") == "1" // the meaning of an empty list
@@ -59,7 +60,8 @@ func (d *draft) bifrost(file File) error {
 	}
 	if size, given := d.Number(client, "max_request_body_size_mb"); given && size >= 1 {
 		d.jsonBody = fmt.Sprintf("%dMiB", int(size))
-		d.Taken(reading.At(client, "max_request_body_size_mb"), "client.max_request_body_size_mb", "limits.json-body: %s", d.jsonBody)
+		d.Taken(reading.At(client, "max_request_body_size_mb"), "client.max_request_body_size_mb",
+			"limits.json-body: %s", d.jsonBody)
 	}
 	d.bifrostGovernance(reading.At(root, "governance"), client, known, allowsByDefault)
 	d.leftovers(root, "")
@@ -67,7 +69,8 @@ func (d *draft) bifrost(file File) error {
 }
 
 // bifrostSections are the sections of configurations of Bifrost.
-var bifrostSections = []string{"providers", "governance", "client", "config_store", "logs_store", "vector_store", "plugins", "mcp"}
+var bifrostSections = []string{"providers", "governance", "client", "config_store", "logs_store", "vector_store",
+	"plugins", "mcp"}
 
 func (d *draft) bifrostOrigins(n *yaml.Node) {
 	for i, origin := range d.Texts(n) {
@@ -102,9 +105,11 @@ func (d *draft) bifrostProvider(name string, n *yaml.Node, allowsByDefault bool)
 	if len(keys) > 0 {
 		return p.orNil()
 	}
-	if keyless := reading.At(n, "custom_provider_config", "is_key_less"); keyless != nil && !d.IsOff(keyless) || known.Variable == "" && p.provider.BaseURL != "" {
+	if keyless := reading.At(n, "custom_provider_config", "is_key_less"); keyless != nil && !d.IsOff(keyless) ||
+		known.Variable == "" && p.provider.BaseURL != "" {
 		d.Use(keyless)
-		d.bifrostDiscover(n, setting, p, instance{baseURL: p.provider.BaseURL, adapter: known.Adapter, timeouts: p.timeouts, proxy: p.proxy, headers: p.headers})
+		d.bifrostDiscover(n, setting, p, instance{baseURL: p.provider.BaseURL, adapter: known.Adapter,
+			timeouts: p.timeouts, proxy: p.proxy, headers: p.headers})
 		return p.orNil()
 	}
 	d.Unsupported(n, setting, "it lists no keys and no models; add it with patchbay add")
@@ -130,18 +135,22 @@ func (d *draft) bifrostNetwork(p *bifrostProvider, n, network *yaml.Node, settin
 	if retries := reading.At(network, "max_retries"); retries != nil {
 		if value, given := d.Number(retries); given && value >= 0 {
 			d.maxAttempts = max(d.maxAttempts, min(int(value)+1, 10))
-			d.Changed(retries, setting+".network_config.max_retries", "limits.max-attempts: the greatest of all providers and one, each at another instance")
+			d.Changed(retries, setting+".network_config.max_retries",
+				"limits.max-attempts: the greatest of all providers and one, each at another instance")
 		}
 	}
 	for _, header := range reading.Entries(reading.At(network, "extra_headers")) {
 		if p.headers == nil {
 			p.headers = map[string]string{}
 		}
-		p.headers[header.Key] = d.secret(d.Text(header.Value), setting+".network_config.extra_headers."+header.Key, p.name+"_"+header.Key)
+		p.headers[header.Key] = d.secret(d.Text(header.Value), setting+".network_config.extra_headers."+header.Key,
+			p.name+"_"+header.Key)
 	}
 	d.bifrostProxy(p, reading.At(n, "proxy_config"), setting+".proxy_config")
 	types := map[string]schema.ServiceType{
-		"chat_completion": schema.Chat, "embedding": schema.Embedding, "speech": schema.TTS, "transcription": schema.STT, "image_generation": schema.ImgGen, "image_edit": schema.ImgEdit, "rerank": schema.Rerank,
+		"chat_completion": schema.Chat, "embedding": schema.Embedding, "speech": schema.TTS,
+		"transcription": schema.STT, "image_generation": schema.ImgGen, "image_edit": schema.ImgEdit,
+		"rerank": schema.Rerank,
 	}
 	for _, e := range reading.Entries(reading.At(n, "custom_provider_config", "request_path_overrides")) {
 		serviceType, ok := types[e.Key]
@@ -163,12 +172,14 @@ func (d *draft) bifrostProxy(p *bifrostProvider, n *yaml.Node, setting string) {
 	case "http":
 		address, user := d.Text(n, "url"), d.Text(n, "username")
 		if user != "" || d.variableIn(address) != "" {
-			if parsed, err := url.Parse(address); err == nil && d.variableIn(address) == "" && d.variableIn(user) == "" && d.variableIn(d.Text(n, "password")) == "" {
+			if parsed, err := url.Parse(address); err == nil && d.variableIn(address) == "" &&
+				d.variableIn(user) == "" && d.variableIn(d.Text(n, "password")) == "" {
 				parsed.User = url.UserPassword(user, d.Text(n, "password"))
 				p.proxy = d.secretProxy(parsed.String(), setting, p.name+"_PROXY")
 				return
 			}
-			d.Unsupported(n, setting, "parts of it are in variables: write it as proxy of the instances, http://user:password@host:port")
+			d.Unsupported(n, setting, "parts of it are in variables: write it as proxy of the instances, "+
+				"http://user:password@host:port")
 			return
 		}
 		p.proxy = escaped(address)
@@ -185,8 +196,10 @@ func (d *draft) bifrostModels(n *yaml.Node, setting string, p *bifrostProvider, 
 		d.Changed(n, setting+".name", "name and address tell instances apart; %s is not shown", name)
 	}
 	base := instance{
-		baseURL: p.provider.BaseURL, path: p.provider.Path, adapter: p.provider.Adapter, timeouts: p.timeouts, proxy: p.proxy,
-		weight: weight, noTraffic: hasWeight && weight == 0, disabled: d.IsOff(n, "enabled"), headers: maps.Clone(p.headers),
+		baseURL: p.provider.BaseURL, path: p.provider.Path, adapter: p.provider.Adapter, timeouts: p.timeouts,
+		proxy:  p.proxy,
+		weight: weight, noTraffic: hasWeight && weight == 0, disabled: d.IsOff(n, "enabled"),
+		headers: maps.Clone(p.headers),
 	}
 	for _, config := range []string{"ollama_key_config", "sgl_key_config", "vllm_key_config"} {
 		if address := d.Text(n, config, "url"); address != "" {
@@ -201,12 +214,14 @@ func (d *draft) bifrostModels(n *yaml.Node, setting string, p *bifrostProvider, 
 		base.apiVersion = d.plain(version, setting+".azure_key_config.api_version", "")
 	}
 	if base.baseURL == "" {
-		d.Unsupported(n, setting, "it has no address: network_config.base_url, or the url of its key, says where the provider is")
+		d.Unsupported(n, setting, "it has no address: network_config.base_url, or the url of its key, says where the "+
+			"provider is")
 		return
 	}
 	aliases := d.bifrostAliases(n, azure, setting)
 	models := d.Texts(n, "models")
-	if name := d.Text(n, "vllm_key_config", "model_name"); name != "" && (len(models) == 0 || slices.Contains(models, "*")) {
+	if name := d.Text(n, "vllm_key_config", "model_name"); name != "" &&
+		(len(models) == 0 || slices.Contains(models, "*")) {
 		models = []string{name}
 	}
 	blocked := d.Texts(n, "blacklisted_models")
@@ -219,12 +234,16 @@ func (d *draft) bifrostModels(n *yaml.Node, setting string, p *bifrostProvider, 
 			d.Partly(n, setting+".aliases."+name, "the key is not for this model")
 		}
 	}
-	models = slices.DeleteFunc(models, func(model string) bool { return slices.Contains(blocked, model) || slices.Contains(blocked, "*") })
+	models = slices.DeleteFunc(models, func(model string) bool {
+		return slices.Contains(blocked, model) ||
+			slices.Contains(blocked, "*")
+	})
 	value := d.Text(n, "value")
 	switch {
 	case !all && len(models) == 0:
 	case strings.HasPrefix(value, "vault."):
-		d.Unsupported(reading.At(n, "value"), setting+".value", "it is in a vault that only Bifrost asks; put it into a variable and set api-key")
+		d.Unsupported(reading.At(n, "value"), setting+".value",
+			"it is in a vault that only Bifrost asks; put it into a variable and set api-key")
 	default:
 		base.apiKey = d.secret(value, setting+".value", p.name+"_API_KEY")
 	}
@@ -233,13 +252,16 @@ func (d *draft) bifrostModels(n *yaml.Node, setting string, p *bifrostProvider, 
 	}
 	switch {
 	case all && len(blocked) > 0:
-		d.Unsupported(reading.At(n, "blacklisted_models"), setting+".blacklisted_models", "models that are discovered cannot be left out one by one; write down those that the key is for")
+		d.Unsupported(reading.At(n, "blacklisted_models"), setting+".blacklisted_models",
+			"models that are discovered cannot be left out one by one; write down those that the key is for")
 	case all && p.provider.Adapter == "azure" && len(models) == 0:
 		d.Unsupported(n, setting, "deployments of Azure cannot be discovered; write down those that you use")
 	case all && p.provider.Adapter != "azure":
 		d.bifrostDiscover(n, setting, p, base)
 	case len(models) == 0:
-		d.NotInForce(n, setting, `an empty list of models allows none, unless the configuration says "version": 1 as those of Bifrost 1.4 mean it`)
+		d.NotInForce(
+			n, setting, `an empty list of models allows none, unless the configuration says "version": 1 as those `+
+				`of Bifrost 1.4 mean it`)
 	}
 }
 
@@ -271,7 +293,8 @@ func (d *draft) bifrostAliases(n, azure *yaml.Node, setting string) map[string]b
 	return names
 }
 
-func (d *draft) bifrostModel(n *yaml.Node, setting string, p *bifrostProvider, i instance, model string, alias bifrostAlias) {
+func (d *draft) bifrostModel(n *yaml.Node, setting string, p *bifrostProvider, i instance, model string,
+	alias bifrostAlias) {
 	serviceType := discover.GuessService(model)
 	if err := kinds.Check(i.adapter, serviceType); err != nil {
 		d.Partly(n, setting+" "+model, "the adapter %s does not serve %s", i.adapter, serviceType)

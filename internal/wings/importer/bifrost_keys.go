@@ -40,7 +40,9 @@ func (d *draft) bifrostGovernance(root, client *yaml.Node, known map[string]*bif
 		}
 	}
 	if len(d.keys) > 0 && !d.isSecured {
-		d.Changed(reading.At(root, "virtual_keys"), "governance.virtual_keys", "callers need a key as soon as there are any, which Bifrost asks for only with client.enforce_auth_on_inference")
+		d.Changed(reading.At(root, "virtual_keys"), "governance.virtual_keys",
+			"callers need a key as soon as there are any, which Bifrost asks for only with "+
+				"client.enforce_auth_on_inference")
 	}
 }
 
@@ -58,7 +60,8 @@ func (d *draft) bifrostKey(g *governance, n *yaml.Node, setting string) {
 		d.Unsupported(n, setting, "it has no value here; issue a new key with patchbay keys create")
 		return
 	case strings.HasPrefix(value, "vault."):
-		d.Unsupported(n, setting, "its value is in a vault that only Bifrost asks; issue a new key with patchbay keys create")
+		d.Unsupported(n, setting, "its value is in a vault that only Bifrost asks; issue a new key with patchbay "+
+			"keys create")
 		return
 	}
 	models, some := d.bifrostAllowed(g, n, setting)
@@ -89,7 +92,9 @@ func (d *draft) bifrostAllowed(g *governance, n *yaml.Node, setting string) (mod
 	configs := reading.At(n, "provider_configs")
 	if len(reading.Items(configs)) == 0 {
 		if !g.allowsByDefault {
-			d.NotInForce(n, setting, `it has no provider_configs, which allows it nothing, unless the configuration says "version": 1 as those of Bifrost 1.4 mean it`)
+			d.NotInForce(
+				n, setting, `it has no provider_configs, which allows it nothing, unless the configuration says `+
+					`"version": 1 as those of Bifrost 1.4 mean it`)
 		}
 		return nil, g.allowsByDefault
 	}
@@ -106,7 +111,8 @@ func (d *draft) bifrostAllowed(g *governance, n *yaml.Node, setting string) (mod
 		return nil, false
 	}
 	for name := range g.providers {
-		isAll = isAll && slices.ContainsFunc(allowances, func(a allowance) bool { return a.provider.name == name && a.isAll })
+		isAll = isAll && slices.ContainsFunc(allowances,
+			func(a allowance) bool { return a.provider.name == name && a.isAll })
 	}
 	if isAll && len(allowances) > 0 {
 		d.Taken(configs, setting+".provider_configs", "all models")
@@ -119,14 +125,17 @@ func (d *draft) bifrostAllowed(g *governance, n *yaml.Node, setting string) (mod
 		}
 		if families := a.provider.provider.Families; len(families) > 0 {
 			models = append(models, families...)
-			d.Changed(a.node, a.setting, "the models of %s by their names: %s", a.provider.name, strings.Join(families, ", "))
+			d.Changed(a.node, a.setting, "the models of %s by their names: %s", a.provider.name,
+				strings.Join(families, ", "))
 		} else {
-			d.Unsupported(a.node, a.setting, "the models of %s are discovered, and their names cannot be told from others; name those that the key is for", a.provider.name)
+			d.Unsupported(a.node, a.setting, "the models of %s are discovered, and their names cannot be told from "+
+				"others; name those that the key is for", a.provider.name)
 		}
 	}
 	slices.Sort(models)
 	if models = slices.Compact(models); len(models) == 0 {
-		d.Unsupported(n, setting, "none of the models that it is for can be named here; issue a key with patchbay keys create --model")
+		d.Unsupported(n, setting, "none of the models that it is for can be named here; issue a key with patchbay "+
+			"keys create --model")
 		return nil, false
 	}
 	d.Taken(configs, setting+".provider_configs", "models: %s", strings.Join(models, ", "))
@@ -152,7 +161,8 @@ func (d *draft) bifrostAllowance(g *governance, n *yaml.Node, setting string) (a
 		d.NotInForce(n, setting, "it has no key_ids, which allows it nothing")
 		return a, false
 	} else if len(keys) > 0 && !slices.Contains(keys, "*") {
-		d.Unsupported(reading.At(n, "key_ids"), setting+".key_ids", "a key is limited to models, not to the instances that serve them")
+		d.Unsupported(reading.At(n, "key_ids"), setting+".key_ids",
+			"a key is limited to models, not to the instances that serve them")
 	}
 	a = allowance{provider: p, node: n, setting: setting}
 	for _, model := range d.Texts(n, "allowed_models") {
@@ -167,9 +177,14 @@ func (d *draft) bifrostAllowance(g *governance, n *yaml.Node, setting string) (a
 		a.models = slices.Clone(p.models)
 	}
 	if blocked := d.Texts(n, "blacklisted_models"); len(blocked) > 0 {
-		a.models = slices.DeleteFunc(a.models, func(model string) bool { return slices.Contains(blocked, model) || slices.Contains(blocked, "*") })
+		a.models = slices.DeleteFunc(a.models, func(model string) bool {
+			return slices.Contains(blocked, model) ||
+				slices.Contains(blocked, "*")
+		})
 		if a.isAll && p.hasAll && !slices.Contains(blocked, "*") {
-			d.Unsupported(reading.At(n, "blacklisted_models"), setting+".blacklisted_models", "all models of %s but some cannot be said, because they are discovered; name those that the key is for", name)
+			d.Unsupported(reading.At(n, "blacklisted_models"), setting+".blacklisted_models",
+				"all models of %s but some cannot be said, because they are discovered; name those that the key is for",
+				name)
 		}
 		a.isAll = false
 	}
@@ -180,11 +195,13 @@ func (d *draft) bifrostAllowance(g *governance, n *yaml.Node, setting string) (a
 func (d *draft) bifrostTenant(g *governance, n *yaml.Node, kind, setting string) {
 	id, name := d.Text(n, "id"), d.Text(n, "name")
 	if !slices.ContainsFunc(d.keys, func(key credential) bool { return key.tenant == id }) {
-		d.Unsupported(n, setting, "no key that was imported belongs to it; keys have one tenant, so that what a customer has for all teams has no place")
+		d.Unsupported(n, setting, "no key that was imported belongs to it; keys have one tenant, so that what a "+
+			"customer has for all teams has no place")
 		return
 	}
 	if customer := reading.At(n, "customer_id"); customer != nil {
-		d.Unsupported(customer, setting+".customer_id", "a tenant belongs to no other one; the limits of the customer hold for its own keys only")
+		d.Unsupported(customer, setting+".customer_id",
+			"a tenant belongs to no other one; the limits of the customer hold for its own keys only")
 	}
 	t := tenant{name: id}
 	d.bifrostTerms(g, n, setting, kind+"_id", id, &t.terms)
@@ -223,13 +240,15 @@ func (d *draft) bifrostTerms(g *governance, n *yaml.Node, setting, owner, id str
 		}
 	}
 	for i, model := range reading.Items(reading.At(g.root, "model_configs")) {
-		if owner != "virtual_key_id" || d.Peek(model, "scope") != "virtual_key" || d.Peek(model, "scope_id") != id || d.Peek(model, "model_name") != "*" || d.Peek(model, "provider") != "" {
+		if owner != "virtual_key_id" || d.Peek(model, "scope") != "virtual_key" || d.Peek(model, "scope_id") != id ||
+			d.Peek(model, "model_name") != "*" || d.Peek(model, "provider") != "" {
 			continue
 		}
 		for _, name := range []string{"id", "scope", "scope_id", "model_name"} {
 			d.Use(reading.At(model, name))
 		}
-		d.bifrostTerms(g, model, fmt.Sprintf("governance.model_configs[%d]", i), "model_config_id", d.Peek(model, "id"), t)
+		d.bifrostTerms(g, model, fmt.Sprintf("governance.model_configs[%d]", i), "model_config_id", d.Peek(model, "id"),
+			t)
 	}
 }
 
@@ -262,7 +281,8 @@ func (d *draft) bifrostBudget(n *yaml.Node, setting string, isAligned bool, t *t
 		d.Unsupported(n, setting, "there is a budget of money for the same time already")
 		return
 	}
-	text := fmt.Sprintf("budgets.%s.cost: %s; models cost what prices say, and nothing without (patchbay prices import)", window, strconv.FormatFloat(amount, 'f', -1, 64))
+	text := fmt.Sprintf("budgets.%s.cost: %s; models cost what prices say, and nothing without (patchbay prices "+
+		"import)", window, strconv.FormatFloat(amount, 'f', -1, 64))
 	if !isAligned {
 		text += ". It begins anew with each " + window + " (UTC)"
 	}
@@ -282,7 +302,8 @@ func (d *draft) bifrostLimit(n *yaml.Node, setting string, t *terms) {
 		window := windowOf(duration)
 		switch {
 		case window == "":
-			d.Unsupported(limit, where, "limits are for a minute, and budgets for a day, a month or in all, not for %s", cmp.Or(duration, "no time"))
+			d.Unsupported(limit, where, "limits are for a minute, and budgets for a day, a month or in all, not for %s",
+				cmp.Or(duration, "no time"))
 		case window == "minute":
 			t.perMinute = append(t.perMinute, unit.plural+"-per-minute: "+written)
 			d.Taken(limit, where, "limits.%s-per-minute: %s", unit.plural, written)

@@ -12,10 +12,14 @@ import (
 // addKey adds an API key, and reports whether it could be added.
 func (d *draft) addKey(n *yaml.Node, setting string, key credential) bool {
 	if key.hash == "" {
-		d.Unsupported(n, setting, "its value is put together of several variables; issue a new key with patchbay keys create")
+		d.Unsupported(n, setting, "its value is put together of several variables; issue a new key with patchbay "+
+			"keys create")
 		return false
 	}
-	if at := slices.IndexFunc(d.keys, func(other credential) bool { return other.hash == key.hash && key.hash != access.NobodysHash }); at >= 0 {
+	if at := slices.IndexFunc(d.keys, func(other credential) bool {
+		return other.hash == key.hash &&
+			key.hash != access.NobodysHash
+	}); at >= 0 {
 		d.Unsupported(n, setting, "it has the same value as the key %s, which tells nobody apart", d.keys[at].name)
 		return false
 	}
@@ -29,6 +33,7 @@ func (d *draft) addKey(n *yaml.Node, setting string, key credential) bool {
 		return false
 	}
 	d.keys = append(d.keys, key)
-	d.Changed(n, setting, "API key %s, of which only the hash is known here; callers send it as Authorization: Bearer or X-API-Key", key.name)
+	d.Changed(n, setting, "API key %s, of which only the hash is known here; callers send it as Authorization: "+
+		"Bearer or X-API-Key", key.name)
 	return true
 }

@@ -22,7 +22,8 @@ func Detect(file File) (Source, error) {
 	}
 	root := documents[0]
 	switch {
-	case reading.At(root, "model_list") != nil || reading.At(root, "litellm_settings") != nil || reading.At(root, "router_settings") != nil:
+	case reading.At(root, "model_list") != nil || reading.At(root, "litellm_settings") != nil ||
+		reading.At(root, "router_settings") != nil:
 		return LiteLLM, nil
 	case reading.At(root, "providers") != nil:
 		return Bifrost, nil

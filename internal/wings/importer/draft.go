@@ -102,7 +102,8 @@ func (d *draft) parse(file File) (*yaml.Node, error) {
 		return nil, err
 	}
 	if len(documents) > 1 {
-		return nil, fmt.Errorf("%s has %d documents; a configuration of %s has one", file.Name, len(documents), d.source)
+		return nil, fmt.Errorf("%s has %d documents; a configuration of %s has one", file.Name, len(documents),
+			d.source)
 	}
 	return documents[0], nil
 }
@@ -189,19 +190,24 @@ func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.Ser
 		if !s.has(i.name, spelling) {
 			i.baseURL = spelling
 			s.instances = append(s.instances, i)
-			d.Changed(n, setting, "%s %s at %s: the address is spelled differently, because name and address tell instances apart", serviceType, subject, spelling)
+			d.Changed(n, setting, "%s %s at %s: the address is spelled differently, because name and address tell "+
+				"instances apart", serviceType, subject, spelling)
 			return true
 		}
 	}
-	d.Partly(n, setting, "there is no further spelling of this address that would tell the %s apart; give the backend another name", subject)
+	d.Partly(n, setting, "there is no further spelling of this address that would tell the %s apart; give the "+
+		"backend another name", subject)
 	return false
 }
 
 // isAgain reports whether two instances are the same but for their weights.
 func (i instance) isAgain(other instance) bool {
-	return i.name == other.name && i.models == other.models && samePlace(i.baseURL, other.baseURL) && i.path == other.path && i.adapter == other.adapter &&
-		i.upstreamModel == other.upstreamModel && i.apiKey == other.apiKey && i.apiVersion == other.apiVersion && i.proxy == other.proxy && maps.Equal(i.headers, other.headers) &&
-		i.noTraffic == other.noTraffic && i.disabled == other.disabled && i.maxConcurrency == other.maxConcurrency && i.tier == other.tier && slices.Equal(i.timeouts, other.timeouts)
+	return i.name == other.name && i.models == other.models && samePlace(i.baseURL, other.baseURL) &&
+		i.path == other.path && i.adapter == other.adapter &&
+		i.upstreamModel == other.upstreamModel && i.apiKey == other.apiKey && i.apiVersion == other.apiVersion &&
+		i.proxy == other.proxy && maps.Equal(i.headers, other.headers) &&
+		i.noTraffic == other.noTraffic && i.disabled == other.disabled && i.maxConcurrency == other.maxConcurrency &&
+		i.tier == other.tier && slices.Equal(i.timeouts, other.timeouts)
 }
 
 // samePlace reports whether two addresses are spellings of one.
@@ -232,7 +238,8 @@ func (d *draft) servicesOf(model string) []schema.ServiceType {
 		}
 	}
 	guess := discover.GuessService(model)
-	if s := d.services[guess]; len(found) == 0 && s != nil && slices.ContainsFunc(s.instances, func(i instance) bool { return i.models == discoverAll }) {
+	if s := d.services[guess]; len(found) == 0 && s != nil &&
+		slices.ContainsFunc(s.instances, func(i instance) bool { return i.models == discoverAll }) {
 		return []schema.ServiceType{guess}
 	}
 	return found

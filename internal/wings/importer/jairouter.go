@@ -33,7 +33,8 @@ func (d *draft) jairouter(main File) error {
 	services := reading.At(model, "services")
 	if services == nil {
 		if name := filepath.Base(main.Name); strings.HasPrefix(name, "application-") {
-			return errors.New("there is no model.services: this is the file of a profile; give application.yml, and --profile with the name of the profile")
+			return errors.New("there is no model.services: this is the file of a profile; give application.yml, and " +
+				"--profile with the name of the profile")
 		}
 		return errors.New("there is no model.services, which every configuration of JAiRouter has")
 	}
@@ -61,8 +62,10 @@ func (d *draft) jairouterGlobals(model *yaml.Node) {
 		members []string
 	}{
 		{"load-balance", []string{"type"}},
-		{"rate-limit", []string{"enabled", "algorithm", "capacity", "rate", "scope", "client-ip-enable", "warm-up-period"}},
-		{"circuit-breaker", []string{"enabled", "failure-threshold", "timeout", "recovery-timeout", "success-threshold"}},
+		{"rate-limit", []string{"enabled", "algorithm", "capacity", "rate", "scope", "client-ip-enable",
+			"warm-up-period"}},
+		{"circuit-breaker", []string{"enabled", "failure-threshold", "timeout", "recovery-timeout",
+			"success-threshold"}},
 		{"adapter", nil},
 	} {
 		n := reading.At(model, global.name)
@@ -108,14 +111,16 @@ func (d *draft) jairouterSecurity(security *yaml.Node) {
 			d.Taken(n, setting, "security.enabled: false, which is the default")
 		case len(d.keys) == 0:
 			d.isSecured = true
-			d.Changed(n, setting, "security.enabled: true, and no key: keys that JAiRouter has in its database are not in these files; issue new ones with patchbay keys create")
+			d.Changed(n, setting, "security.enabled: true, and no key: keys that JAiRouter has in its database are "+
+				"not in these files; issue new ones with patchbay keys create")
 		default:
 			d.Taken(n, setting, "security.enabled: true")
 		}
 	}
 	if n := reading.At(security, "api-key", "header-name"); n != nil {
 		d.Use(n)
-		d.Changed(n, "jairouter.security.api-key.header-name", "keys are accepted as Authorization: Bearer, X-API-Key, api-key and Jairouter_token")
+		d.Changed(n, "jairouter.security.api-key.header-name",
+			"keys are accepted as Authorization: Bearer, X-API-Key, api-key and Jairouter_token")
 	}
 }
 
@@ -142,7 +147,8 @@ func (d *draft) jairouterService(model, n *yaml.Node, setting string, serviceTyp
 	}
 	inherited := "openai"
 	if adapter, where, _ := own("adapter"); adapter != nil {
-		if name := d.jairouterAdapter(adapter, where, serviceType); name != "" && d.addPolicy(adapter, where, serviceType, "adapter: "+config.QuoteYAML(name)) {
+		if name := d.jairouterAdapter(adapter, where, serviceType); name != "" &&
+			d.addPolicy(adapter, where, serviceType, "adapter: "+config.QuoteYAML(name)) {
 			inherited = name
 		}
 	}
@@ -166,7 +172,8 @@ func (d *draft) jairouterStrategy(n *yaml.Node, setting string, isOwn bool) stri
 		d.Changed(n, setting, "load-balancer: least-connections, which also prefers instances that answer fast")
 		return "least-connections"
 	}
-	d.Changed(n, setting, "load-balancer: random, which JAiRouter uses for names that it does not know, such as %q", written)
+	d.Changed(n, setting, "load-balancer: random, which JAiRouter uses for names that it does not know, such as %q",
+		written)
 	return "random"
 }
 
@@ -191,13 +198,15 @@ func (d *draft) jairouterLimit(n *yaml.Node, setting string, isOwn bool) string 
 	case "client-ip":
 		perClient = true
 	default:
-		d.Unsupported(reading.At(n, "scope"), setting+".scope", "a limit covers a service type, a model, an instance or a client address")
+		d.Unsupported(reading.At(n, "scope"), setting+".scope",
+			"a limit covers a service type, a model, an instance or a client address")
 	}
 	if perClient {
 		fields = append(fields, "client-ip-enable: true")
 	}
 	if perClient && isOwn {
-		d.Changed(n, setting+".client-ip-enable", "each client address has its own limit here; JAiRouter reads this setting and does not enforce it")
+		d.Changed(n, setting+".client-ip-enable",
+			"each client address has its own limit here; JAiRouter reads this setting and does not enforce it")
 	}
 	if value := d.Text(n, "warm-up-period"); value != "" {
 		fields = append(fields, "warm-up-period: "+d.numeral(value, setting+".warm-up-period", "60")+"s")
@@ -214,7 +223,8 @@ func (d *draft) jairouterBreaker(n *yaml.Node, setting string) string {
 		{"failure-threshold", "failure-threshold", "5"}, {"timeout", "recovery-timeout", "30000"},
 		{"recovery-timeout", "recovery-timeout", "30000"}, {"success-threshold", "success-threshold", "3"},
 	} {
-		if value := d.Text(n, field[0]); value != "" && !slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, field[1]) }) {
+		if value := d.Text(n, field[0]); value != "" &&
+			!slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, field[1]) }) {
 			fields = append(fields, field[1]+": "+d.numeral(value, setting+"."+field[0], field[2]))
 		}
 	}
@@ -257,7 +267,8 @@ func (d *draft) jairouterInstance(n *yaml.Node, setting string, serviceType sche
 		d.Unsupported(n, setting, "it has no name or no base-url")
 		return
 	}
-	i := instance{name: d.plain(name, setting+".name", "model"), baseURL: d.address(baseURL, setting+".base-url", ""), path: d.plain(d.Text(n, "path"), setting+".path", "")}
+	i := instance{name: d.plain(name, setting+".name", "model"), baseURL: d.address(baseURL, setting+".base-url", ""),
+		path: d.plain(d.Text(n, "path"), setting+".path", "")}
 	if adapter := reading.At(n, "adapter"); adapter != nil {
 		i.adapter = d.jairouterAdapter(adapter, setting+".adapter", serviceType)
 	}
@@ -274,7 +285,8 @@ func (d *draft) jairouterInstance(n *yaml.Node, setting string, serviceType sche
 	for _, header := range reading.Entries(reading.At(n, "headers")) {
 		value := d.Text(header.Value)
 		where := setting + ".headers." + header.Key
-		if bearer, isBearer := strings.CutPrefix(value, "Bearer "); isBearer && strings.EqualFold(header.Key, "Authorization") {
+		if bearer, isBearer := strings.CutPrefix(value, "Bearer "); isBearer &&
+			strings.EqualFold(header.Key, "Authorization") {
 			i.apiKey = d.secret(strings.TrimSpace(bearer), where, name+"_API_KEY")
 			continue
 		}
@@ -290,7 +302,8 @@ func (d *draft) jairouterInstance(n *yaml.Node, setting string, serviceType sche
 
 // jairouterPath sees to it that an instance is spoken to in the dialect of its path: JAiRouter
 // sends requests of OpenAI to the path of the instance, whatever its adapter is.
-func (d *draft) jairouterPath(n *yaml.Node, setting string, serviceType schema.ServiceType, inherited string, i *instance) {
+func (d *draft) jairouterPath(n *yaml.Node, setting string, serviceType schema.ServiceType, inherited string,
+	i *instance) {
 	kind, err := kinds.Lookup(cmp.Or(i.adapter, inherited))
 	if i.path == "" || err != nil {
 		return
@@ -299,7 +312,8 @@ func (d *draft) jairouterPath(n *yaml.Node, setting string, serviceType schema.S
 	switch {
 	case i.path == route || route == plain:
 	case isVersionOf(i.path, strings.TrimPrefix(plain, "/v1")):
-		d.Changed(n, setting+".path", "adapter openai: %s is a path of OpenAI's dialect, which this server has beside that of %s", i.path, kind.Name)
+		d.Changed(n, setting+".path", "adapter openai: %s is a path of OpenAI's dialect, which this server has "+
+			"beside that of %s", i.path, kind.Name)
 		i.adapter = "openai"
 	default:
 		d.Changed(n, setting+".path", "%s, which the adapter %s uses, in place of %s", route, kind.Name, i.path)
@@ -331,6 +345,7 @@ func (d *draft) jairouterKeys(n *yaml.Node) {
 		if expires != "" && !strings.HasSuffix(expires, "Z") && !strings.Contains(expires, "+") {
 			expires = strings.Replace(expires, " ", "T", 1) + "Z"
 		}
-		d.addKey(key, setting, credential{name: cmp.Or(id, fmt.Sprintf("jairouter-%d", i+1)), hash: d.hash(value, setting+".key-value"), terms: terms{expires: expires}})
+		d.addKey(key, setting, credential{name: cmp.Or(id, fmt.Sprintf("jairouter-%d", i+1)),
+			hash: d.hash(value, setting+".key-value"), terms: terms{expires: expires}})
 	}
 }

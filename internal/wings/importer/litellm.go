@@ -31,7 +31,8 @@ func (d *draft) litellm(file File) error {
 	}
 	models := reading.At(root, "model_list")
 	if len(reading.Items(models)) == 0 {
-		d.Unsupported(models, "model_list", "there are no models: those that LiteLLM keeps in its database are not in this file; add them with patchbay add")
+		d.Unsupported(models, "model_list", "there are no models: those that LiteLLM keeps in its database are not "+
+			"in this file; add them with patchbay add")
 	}
 	for i, model := range reading.Items(models) {
 		d.litellmModel(root, model, fmt.Sprintf("model_list[%d]", i))
@@ -47,7 +48,8 @@ func (d *draft) litellm(file File) error {
 }
 
 // litellmSections are the sections of configurations of LiteLLM.
-var litellmSections = []string{"model_list", "litellm_settings", "router_settings", "general_settings", "environment_variables", "guardrails", "mcp_servers"}
+var litellmSections = []string{"model_list", "litellm_settings", "router_settings", "general_settings",
+	"environment_variables", "guardrails", "mcp_servers"}
 
 // litellmIncludes adds the files that a configuration includes: their lists are appended,
 // and anything else replaces earlier values.
@@ -79,7 +81,8 @@ func (d *draft) litellmJoin(root, included *yaml.Node) *yaml.Node {
 		key, value := root.Content[i], reading.Resolved(root.Content[i+1])
 		if more := reading.At(included, key.Value); more != nil {
 			if more.Kind == yaml.SequenceNode && value.Kind == yaml.SequenceNode {
-				all := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: value.Line, Content: append(slices.Clone(value.Content), more.Content...)}
+				all := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: value.Line,
+					Content: append(slices.Clone(value.Content), more.Content...)}
 				d.Derive(all, value)
 				value = all
 			} else {
@@ -108,7 +111,8 @@ func (d *draft) litellmMasterKey(n *yaml.Node) {
 	hash := d.hash(value, setting)
 	d.tokens = append(d.tokens, credential{name: "litellm-master", role: "ADMIN", hash: hash})
 	d.keys = append(d.keys, credential{name: "litellm-master", hash: hash})
-	d.Changed(n, setting, "a management token (ADMIN) and an API key, of which only the hash is known here. Keys that LiteLLM issued are in its database: issue new ones with patchbay keys create")
+	d.Changed(n, setting, "a management token (ADMIN) and an API key, of which only the hash is known here. Keys "+
+		"that LiteLLM issued are in its database: issue new ones with patchbay keys create")
 }
 
 // litellmEnvironment reports the outcome of the variables that the configuration sets.
@@ -146,7 +150,8 @@ func (d *draft) litellmFallback(e reading.Entry, setting string) {
 		s := d.services[serviceType]
 		var others []string
 		for _, name := range names {
-			if slices.Contains(d.servicesOf(name), serviceType) && name != e.Key && !slices.Contains(others, escaped(name)) {
+			if slices.Contains(d.servicesOf(name), serviceType) && name != e.Key &&
+				!slices.Contains(others, escaped(name)) {
 				others = append(others, escaped(name))
 			}
 		}
@@ -172,7 +177,8 @@ func (d *draft) litellmFallback(e reading.Entry, setting string) {
 // with writes a service type with further aliases and fallbacks.
 func (s *service) with(serviceType schema.ServiceType, aliases, fallbacks []string) string {
 	more := *s
-	more.aliases, more.fallbacks = append(slices.Clone(s.aliases), aliases...), append(slices.Clone(s.fallbacks), fallbacks...)
+	more.aliases, more.fallbacks = append(slices.Clone(s.aliases), aliases...),
+		append(slices.Clone(s.fallbacks), fallbacks...)
 	var b strings.Builder
 	more.write(&b, serviceType)
 	return b.String()
@@ -208,7 +214,8 @@ func (d *draft) litellmAliases(n *yaml.Node) {
 
 // winner returns the setting of the router or, where that has none, of LiteLLM itself, and
 // names the other one.
-func (d *draft) winner(router *yaml.Node, routerName string, settings *yaml.Node, settingsName string) (n *yaml.Node, setting string) {
+func (d *draft) winner(router *yaml.Node, routerName string, settings *yaml.Node,
+	settingsName string) (n *yaml.Node, setting string) {
 	own, general := reading.At(router, routerName), reading.At(settings, settingsName)
 	if own == nil || reading.IsEmpty(own) {
 		return general, "litellm_settings." + settingsName
@@ -242,7 +249,8 @@ func (d *draft) litellmRouter(router, settings *yaml.Node) {
 	}
 	if value, given := d.Number(router, "cooldown_time"); given && value > 0 {
 		breaker = append(breaker, "recovery-timeout: "+seconds(value))
-		d.Taken(reading.At(router, "cooldown_time"), "router_settings.cooldown_time", "circuit-breaker.recovery-timeout: %s", seconds(value))
+		d.Taken(reading.At(router, "cooldown_time"), "router_settings.cooldown_time",
+			"circuit-breaker.recovery-timeout: %s", seconds(value))
 	}
 	if len(breaker) > 0 {
 		policy = append(policy, "circuit-breaker: { "+strings.Join(breaker, ", ")+" }")
@@ -266,6 +274,7 @@ func (d *draft) litellmRouter(router, settings *yaml.Node) {
 	}
 	if value, given := d.Number(router, "stream_timeout"); given && value > 0 {
 		d.firstTokenTimeout = seconds(value)
-		d.Taken(reading.At(router, "stream_timeout"), "router_settings.stream_timeout", "limits.first-token-timeout: %s", d.firstTokenTimeout)
+		d.Taken(reading.At(router, "stream_timeout"), "router_settings.stream_timeout",
+			"limits.first-token-timeout: %s", d.firstTokenTimeout)
 	}
 }

@@ -44,14 +44,16 @@ func (e *litellmEntry) from(name string) string { return e.setting + ".litellm_p
 
 // litellmModel reads one entry of the list of models.
 func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
-	e := &litellmEntry{node: n, params: reading.At(n, "litellm_params"), setting: setting, name: d.Text(n, "model_name")}
+	e := &litellmEntry{node: n, params: reading.At(n, "litellm_params"), setting: setting,
+		name: d.Text(n, "model_name")}
 	full := d.Text(e.params, "model")
 	if e.name == "" || full == "" {
 		d.Unsupported(n, setting, "it has no model_name or no litellm_params.model")
 		return
 	}
 	if d.variableIn(full) != "" {
-		d.Unsupported(n, setting, "its model is in the variable %s, so that its provider is not known; write the model into the file", d.variableIn(full))
+		d.Unsupported(n, setting, "its model is in the variable %s, so that its provider is not known; write the "+
+			"model into the file", d.variableIn(full))
 		return
 	}
 	if name := d.Text(e.params, "litellm_credential_name"); name != "" {
@@ -61,7 +63,8 @@ func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
 			}
 		}
 		if e.credential == nil {
-			d.Unsupported(reading.At(e.params, "litellm_credential_name"), e.from("litellm_credential_name"), "%s is not in credential_list; LiteLLM may have it in its database", name)
+			d.Unsupported(reading.At(e.params, "litellm_credential_name"), e.from("litellm_credential_name"),
+				"%s is not in credential_list; LiteLLM may have it in its database", name)
 		}
 	}
 	if !d.litellmProvider(e, full) {
@@ -112,7 +115,8 @@ func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 		if !hasPrefix {
 			break
 		}
-		d.Changed(reading.At(e.params, "model"), e.from("model"), "the provider %s is taken for an OpenAI-compatible server, because it has an api_base", prefix)
+		d.Changed(reading.At(e.params, "model"), e.from("model"),
+			"the provider %s is taken for an OpenAI-compatible server, because it has an api_base", prefix)
 	case prefix == "":
 		d.Unsupported(e.node, e.setting, "its name does not say which provider has it; write it as provider/model")
 		return false
@@ -136,7 +140,8 @@ func (d *draft) litellmWildcard(e *litellmEntry) {
 	prefix := e.name[:strings.LastIndexByte(e.name, '/')+1]
 	switch {
 	case strings.TrimPrefix(e.name, prefix) != e.model:
-		d.Unsupported(e.node, e.setting, "callers use other names than the provider, which aliases say one by one; models are found under the names of the provider")
+		d.Unsupported(e.node, e.setting, "callers use other names than the provider, which aliases say one by one; "+
+			"models are found under the names of the provider")
 		return
 	case strings.HasPrefix(e.provider.Names[0], "azure"):
 		d.Unsupported(e.node, e.setting, "deployments of Azure cannot be discovered; add those that you use")
@@ -156,7 +161,8 @@ func (d *draft) litellmWildcard(e *litellmEntry) {
 		found = d.addInstance(e.node, e.setting, serviceType, i) || found
 	}
 	if found && prefix != "" {
-		d.Changed(e.node, e.setting+".model_name", "models are found and served under the names of the provider, without %s before them", prefix)
+		d.Changed(e.node, e.setting+".model_name",
+			"models are found and served under the names of the provider, without %s before them", prefix)
 	}
 }
 
@@ -173,8 +179,10 @@ func (d *draft) litellmInstance(e *litellmEntry) (instance, bool) {
 	case slices.Contains([]string{"none", "empty", "null"}, strings.ToLower(key)):
 	case key != "":
 		i.apiKey = d.secret(key, e.from("api_key"), e.name+"_API_KEY")
-	case e.provider.Variable != "" && (!hasAddress || e.provider.Names[0] == "azure" || d.variableIn(d.Text(e.param("api_base", "base_url"))) != ""):
-		d.variable(Variable{Name: e.provider.Variable, Value: d.environment[e.provider.Variable], From: e.setting + ": LiteLLM takes this key from the environment by itself"})
+	case e.provider.Variable != "" && (!hasAddress || e.provider.Names[0] == "azure" ||
+		d.variableIn(d.Text(e.param("api_base", "base_url"))) != ""):
+		d.variable(Variable{Name: e.provider.Variable, Value: d.environment[e.provider.Variable], From: e.setting +
+			": LiteLLM takes this key from the environment by itself"})
 		i.apiKey = "${" + e.provider.Variable + ":}"
 	}
 	if i.adapter == "azure" {
@@ -207,12 +215,15 @@ func (d *draft) litellmAddress(e *litellmEntry, i *instance) {
 		usual += "/v1"
 	}
 	if base == "" { // LiteLLM looks at a variable by itself
-		i.baseURL = d.address("os.environ/"+p.Address, e.setting+": LiteLLM takes this address from the environment by itself", usual)
+		i.baseURL = d.address("os.environ/"+p.Address, e.setting+
+			": LiteLLM takes this address from the environment by itself", usual)
 		if p.IsOpenAI(e.serviceType) {
 			i.path = end
 		}
 		if usual == "" {
-			d.Changed(e.node, e.from("api_base"), "the variable %s, in which LiteLLM looks for the address; where it is not set, %s", p.Address, withDefaults(i.baseURL))
+			d.Changed(e.node, e.from("api_base"),
+				"the variable %s, in which LiteLLM looks for the address; where it is not set, %s", p.Address,
+				withDefaults(i.baseURL))
 		}
 		return
 	}
@@ -245,7 +256,8 @@ func (d *draft) litellmFoundry(e *litellmEntry, i *instance) {
 		if strings.HasSuffix(i.baseURL, "/anthropic") {
 			i.path = "/v1/messages"
 		}
-	} else if i.path != "" && !strings.Contains(i.baseURL, "${") && strings.Contains(i.baseURL, "services.ai.azure.com") {
+	} else if i.path != "" && !strings.Contains(i.baseURL, "${") &&
+		strings.Contains(i.baseURL, "services.ai.azure.com") {
 		i.path = "/models" + i.path
 		if version := d.Text(e.param("api_version")); version != "" {
 			i.path += "?api-version=" + d.plain(version, e.from("api_version"), "2024-05-01-preview")
@@ -300,7 +312,8 @@ func (d *draft) litellmDetails(e *litellmEntry, i *instance) {
 	}
 	for _, name := range []string{"extra_headers", "headers"} {
 		for _, header := range reading.Entries(reading.At(e.params, name)) {
-			headers[header.Key] = d.secret(d.Text(header.Value), e.from(name)+"."+header.Key, path.Join(e.name, header.Key))
+			headers[header.Key] = d.secret(d.Text(header.Value), e.from(name)+"."+header.Key,
+				path.Join(e.name, header.Key))
 		}
 	}
 	for name, value := range headers {

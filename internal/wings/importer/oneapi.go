@@ -47,8 +47,10 @@ type channel struct {
 // channelsOf returns the list of channels in a reply of the gateway's API, in a list of
 // such replies, or the list itself.
 func channelsOf(root *yaml.Node) []*yaml.Node {
-	for _, list := range []*yaml.Node{reading.Resolved(root), reading.At(root, "data"), reading.At(root, "data", "items"), reading.At(root, "channels")} {
-		if found := reading.Items(list); len(found) > 0 && reading.At(found[0], "models") != nil && reading.At(found[0], "type") != nil {
+	for _, list := range []*yaml.Node{reading.Resolved(root), reading.At(root, "data"),
+		reading.At(root, "data", "items"), reading.At(root, "channels")} {
+		if found := reading.Items(list); len(found) > 0 && reading.At(found[0], "models") != nil &&
+			reading.At(found[0], "type") != nil {
 			return found
 		}
 	}
@@ -74,7 +76,8 @@ func (d *draft) oneAPI(files []File) error {
 	for _, page := range pages {
 		list := channelsOf(page)
 		if list == nil && len(reading.Items(reading.At(page, "data"))) == 0 && reading.At(page, "data") == nil {
-			return errors.New("there is no list of channels: export the reply of GET /api/channel, or give the SQLite file (of MySQL and PostgreSQL, export the table channels as JSON)")
+			return errors.New("there is no list of channels: export the reply of GET /api/channel, or give the " +
+				"SQLite file (of MySQL and PostgreSQL, export the table channels as JSON)")
 		}
 		nodes = append(nodes, list...)
 		for _, reply := range append([]*yaml.Node{page}, reading.Items(page)...) {
@@ -122,9 +125,11 @@ func (d *draft) nameKeys(channels []channel) {
 			c.variable = d.freeName(cmp.Or(c.name, c.setting) + "_API_KEY")
 		}
 		d.variable(Variable{Name: c.variable, From: c.setting + ".key"})
-		d.Changed(c.node, c.setting+".key", "an export has no keys: set the variable %s, or import the database", c.variable)
+		d.Changed(c.node, c.setting+".key", "an export has no keys: set the variable %s, or import the database",
+			c.variable)
 		if size, given := d.Number(c.node, "channel_info", "multi_key_size"); given && size > 1 {
-			d.Unsupported(reading.At(c.node, "channel_info"), c.setting+".channel_info", "it has %d keys, of which there is room for one without the database", int(size))
+			d.Unsupported(reading.At(c.node, "channel_info"), c.setting+".channel_info",
+				"it has %d keys, of which there is room for one without the database", int(size))
 		}
 	}
 }
@@ -188,7 +193,8 @@ func (d *draft) pageNotes(pages, nodes []*yaml.Node) {
 }
 
 // recorded are members of channels that are records of the old gateway and no settings.
-var recorded = []string{"id", "created_time", "test_time", "response_time", "balance", "balance_updated_time", "used_quota", "other_info"}
+var recorded = []string{"id", "created_time", "test_time", "response_time", "balance", "balance_updated_time",
+	"used_quota", "other_info"}
 
 // records names them once for all channels.
 func (d *draft) records(nodes []*yaml.Node) {
@@ -196,7 +202,8 @@ func (d *draft) records(nodes []*yaml.Node) {
 		return !slices.ContainsFunc(nodes, func(n *yaml.Node) bool { return !reading.IsEmpty(reading.At(n, name)) })
 	})
 	if len(found) > 0 {
-		d.Add(reading.NotInForce, d.in.Files[0].Name, 0, "channels", strings.Join(found, ", ")+": records of "+string(d.source)+", and no settings")
+		d.Add(reading.NotInForce, d.in.Files[0].Name, 0, "channels", strings.Join(found, ", ")+": records of "+
+			string(d.source)+", and no settings")
 	}
 }
 
@@ -228,14 +235,17 @@ func (d *draft) readChannel(n *yaml.Node, position int) (channel, bool) {
 	}
 	d.Use(reading.At(n, "channel_info"))
 	if group := d.Text(n, "group"); group != "" && group != "default" {
-		d.Unsupported(reading.At(n, "group"), c.setting+".group", "there are no groups of users; limit keys to models (patchbay keys create --model)")
+		d.Unsupported(reading.At(n, "group"), c.setting+".group",
+			"there are no groups of users; limit keys to models (patchbay keys create --model)")
 	}
 	if d.Text(n, "auto_ban") == "0" {
-		d.Unsupported(reading.At(n, "auto_ban"), c.setting+".auto_ban", "the breaker is set for a service type, not for an instance")
+		d.Unsupported(reading.At(n, "auto_ban"), c.setting+".auto_ban",
+			"the breaker is set for a service type, not for an instance")
 	}
 	kind, known := providers.FindChannel(c.number, d.source == NewAPI)
 	if !known {
-		d.Unsupported(n, c.setting, "no adapter speaks to channels of type %d (%s); if it has an OpenAI-compatible endpoint, add it with that address", c.number, c.name)
+		d.Unsupported(n, c.setting, "no adapter speaks to channels of type %d (%s); if it has an OpenAI-compatible "+
+			"endpoint, add it with that address", c.number, c.name)
 		return c, false
 	}
 	c.kind = kind
@@ -271,7 +281,8 @@ func (d *draft) channelDetails(n *yaml.Node, c *channel) {
 		}
 		c.headers[name] = overrides[name]
 	}
-	if proxy := d.object(n, c.setting, "setting")["proxy"]; strings.HasPrefix(proxy, "http://") || strings.HasPrefix(proxy, "https://") {
+	if proxy := d.object(n, c.setting, "setting")["proxy"]; strings.HasPrefix(proxy, "http://") ||
+		strings.HasPrefix(proxy, "https://") {
 		c.proxy = proxy
 	} else if proxy != "" {
 		d.Partly(reading.At(n, "setting"), c.setting+".setting.proxy", "only proxies that speak HTTP are used")
@@ -279,7 +290,8 @@ func (d *draft) channelDetails(n *yaml.Node, c *channel) {
 	for _, name := range []string{"setting", "config"} {
 		members := d.object(n, c.setting, name)
 		for _, key := range sortedKeys(members) {
-			if value := members[key]; key != "proxy" && key != "api_version" && value != "" && value != "false" && value != "0" {
+			if value := members[key]; key != "proxy" && key != "api_version" && value != "" && value != "false" &&
+				value != "0" {
 				d.Partly(reading.At(n, name), c.setting+"."+name+"."+key, "there is no such setting here")
 			}
 		}
@@ -333,7 +345,8 @@ func (d *draft) channels(channels []channel) {
 }
 
 func (d *draft) channel(c channel, tier int) {
-	models := slices.DeleteFunc(strings.Split(d.Text(c.node, "models"), ","), func(model string) bool { return strings.TrimSpace(model) == "" })
+	models := slices.DeleteFunc(strings.Split(d.Text(c.node, "models"), ","),
+		func(model string) bool { return strings.TrimSpace(model) == "" })
 	for i := range models {
 		models[i] = strings.TrimSpace(models[i])
 	}
@@ -343,7 +356,8 @@ func (d *draft) channel(c channel, tier int) {
 	}
 	for _, name := range sortedKeys(c.mapping) {
 		if !slices.Contains(models, name) {
-			d.Partly(reading.At(c.node, "model_mapping"), c.setting+".model_mapping."+name, "the channel does not list this model, so nobody can ask for it")
+			d.Partly(reading.At(c.node, "model_mapping"), c.setting+".model_mapping."+name,
+				"the channel does not list this model, so nobody can ask for it")
 		}
 	}
 	keys := c.keys
@@ -358,8 +372,9 @@ func (d *draft) channel(c channel, tier int) {
 		}
 		for position, key := range keys {
 			i := instance{
-				name: escaped(model), adapter: c.kind.Adapter, upstreamModel: escaped(c.upstream(model)), apiVersion: escaped(c.version),
-				weight: c.weight, tier: tier, disabled: c.isOff || c.keysOff[position], proxy: d.proxyOf(c),
+				name: escaped(model), adapter: c.kind.Adapter, upstreamModel: escaped(c.upstream(model)),
+				apiVersion: escaped(c.version),
+				weight:     c.weight, tier: tier, disabled: c.isOff || c.keysOff[position], proxy: d.proxyOf(c),
 			}
 			baseURL, path := c.kind.Where(serviceType, c.upstream(model), model)
 			i.baseURL, i.path = escaped(baseURL), escaped(path)

@@ -158,7 +158,8 @@ func (d *draft) hash(text, from string) string {
 		return access.HashOf(text)
 	}
 	reference := d.secret(text, from, "")
-	if whole := spring.Placeholders(reference); len(whole) != 1 || whole[0].Start != 0 || whole[0].End != len(reference) {
+	if whole := spring.Placeholders(reference); len(whole) != 1 || whole[0].Start != 0 ||
+		whole[0].End != len(reference) {
 		return ""
 	}
 	return "${sha256:" + strings.TrimPrefix(reference, "${")

@@ -22,7 +22,9 @@ func (d *draft) result() *Result {
 	}
 	if d.isSecured && len(d.keys) == 0 {
 		d.keys = []credential{{name: "nobody", hash: access.NobodysHash}}
-		d.Add(reading.Changed, d.in.Files[0].Name, 0, "security.keys", "callers need a key, and none could be imported: there is one that nobody has, so that /v1 is closed until one is issued (patchbay keys create)")
+		d.Add(reading.Changed, d.in.Files[0].Name, 0, "security.keys",
+			"callers need a key, and none could be imported: there is one that nobody has, so that /v1 is closed "+
+				"until one is issued (patchbay keys create)")
 	}
 	d.writeServer(&b)
 	if len(d.services) > 0 {
@@ -44,7 +46,8 @@ func (d *draft) writeServer(b *strings.Builder) {
 		attempts = strconv.Itoa(d.maxAttempts)
 	}
 	section(b, "limits", map[string]string{
-		"max-attempts": attempts, "total-timeout": d.totalTimeout, "first-token-timeout": d.firstTokenTimeout, "json-body": d.jsonBody,
+		"max-attempts": attempts, "total-timeout": d.totalTimeout, "first-token-timeout": d.firstTokenTimeout,
+		"json-body": d.jsonBody,
 	})
 }
 
@@ -94,7 +97,8 @@ func (d *draft) security() string {
 		if i == 0 {
 			b.WriteString("  tokens:\n")
 		}
-		fmt.Fprintf(b, "    - { name: %s, role: %s, token-sha256: %s }\n", config.QuoteYAML(token.name), token.role, config.QuoteYAML(token.hash))
+		fmt.Fprintf(b, "    - { name: %s, role: %s, token-sha256: %s }\n", config.QuoteYAML(token.name), token.role,
+			config.QuoteYAML(token.hash))
 	}
 	for i, key := range d.keys {
 		if i == 0 {

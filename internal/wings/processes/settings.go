@@ -69,12 +69,16 @@ type Process struct {
 // Docs describes the members that a tag has no room for.
 func (Process) Docs() map[string]string {
 	return map[string]string{
-		"command":     "The program and its arguments, as a list; no shell reads it. $PORT stands for the port that the process is to listen on.",
-		"env":         "Environment variables of the process; it gets none of the gateway's beside PATH, HOME and the like.",
-		"ready":       "The URL that answers 2xx once the process is ready; empty for http://127.0.0.1:$PORT/health. Its address is that of the instances that name the process and have no base-url.",
+		"command": "The program and its arguments, as a list; no shell reads it. $PORT stands for the port that " +
+			"the process is to listen on.",
+		"env": "Environment variables of the process; it gets none of the gateway's beside PATH, HOME and " +
+			"the like.",
+		"ready": "The URL that answers 2xx once the process is ready; empty for http://127.0.0.1:$PORT/health. " +
+			"Its address is that of the instances that name the process and have no base-url.",
 		"stopTimeout": "How long the process may take to end after SIGTERM; then it gets SIGKILL.",
 		"stopAfter":   "How long the process may have no requests before it is stopped; 0 for ever.",
-		"restarts":    "How often a process that fails is started again, at growing intervals, before requests for it are refused.",
+		"restarts": "How often a process that fails is started again, at growing intervals, before requests for " +
+			"it are refused.",
 	}
 }
 

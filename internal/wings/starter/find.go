@@ -53,7 +53,8 @@ func Ask(ctx context.Context, send discover.Send, b discover.Backend) (Backend, 
 	if found.Adapter == "" {
 		return Backend{}, fmt.Errorf("no list of models was found at %s: %v", b.BaseURL, found.Errors)
 	}
-	return Backend{Title: titleOf(found.Adapter) + " at " + b.BaseURL, BaseURL: b.BaseURL, Adapter: found.Adapter, Models: found.Models}, nil
+	return Backend{Title: titleOf(found.Adapter) + " at " + b.BaseURL, BaseURL: b.BaseURL, Adapter: found.Adapter,
+		Models: found.Models}, nil
 }
 
 func titleOf(adapter string) string {

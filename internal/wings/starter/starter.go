@@ -98,7 +98,8 @@ func writeServices(b *strings.Builder, backends []Backend) {
     # instances:
     #   - { name: "qwen2.5:7b", base-url: "http://127.0.0.1:11434", adapter: ollama }
     #   - { name: gpt-4o, base-url: "https://api.openai.com", api-key: "${OPENAI_API_KEY}" }
-    #   - { name: claude, base-url: "https://api.anthropic.com", adapter: anthropic, upstream-model: claude-sonnet-4-5, api-key: "${ANTHROPIC_API_KEY}" }
+    #   - { name: claude, base-url: "https://api.anthropic.com", adapter: anthropic,
+    #       upstream-model: claude-sonnet-4-5, api-key: "${ANTHROPIC_API_KEY}" }
 `)
 			continue
 		}
@@ -119,7 +120,8 @@ func instancesOf(b Backend, serviceType schema.ServiceType) []string {
 		if len(lines) == 0 {
 			lines = append(lines, "# "+b.Title)
 		}
-		line := fmt.Sprintf("- { name: %s, base-url: %s, adapter: %s", config.QuoteYAML(model.ID), config.QuoteYAML(b.BaseURL), b.Adapter)
+		line := fmt.Sprintf("- { name: %s, base-url: %s, adapter: %s", config.QuoteYAML(model.ID),
+			config.QuoteYAML(b.BaseURL), b.Adapter)
 		if b.KeyVariable != "" {
 			line += ", api-key: " + config.QuoteYAML("${"+b.KeyVariable+"}")
 		}

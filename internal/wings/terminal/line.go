@@ -73,7 +73,8 @@ func (s Style) Change(c *live.Change) string {
 	if subject == "" {
 		subject = "gateway"
 	}
-	line := fmt.Sprintf("%s %s of %s: %s -> %s", s.paint(faint, c.Time.Local().Format(time.TimeOnly)), c.Kind, plain(subject), c.From, s.paint(colour, c.To))
+	line := fmt.Sprintf("%s %s of %s: %s -> %s", s.paint(faint, c.Time.Local().Format(time.TimeOnly)), c.Kind,
+		plain(subject), c.From, s.paint(colour, c.To))
 	if c.Reason != "" {
 		line += " (" + plain(c.Reason) + ")"
 	}

@@ -83,7 +83,8 @@ func (s *Screen) head() []string {
 		inFlight += service.InFlight
 		queued += service.QueueLength
 	}
-	first := fmt.Sprintf("%s  %s  up %s  version %d", s.Style.paint(bold, "patchbay"), plain(s.Name), state.Time.Sub(state.StartedAt).Round(time.Second), state.ConfigVersion)
+	first := fmt.Sprintf("%s  %s  up %s  version %d", s.Style.paint(bold, "patchbay"), plain(s.Name),
+		state.Time.Sub(state.StartedAt).Round(time.Second), state.ConfigVersion)
 	if state.Degradation != "NORMAL" && state.Degradation != "" {
 		first += "  " + s.Style.paint(yellow, "metrics "+strings.ToLower(state.Degradation))
 	}
@@ -91,8 +92,10 @@ func (s *Screen) head() []string {
 	if minute.Errors > 0 {
 		errors = s.Style.paint(red, errors)
 	}
-	traffic := fmt.Sprintf("requests/s %-6d in flight %-5d queued %-4d tokens/s %d in, %d out   %s", second.Requests, inFlight, queued, second.TokensIn, second.TokensOut, spark(s.rates))
-	lastMinute := fmt.Sprintf("last minute: %d requests, %s errors, latency %s, first token %s, gateway itself %s", minute.Requests, errors, quantiles(minute.Latency), quantiles(minute.TTFT), quantiles(minute.Overhead))
+	traffic := fmt.Sprintf("requests/s %-6d in flight %-5d queued %-4d tokens/s %d in, %d out   %s", second.Requests,
+		inFlight, queued, second.TokensIn, second.TokensOut, spark(s.rates))
+	lastMinute := fmt.Sprintf("last minute: %d requests, %s errors, latency %s, first token %s, gateway itself %s",
+		minute.Requests, errors, quantiles(minute.Latency), quantiles(minute.TTFT), quantiles(minute.Overhead))
 	return []string{first, traffic, lastMinute}
 }
 
@@ -134,7 +137,8 @@ func (s *Screen) instances(width int) []string {
 	if width > 0 {
 		name = min(name, max(28, width-62))
 	}
-	lines := []string{s.Style.paint(bold, fmt.Sprintf("%-9s %-*s %-10s %-10s %6s %8s %6s %8s", "SERVICE", name, "INSTANCE", "HEALTH", "BREAKER", "ACTIVE", "CALLS/M", "ERR/M", "P95"))}
+	lines := []string{s.Style.paint(bold, fmt.Sprintf("%-9s %-*s %-10s %-10s %6s %8s %6s %8s", "SERVICE", name,
+		"INSTANCE", "HEALTH", "BREAKER", "ACTIVE", "CALLS/M", "ERR/M", "P95"))}
 	for i := range list {
 		lines = append(lines, s.instance(&list[i], name))
 	}

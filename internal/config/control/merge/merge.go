@@ -51,7 +51,8 @@ func mergeFields(base, file, into reflect.Value) {
 	for i := range into.NumField() {
 		b, f, to := base.Field(i), file.Field(i), into.Field(i)
 		switch {
-		case to.Type() == reflect.TypeFor[[]backend.Settings]() || to.Type() == reflect.TypeFor[map[string]backend.Secret]():
+		case to.Type() == reflect.TypeFor[[]backend.Settings]() ||
+			to.Type() == reflect.TypeFor[map[string]backend.Secret]():
 		case isGroup(to.Type()):
 			mergeFields(b, f, to)
 		case !reflect.DeepEqual(b.Interface(), f.Interface()):

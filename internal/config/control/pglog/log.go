@@ -202,10 +202,13 @@ func (l *Log) makeTables(ctx context.Context) error {
 
 // look finds the tables and columns, and reports whether the log needs no more.
 func (l *Log) look(ctx context.Context) (there bool, err error) {
-	err = l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL AND to_regclass('patchbay_config_values') IS NOT NULL,
+	err = l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL
+			AND to_regclass('patchbay_config_values') IS NOT NULL,
 		to_regclass('patchbay_config_signatures') IS NOT NULL,
-		EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('patchbay_config_versions') AND attname = 'changes'
-			AND has_column_privilege(attrelid, attnum, 'SELECT') AND has_column_privilege(attrelid, attnum, 'INSERT'))`).Scan(&there, &l.signs, &l.hasChanges)
+		EXISTS (SELECT 1 FROM pg_attribute
+			WHERE attrelid = to_regclass('patchbay_config_versions') AND attname = 'changes'
+			AND has_column_privilege(attrelid, attnum, 'SELECT')
+			AND has_column_privilege(attrelid, attnum, 'INSERT'))`).Scan(&there, &l.signs, &l.hasChanges)
 	return there, err
 }
 

@@ -54,7 +54,8 @@ func (t *transaction) SetHead(next versions.Head) error {
 
 // Initialise makes the first head of an empty log.
 func (t *transaction) Initialise(first versions.Head) (bool, error) {
-	rows, err := t.exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+	rows, err := t.exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, "+
+		"$2, $3, $4, $5) ON CONFLICT DO NOTHING",
 		first.Log, first.Revision, first.Version, first.Newest, first.Source)
 	return rows == 1, err
 }
@@ -168,7 +169,8 @@ func (t *transaction) Values(since int64) (map[string][]byte, error) {
 // PutValue stores a value as the change with this number.
 func (t *transaction) PutValue(name string, revision int64, value []byte) error {
 	_, err := t.exec(`INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, $2, $3)
-		ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, value = excluded.value`, name, revision, string(value))
+		ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, value = excluded.value`, name, revision,
+		string(value))
 	return err
 }
 
@@ -180,7 +182,8 @@ func (t *transaction) RemoveValue(name string) error {
 	if err := t.SetValueSignature(name, ""); err != nil {
 		return err
 	}
-	_, err := t.exec(`UPDATE patchbay_config_values SET revision = (SELECT max(revision) + 1 FROM patchbay_config_values)
+	_, err := t.exec(
+		`UPDATE patchbay_config_values SET revision = (SELECT max(revision) + 1 FROM patchbay_config_values)
 		WHERE name = (SELECT min(name) FROM patchbay_config_values WHERE name <> $1)`, name)
 	if err != nil {
 		return err
@@ -207,7 +210,8 @@ func (t *transaction) Signature(of versions.Record) (signature string, err error
 	}
 	ctx, cancel := bounded(t.ctx)
 	defer cancel()
-	err = t.tx.QueryRow(ctx, "SELECT signature FROM patchbay_config_signatures WHERE name = $1", nameOf(of)).Scan(&signature)
+	err = t.tx.QueryRow(ctx, "SELECT signature FROM patchbay_config_signatures WHERE name = $1",
+		nameOf(of)).Scan(&signature)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil
 	}
@@ -227,7 +231,8 @@ func (t *transaction) ValueSignatures() (map[string]string, error) {
 	}
 	ctx, cancel := bounded(t.ctx)
 	defer cancel()
-	rows, err := t.tx.Query(ctx, "SELECT name, signature FROM patchbay_config_signatures WHERE starts_with(name, $1)", valuePrefix)
+	rows, err := t.tx.Query(ctx, "SELECT name, signature FROM patchbay_config_signatures WHERE starts_with(name, $1)",
+		valuePrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -264,9 +269,11 @@ func (t *transaction) setSignature(name, signature string) error {
 		return err
 	}
 	if !t.signs {
-		return errors.New("there is no table patchbay_config_signatures, and the user of the database may not make it; let the owner of the database make it: " + strings.Join(strings.Fields(signatureTable), " "))
+		return errors.New("there is no table patchbay_config_signatures, and the user of the database may not make " +
+			"it; let the owner of the database make it: " + strings.Join(strings.Fields(signatureTable), " "))
 	}
-	_, err := t.exec("INSERT INTO patchbay_config_signatures (name, signature) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET signature = excluded.signature", name, signature)
+	_, err := t.exec("INSERT INTO patchbay_config_signatures (name, signature) VALUES ($1, $2) ON CONFLICT (name) DO "+
+		"UPDATE SET signature = excluded.signature", name, signature)
 	return err
 }
 

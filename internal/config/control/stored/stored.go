@@ -27,7 +27,8 @@ func knownOfServices() []string {
 
 func knownOfInstances() []string {
 	return []string{
-		"name", "baseUrl", "path", "apiKey", "weight", "enabled", "adapter", "upstreamModel", "headers", "forwardAuthorization", "maxConcurrency", "keepAlive", "idleConnections", "proxy", "tls", "timeouts",
+		"name", "baseUrl", "path", "apiKey", "weight", "enabled", "adapter", "upstreamModel", "headers",
+		"forwardAuthorization", "maxConcurrency", "keepAlive", "idleConnections", "proxy", "tls", "timeouts",
 	}
 }
 
@@ -153,7 +154,8 @@ func storedSettings(settings any, defaults map[string]jsontext.Value, known []st
 
 // mapMembers replaces the values of an object, in their order, and leaves out a member if
 // replace returns nothing for it.
-func mapMembers(object jsontext.Value, replace func(name string, value jsontext.Value) jsontext.Value) (jsontext.Value, error) {
+func mapMembers(object jsontext.Value, replace func(name string,
+	value jsontext.Value) jsontext.Value) (jsontext.Value, error) {
 	from := jsontext.NewDecoder(bytes.NewReader(object))
 	var to bytes.Buffer
 	encoder := jsontext.NewEncoder(&to)

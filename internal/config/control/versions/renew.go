@@ -116,13 +116,16 @@ func (r *Renewal) noteFound(services Services) {
 // report logs the number of renewed records.
 func (r *Renewal) report() {
 	if r.sealed > 0 {
-		r.Log.Info("the secrets of stored versions are encrypted now", "of", r.Where, "versions", r.sealed, "key", r.keys.ID())
+		r.Log.Info("the secrets of stored versions are encrypted now", "of", r.Where, "versions", r.sealed,
+			"key", r.keys.ID())
 	}
 	if r.signed > 0 {
-		r.Log.Info("stored versions are signed now; from now on nobody changes them without the master key", "of", r.Where, "versions", r.signed, "key", r.keys.ID())
+		r.Log.Info("stored versions are signed now; from now on nobody changes them without the master key",
+			"of", r.Where, "versions", r.signed, "key", r.keys.ID())
 	}
 	if r.isMarked && !r.isSigned {
-		r.Log.Error("the signatures of the stored versions were removed; their secrets are sent only to the addresses that the configuration file has", "of", r.Where)
+		r.Log.Error("the signatures of the stored versions were removed; their secrets are sent only to the "+
+			"addresses that the configuration file has", "of", r.Where)
 	}
 }
 

@@ -100,7 +100,8 @@ func (s sealing) read(sealed *Version, signature string) (*Version, error) {
 	if signature == "" {
 		return v, nil
 	}
-	doubts, err := vouch.Version{Number: v.Number, Record: sealed.record, Services: v.Services}.Verify(s.keys, signature)
+	doubts, err := vouch.Version{Number: v.Number, Record: sealed.record, Services: v.Services}.Verify(s.keys,
+		signature)
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", v.Number, signatureFault(err))
 	}

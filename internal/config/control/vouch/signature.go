@@ -144,7 +144,8 @@ func doubtsOf(services Services) Doubts {
 
 // WithDoubts returns services with the doubts about their instances.
 func WithDoubts(services Services, doubts Doubts) Services {
-	doubted, _ := mapInstances(services, func(serviceType schema.ServiceType, s backend.Settings) (backend.Settings, error) {
+	doubted, _ := mapInstances(services, func(serviceType schema.ServiceType,
+		s backend.Settings) (backend.Settings, error) {
 		s.Doubt = doubts[keyOf(serviceType, &s)]
 		return s, nil
 	})
@@ -169,7 +170,8 @@ type headSignature struct {
 }
 
 func (h Head) parts() []string {
-	return []string{"head", strconv.Itoa(h.Version), strconv.Itoa(h.Newest), h.Source, h.Log, strconv.FormatInt(h.Revision, 10), h.SignedLog}
+	return []string{"head", strconv.Itoa(h.Version), strconv.Itoa(h.Newest), h.Source, h.Log,
+		strconv.FormatInt(h.Revision, 10), h.SignedLog}
 }
 
 // Sign returns the signature of a head.

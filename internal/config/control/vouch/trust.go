@@ -90,7 +90,8 @@ func (t *Trust) Judge(services, stored Services, more func(*Trust) bool) Service
 func (t *Trust) judge(services, stored Services) (judged Services, hasDoubts bool) {
 	// By their places: instances of a version that was not checked may have the same id.
 	next := map[schema.ServiceType]int{}
-	judged, _ = mapInstances(services, func(serviceType schema.ServiceType, s backend.Settings) (backend.Settings, error) {
+	judged, _ = mapInstances(services, func(serviceType schema.ServiceType,
+		s backend.Settings) (backend.Settings, error) {
 		is := &stored[serviceType].Instances[next[serviceType]]
 		next[serviceType]++
 		switch {
@@ -131,9 +132,11 @@ func (t *Trust) Lift(services Services, listed []string, more func(*Trust) bool)
 func Entrusted(services, before Services) Services {
 	had := map[string]*backend.Settings{}
 	each(before, func(serviceType schema.ServiceType, s *backend.Settings) { had[keyOf(serviceType, s)] = s })
-	entrusted, _ := mapInstances(services, func(serviceType schema.ServiceType, s backend.Settings) (backend.Settings, error) {
-		if is := had[keyOf(serviceType, &s)]; s.Doubt == backend.DoubtBare && (is == nil || s.APIKey != is.APIKey || s.Proxy != is.Proxy ||
-			s.ForwardAuthorization != is.ForwardAuthorization || !maps.Equal(s.Headers, is.Headers)) {
+	entrusted, _ := mapInstances(services, func(serviceType schema.ServiceType,
+		s backend.Settings) (backend.Settings, error) {
+		if is := had[keyOf(serviceType, &s)]; s.Doubt == backend.DoubtBare &&
+			(is == nil || s.APIKey != is.APIKey || s.Proxy != is.Proxy ||
+				s.ForwardAuthorization != is.ForwardAuthorization || !maps.Equal(s.Headers, is.Headers)) {
 			s.Doubt = backend.DoubtForeign
 		}
 		return s, nil

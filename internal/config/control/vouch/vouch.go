@@ -17,7 +17,8 @@ type Services = map[schema.ServiceType]config.Service
 
 // Seal returns services as they are stored: with their secrets encrypted.
 func Seal(keys *seal.Keys, services Services) Services {
-	sealed, _ := mapInstances(services, func(serviceType schema.ServiceType, s backend.Settings) (backend.Settings, error) {
+	sealed, _ := mapInstances(services, func(serviceType schema.ServiceType,
+		s backend.Settings) (backend.Settings, error) {
 		return s.Sealed(keys, serviceType.String()), nil
 	})
 	return sealed
@@ -64,7 +65,8 @@ func each(services Services, visit func(serviceType schema.ServiceType, s *backe
 }
 
 // mapInstances returns a copy of the services with each instance changed by a function.
-func mapInstances(services Services, change func(schema.ServiceType, backend.Settings) (backend.Settings, error)) (Services, error) {
+func mapInstances(services Services, change func(schema.ServiceType, backend.Settings) (backend.Settings,
+	error)) (Services, error) {
 	if services == nil {
 		return nil, nil
 	}

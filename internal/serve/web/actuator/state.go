@@ -239,7 +239,8 @@ func instanceView(i *backend.Instance) metrics.InstanceView {
 	}
 	return metrics.InstanceView{
 		Service: i.Service, Slots: slots, Label: i.Label(), Series: i.Series, InFlight: i.InFlight(),
-		Breaker: breakerNumber(i.Breaker.Snapshot().State), Weight: i.Settings.Weight, Tier: i.Settings.Tier, Healthy: isUp(i),
+		Breaker: breakerNumber(i.Breaker.Snapshot().State), Weight: i.Settings.Weight, Tier: i.Settings.Tier,
+		Healthy: isUp(i),
 	}
 }
 

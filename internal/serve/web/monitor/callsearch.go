@@ -78,7 +78,8 @@ func viewOf(c *calls.Record, isBrief bool, words web.Wording) callView {
 // meanwhile.
 func (a *API) search(ctx context.Context, f *callFilter) (callList, error) {
 	page := callList{
-		Capacity: a.recorder.Settings().Calls, SamplingRate: a.recorder.SamplingRate(), FileDays: a.recorder.ArchivedDays(),
+		Capacity: a.recorder.Settings().Calls, SamplingRate: a.recorder.SamplingRate(),
+		FileDays: a.recorder.ArchivedDays(),
 	}
 	newest, before, isKnown := a.placeOf(f.beforeID)
 	s := found{filter: f, views: []callView{}}

@@ -146,7 +146,8 @@ func refused(quality string) bool {
 // documentRoutes returns the routes of the documentation. Errors of the unified API lead to
 // it; every port therefore serves it.
 func (p *Pages) documentRoutes() []web.Route {
-	routes := []web.Route{p.route("GET /docs", p.Document, web.Route{Undescribed: true}), p.route("GET /docs/{page...}", p.Document, web.Route{Undescribed: true})}
+	routes := []web.Route{p.route("GET /docs", p.Document, web.Route{Undescribed: true}),
+		p.route("GET /docs/{page...}", p.Document, web.Route{Undescribed: true})}
 	for i := range routes {
 		routes[i].Apart = p.documentApart
 	}

@@ -49,7 +49,8 @@ type console struct {
 // consolePaths are the pages of the console. The page itself chooses its content by its
 // path.
 var consolePaths = [...]string{
-	"/services", "/playground", "/calls", "/resilience", "/quota", "/spend", "/batches", "/versions", "/keys", "/settings",
+	"/services", "/playground", "/calls", "/resilience", "/quota", "/spend", "/batches", "/versions", "/keys",
+	"/settings",
 	"/instance", "/model", "/host", "/tenant", "/gateways",
 }
 
@@ -137,13 +138,15 @@ func (p *Pages) Routes() []web.Route {
 		routes = append(routes, p.route(pattern, handler, op))
 	}
 	add("GET /", p.Root, web.Route{
-		Summary: "Version and links; the console where Accept names text/html", Reply: links{}, Media: map[string]any{"text/html": ""},
+		Summary: "Version and links; the console where Accept names text/html", Reply: links{},
+		Media: map[string]any{"text/html": ""},
 	})
 	for _, page := range consolePaths {
 		add("GET "+page, p.Page, web.Route{Undescribed: true})
 	}
 	add("GET /docs/api", p.Docs, web.Route{
-		Summary: "The page of the console that shows this document and tries the operations", Media: map[string]any{"text/html": ""},
+		Summary: "The page of the console that shows this document and tries the operations",
+		Media:   map[string]any{"text/html": ""},
 	})
 	add("GET /admin", p.Redirect, web.Route{Undescribed: true})
 	add("GET /assets/{build}/{file}", p.Asset, web.Route{Undescribed: true})

@@ -40,7 +40,9 @@ func (o *ownAccount) RefuseForeign(named []schema.NamedID) error {
 	}
 	for _, one := range named {
 		if !o.given[one.ID] {
-			return schema.InvalidValue(one.Param, "'"+one.Param+"' names '"+shorten(one.ID)+"' of the account at the backend, which no answer through this gateway gave to this key, or too long ago. "+
+			return schema.InvalidValue(one.Param, "'"+one.Param+"' names '"+shorten(one.ID)+
+				"' of the account at the backend, which no answer through this gateway gave to this key, or too long "+
+				"ago. "+
 				"Send the content itself, or have whoever runs the gateway set 'account-ids: true' for the instance.")
 		}
 	}
@@ -78,7 +80,8 @@ func (o *ownAccount) give(ids []string) {
 func (a *API) guardAccount(x *exchange) {
 	x.account.api, x.account.ctx, x.account.owner = a, x.r.Context(), ownerOf(x.caller.Grant)
 	x.request.Account = &x.account
-	if door := x.door.id; a.answers != nil && (door == schema.DoorResponses || door == schema.DoorCompact || door == schema.DoorMessages) {
+	if door := x.door.id; a.answers != nil && (door == schema.DoorResponses || door == schema.DoorCompact ||
+		door == schema.DoorMessages) {
 		x.request.Gave = x.account.give
 	}
 }

@@ -34,7 +34,8 @@ func maskedHeaders(header http.Header) []calls.Header {
 				return headers
 			}
 			h := calls.Header{Name: name, Value: value}
-			if value != "" && (isSecretHeader(name) || isCredential(value) || contains(value, key) || contains(value, authorization)) {
+			if value != "" && (isSecretHeader(name) || isCredential(value) || contains(value, key) ||
+				contains(value, authorization)) {
 				h.Value, h.IsMasked = access.Mask(value), true
 			}
 			if len(h.Value) > maxHeaderValue {
@@ -42,7 +43,8 @@ func maskedHeaders(header http.Header) []calls.Header {
 			}
 			// Copies, because a part of a text keeps the whole text in memory: the head of
 			// the request, secrets included.
-			h.Name, h.Value = strings.Clone(strings.ToValidUTF8(h.Name, "?")), strings.Clone(strings.ToValidUTF8(h.Value, "?"))
+			h.Name, h.Value = strings.Clone(strings.ToValidUTF8(h.Name, "?")),
+				strings.Clone(strings.ToValidUTF8(h.Value, "?"))
 			headers = append(headers, h)
 		}
 	}
@@ -53,7 +55,8 @@ func maskedHeaders(header http.Header) []calls.Header {
 // one too many for secret.
 func isSecretHeader(name string) bool {
 	name = strings.ToLower(name)
-	for _, word := range []string{"auth", "cookie", "key", "token", "secret", "passw", "credential", "session", "signature", "assertion", "jwt"} {
+	for _, word := range []string{"auth", "cookie", "key", "token", "secret", "passw", "credential", "session",
+		"signature", "assertion", "jwt"} {
 		if strings.Contains(name, word) {
 			return true
 		}

@@ -115,7 +115,10 @@ var doors = []*door{
 	{
 		id: schema.DoorResponses, path: "/v1/responses", aliases: []string{"/responses"},
 		json: responses.Parse,
-		open: (*API).openResponses, failure: func(known *schema.Error, _ string) []byte { return responses.ErrorEvent(known, 0) },
+		open: (*API).openResponses, failure: func(known *schema.Error,
+			_ string) []byte {
+			return responses.ErrorEvent(known, 0)
+		},
 	},
 	{
 		id: schema.DoorInputTokens, path: "/v1/responses/input_tokens", aliases: []string{"/responses/input_tokens"},
@@ -135,39 +138,52 @@ var doors = []*door{
 	},
 	{
 		id: schema.DoorOllamaChat, path: "/ollama/api/chat",
-		json: ollama.ReadChat, client: ollama.Client, local: (*API).answerLoad, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
+		json: ollama.ReadChat, client: ollama.Client, local: (*API).answerLoad, tagged: true, errors: ollama.Error,
+		notFound: ollama.NotFound,
 	},
 	{
 		id: schema.DoorOllamaGenerate, path: "/ollama/api/generate",
-		json: ollama.ReadGenerate, choose: ollama.GenerateClient, local: (*API).answerLoad, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
+		json: ollama.ReadGenerate, choose: ollama.GenerateClient, local: (*API).answerLoad, tagged: true,
+		errors: ollama.Error, notFound: ollama.NotFound,
 	},
 	{
 		id: schema.DoorOllamaEmbed, path: "/ollama/api/embed",
-		json: ollama.ReadEmbed, client: ollama.EmbedClient, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
+		json: ollama.ReadEmbed, client: ollama.EmbedClient, tagged: true, errors: ollama.Error,
+		notFound: ollama.NotFound,
 	},
 	{
 		id: schema.DoorOllamaEmbeddings, path: "/ollama/api/embeddings",
-		json: ollama.ReadEmbeddings, client: ollama.EmbedClient, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
+		json: ollama.ReadEmbeddings, client: ollama.EmbedClient, tagged: true, errors: ollama.Error,
+		notFound: ollama.NotFound,
 	},
 	{
-		id: schema.DoorGemini, path: geminiRoot + ":generateContent", aliases: []string{geminiAlias + ":generateContent"},
-		json: genai.ReadRequest, choose: genai.ClientFor, modelInPath: true, errors: genai.Error, notFound: genai.NotFound,
+		id: schema.DoorGemini, path: geminiRoot + ":generateContent",
+		aliases: []string{geminiAlias + ":generateContent"},
+		json:    genai.ReadRequest, choose: genai.ClientFor, modelInPath: true, errors: genai.Error,
+		notFound: genai.NotFound,
 	},
 	{
-		id: schema.DoorGemini, path: geminiRoot + ":streamGenerateContent", aliases: []string{geminiAlias + ":streamGenerateContent"},
-		json: genai.ReadStreamRequest, choose: genai.ClientFor, modelInPath: true, errors: genai.Error, notFound: genai.NotFound,
+		id: schema.DoorGemini, path: geminiRoot + ":streamGenerateContent",
+		aliases: []string{geminiAlias + ":streamGenerateContent"},
+		json:    genai.ReadStreamRequest, choose: genai.ClientFor, modelInPath: true, errors: genai.Error,
+		notFound: genai.NotFound,
 	},
 	{
 		id: schema.DoorGeminiCount, path: geminiRoot + ":countTokens", aliases: []string{geminiAlias + ":countTokens"},
-		json: genai.ReadCountRequest, estimate: estimateGemini, modelInPath: true, errors: genai.Error, notFound: genai.NotFound,
+		json: genai.ReadCountRequest, estimate: estimateGemini, modelInPath: true, errors: genai.Error,
+		notFound: genai.NotFound,
 	},
 	{
-		id: schema.DoorGeminiEmbed, path: geminiRoot + ":embedContent", aliases: []string{geminiAlias + ":embedContent"},
-		json: genai.ReadEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error, notFound: genai.NotFound,
+		id: schema.DoorGeminiEmbed, path: geminiRoot + ":embedContent",
+		aliases: []string{geminiAlias + ":embedContent"},
+		json:    genai.ReadEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error,
+		notFound: genai.NotFound,
 	},
 	{
-		id: schema.DoorGeminiBatchEmbed, path: geminiRoot + ":batchEmbedContents", aliases: []string{geminiAlias + ":batchEmbedContents"},
-		json: genai.ReadBatchEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error, notFound: genai.NotFound,
+		id: schema.DoorGeminiBatchEmbed, path: geminiRoot + ":batchEmbedContents",
+		aliases: []string{geminiAlias + ":batchEmbedContents"},
+		json:    genai.ReadBatchEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error,
+		notFound: genai.NotFound,
 	},
 	{id: schema.DoorTokenize, path: "/tokenize", aliases: []string{"/v1/tokenize"}, json: engine.ReadTokenize},
 	{id: schema.DoorDetokenize, path: "/detokenize", aliases: []string{"/v1/detokenize"}, json: engine.ReadDetokenize},
@@ -186,7 +202,8 @@ func Read(id schema.Door, header http.Header, body []byte) (*schema.Request, *di
 			continue
 		}
 		if d.json == nil {
-			return nil, nil, schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form, which cannot be read here.")
+			return nil, nil, schema.NewError(schema.CodeUnsupportedMedia,
+				"This endpoint takes a form, which cannot be read here.")
 		}
 		request := new(schema.Request)
 		if id.IsTranslated() {
@@ -279,7 +296,8 @@ func estimateTokens(x *exchange) []byte {
 
 // catalog returns the catalog that lists the models.
 func (a *API) catalog() *catalog.Catalog {
-	return &catalog.Catalog{Current: a.current, Keys: a.options.Keys, TrustedProxies: a.options.TrustedProxies, Fail: Fail}
+	return &catalog.Catalog{Current: a.current, Keys: a.options.Keys, TrustedProxies: a.options.TrustedProxies,
+		Fail: Fail}
 }
 
 // Routes returns the operations of the unified API.

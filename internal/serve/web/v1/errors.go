@@ -78,18 +78,24 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 	var paths []string
 	for _, d := range doors {
 		// The list of all would be too long to read.
-		isPart := slices.ContainsFunc(doors, func(other *door) bool { return strings.HasPrefix(d.path, other.path+"/") })
+		isPart := slices.ContainsFunc(doors, func(other *door) bool {
+			return strings.HasPrefix(d.path, other.path+
+				"/")
+		})
 		if strings.HasPrefix(d.path, "/v1/") && !isPart {
 			paths = append(paths, d.path)
 		}
 	}
-	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+shorten(r.Method)+" "+shorten(r.URL.Path)+
-		". Available are POST "+strings.Join(paths, ", ")+", and GET /v1/models. GET /docs/api shows everything that there is."+geminiHint(r.URL.Path)))
+	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+shorten(r.Method)+" "+
+		shorten(r.URL.Path)+
+		". Available are POST "+strings.Join(paths, ", ")+
+		", and GET /v1/models. GET /docs/api shows everything that there is."+geminiHint(r.URL.Path)))
 }
 
 // WrongMethod answers a path that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	Fail(w, r, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+shorten(r.URL.Path)+"; allowed are "+allow+"."+geminiHint(r.URL.Path)))
+	Fail(w, r, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+
+		shorten(r.URL.Path)+"; allowed are "+allow+"."+geminiHint(r.URL.Path)))
 }
 
 // geminiHint names an alternative to a client of Gemini's own API. It recognises the client
@@ -97,9 +103,12 @@ func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 func geminiHint(path string) string {
 	switch path[strings.LastIndexByte(path, ':')+1:] {
 	case "generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents", "countTokens":
-		return " Gemini's API is at POST /v1beta/models/{model}:generateContent, and its clients need the address of the gateway without a path."
-	case "predict", "predictLongRunning", "generateAnswer", "asyncBatchEmbedContent", "batchGenerateContent", "bidiGenerateContent":
-		return " Of Gemini's API there are generateContent, streamGenerateContent, countTokens, embedContent and batchEmbedContents."
+		return " Gemini's API is at POST /v1beta/models/{model}:generateContent, and its clients need the address of " +
+			"the gateway without a path."
+	case "predict", "predictLongRunning", "generateAnswer", "asyncBatchEmbedContent", "batchGenerateContent",
+		"bidiGenerateContent":
+		return " Of Gemini's API there are generateContent, streamGenerateContent, countTokens, embedContent and " +
+			"batchEmbedContents."
 	}
 	return ""
 }
@@ -117,8 +126,9 @@ func helpLink(code string) []string {
 
 // The headers for the state of a limit.
 var (
-	requestHeaders = [...]string{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"}
-	tokenHeaders   = [...]string{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}
+	requestHeaders = [...]string{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests",
+		"X-Ratelimit-Reset-Requests"}
+	tokenHeaders = [...]string{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}
 )
 
 // showLimits adds the headers for the limits that apply to a request: the limit of its
@@ -160,13 +170,15 @@ func (x *exchange) noMemory(verdict memory.Verdict, bytes int64) error {
 			" bytes that one caller may have for bodies (a third of limits.memory)."
 		known.NoRetry = true
 	case verdict == memory.ShareUsed:
-		known.Message = "Your requests have as much of the gateway's memory as one caller may have now; try again when some of them have ended."
+		known.Message = "Your requests have as much of the gateway's memory as one caller may have now; try again " +
+			"when some of them have ended."
 	}
 	return known
 }
 
 func overloaded(message string) *schema.Error {
-	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second}
+	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeOverloaded,
+		RetryAfter: time.Second}
 }
 
 // isOverloaded reports whether an error says that the gateway has no room for a body.

@@ -134,7 +134,8 @@ func (x *exchange) refuseCompressed() error {
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
 		return nil
 	}
-	return schema.NewError(schema.CodeUnsupportedMedia, "Compressed request bodies are not accepted; send the body as it is.")
+	return schema.NewError(schema.CodeUnsupportedMedia,
+		"Compressed request bodies are not accepted; send the body as it is.")
 }
 
 // unread is an error after which the connection must be closed, because the body of the
@@ -147,7 +148,8 @@ func (u unread) Unwrap() error { return u.error }
 func unreadable(message, code string) error { return unread{schema.NewError(code, message)} }
 
 func tooLarge(limit int64) error {
-	return unreadable("The request body is larger than the "+strconv.FormatInt(limit, 10)+" bytes that are allowed.", schema.CodeRequestTooLarge)
+	return unreadable("The request body is larger than the "+strconv.FormatInt(limit, 10)+" bytes that are allowed.",
+		schema.CodeRequestTooLarge)
 }
 
 // fail answers with an error. Where the client has left, or an answer broke off, it

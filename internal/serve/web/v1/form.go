@@ -37,7 +37,8 @@ func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) err
 	}
 	mediaType, params, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
-		return schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form (multipart/form-data with a boundary).")
+		return schema.NewError(schema.CodeUnsupportedMedia,
+			"This endpoint takes a form (multipart/form-data with a boundary).")
 	}
 	limit := int64(x.table.Limits.MultipartBody)
 	if x.r.ContentLength > limit {
@@ -97,7 +98,8 @@ func spillFault(err error) *schema.Error {
 }
 
 func uploadsFull(message string) *schema.Error {
-	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeUploadsFull, RetryAfter: time.Second}
+	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeUploadsFull,
+		RetryAfter: time.Second}
 }
 
 // formFault describes the fault of a form in words that do not depend on the version of the
@@ -167,7 +169,8 @@ func (s *spool) noSpace(verdict memory.Verdict, bytes int64) *schema.Error {
 			" bytes that one caller may have on the gateway's disk (two thirds of limits.uploads)."
 		known.NoRetry = true
 	case verdict == memory.ShareUsed:
-		known.Message = "Your uploads have as much of the gateway's disk as one caller may have now; try again when some of them have ended."
+		known.Message = "Your uploads have as much of the gateway's disk as one caller may have now; try again when " +
+			"some of them have ended."
 	}
 	return known
 }

@@ -86,10 +86,13 @@ func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
 func undescribed(list *catalog.Catalog) []web.Route {
 	routes := RoutesOf(http.MethodGet, ollamaRoot, list.Running, web.Route{Undescribed: true})
 	for _, refused := range []struct{ method, path string }{
-		{http.MethodPost, "/api/pull"}, {http.MethodPost, "/api/push"}, {http.MethodPost, "/api/create"}, {http.MethodPost, "/api/copy"},
-		{http.MethodDelete, "/api/delete"}, {http.MethodPost, "/api/blobs/{digest}"}, {http.MethodHead, "/api/blobs/{digest}"},
+		{http.MethodPost, "/api/pull"}, {http.MethodPost, "/api/push"}, {http.MethodPost, "/api/create"},
+		{http.MethodPost, "/api/copy"},
+		{http.MethodDelete, "/api/delete"}, {http.MethodPost, "/api/blobs/{digest}"},
+		{http.MethodHead, "/api/blobs/{digest}"},
 	} {
-		routes = append(routes, RoutesOf(refused.method, ollamaRoot+refused.path, list.Refused, web.Route{Undescribed: true})...)
+		routes = append(routes, RoutesOf(refused.method, ollamaRoot+refused.path, list.Refused,
+			web.Route{Undescribed: true})...)
 	}
 	return routes
 }

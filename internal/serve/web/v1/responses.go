@@ -169,7 +169,8 @@ func (p *pastAnswers) find(id string) error {
 		return responses.NotFound(last[0].Previous[missing])
 	}
 	if len(before) >= mostTurns {
-		return schema.InvalidValue("previous_response_id", "The conversation has more than "+strconv.Itoa(mostTurns)+" responses. Begin a new one, and send what matters as 'input'.")
+		return schema.InvalidValue("previous_response_id", "The conversation has more than "+strconv.Itoa(mostTurns)+
+			" responses. Begin a new one, and send what matters as 'input'.")
 	}
 	p.chain = append(before, last[0])
 	p.ids = append(slices.Clone(last[0].Previous), id)
@@ -203,7 +204,8 @@ func (p *pastAnswers) Conversation(string) ([]byte, error) {
 		size += len(a.Input) + len(a.Response)
 	}
 	if size > p.limit {
-		return nil, schema.NewError(schema.CodeRequestTooLarge, "The conversation before this request has "+strconv.Itoa(size)+
+		return nil, schema.NewError(schema.CodeRequestTooLarge, "The conversation before this request has "+
+			strconv.Itoa(size)+
 			" bytes, more than the "+strconv.Itoa(p.limit)+" that are allowed for a request.")
 	}
 	if err := p.reserve(2 * size); err != nil {
@@ -272,7 +274,8 @@ func (p *pastAnswers) Item(id string) ([]byte, error) {
 		return nil, err
 	}
 	if p.used += len(item); p.used > p.limit {
-		return nil, schema.NewError(schema.CodeRequestTooLarge, "The items that 'input' refers to have more than the "+strconv.Itoa(p.limit)+" bytes that are allowed for a request.")
+		return nil, schema.NewError(schema.CodeRequestTooLarge, "The items that 'input' refers to have more than the "+
+			strconv.Itoa(p.limit)+" bytes that are allowed for a request.")
 	}
 	return item, p.reserve(3 * len(item))
 }
@@ -286,7 +289,8 @@ func (p *pastAnswers) findItem(id string) ([]byte, error) {
 	items, known := p.items[response]
 	if !known {
 		if len(p.items) == mostReferred {
-			return nil, schema.InvalidValue("input", "'input' refers to items of more than "+strconv.Itoa(mostReferred)+" responses. Send the items themselves.")
+			return nil, schema.InvalidValue("input", "'input' refers to items of more than "+strconv.Itoa(mostReferred)+
+				" responses. Send the items themselves.")
 		}
 		found, err := p.get(response)
 		if err != nil {

@@ -36,7 +36,8 @@ func KeptRoutes(a *API) []web.Route {
 // Response answers GET /v1/responses/{id}.
 func (a *API) Response(w http.ResponseWriter, r *http.Request) {
 	if stream := r.URL.Query().Get("stream"); stream == "true" {
-		Fail(w, r, schema.InvalidValue("stream", "A response that is complete is not streamed again. Leave 'stream' out."))
+		Fail(w, r, schema.InvalidValue("stream",
+			"A response that is complete is not streamed again. Leave 'stream' out."))
 		return
 	}
 	found, end := a.findAnswer(w, r)
@@ -54,10 +55,12 @@ func (a *API) Response(w http.ResponseWriter, r *http.Request) {
 // askInstance passes a request for a response on to the instance that keeps it, and calls
 // use with the body of the instance's answer. If there is none, it answers with an error
 // and returns false.
-func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *recall.Answer, more string, use func(body []byte)) bool {
+func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *recall.Answer, more string,
+	use func(body []byte)) bool {
 	has, err := a.proxy.Ask(r.Context(), proxy.Question{
 		Instance: found.Instance, Door: schema.DoorResponses, Method: r.Method,
-		Path: "/" + url.PathEscape(found.ID) + more, Query: r.URL.RawQuery, Client: web.ClientAddr(r, a.options.TrustedProxies),
+		Path: "/" + url.PathEscape(found.ID) + more, Query: r.URL.RawQuery,
+		Client: web.ClientAddr(r, a.options.TrustedProxies),
 		Header: r.Header,
 	}, use)
 	var known *schema.Error
@@ -160,7 +163,8 @@ func (a *API) answerOf(r *http.Request, owner recall.Owner) (*recall.Answer, *sc
 }
 
 func responseNotFound(id string) *schema.Error {
-	return schema.NewError(schema.CodeResponseNotFound, "The response '"+shorten(id)+"' was not found. It may have expired, or it was made with another key or with 'store' set to false.")
+	return schema.NewError(schema.CodeResponseNotFound, "The response '"+shorten(id)+
+		"' was not found. It may have expired, or it was made with another key or with 'store' set to false.")
 }
 
 func writeBytes(w http.ResponseWriter, body []byte) {

@@ -58,9 +58,11 @@ func (p *Postgres) announce(ctx context.Context, self cluster.Member) ([]cluster
 		args []any
 	}{
 		{`INSERT INTO patchbay_members (id, seen, record) VALUES ($1, now(), $2)
-			ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, record = excluded.record`, []any{self.ID, string(record)}},
+			ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, record = excluded.record`,
+			[]any{self.ID, string(record)}},
 		{`DELETE FROM patchbay_members WHERE seen < now() - make_interval(secs => $1)
-			OR id IN (SELECT id FROM patchbay_members ORDER BY seen DESC OFFSET $2)`, []any{cluster.KeepFor.Seconds(), cluster.MaxMembers}},
+			OR id IN (SELECT id FROM patchbay_members ORDER BY seen DESC OFFSET $2)`,
+			[]any{cluster.KeepFor.Seconds(), cluster.MaxMembers}},
 	} {
 		if _, err := p.conn.Exec(ctx, statement.text, statement.args...); err != nil {
 			return nil, err
@@ -107,7 +109,8 @@ func (p *Postgres) connect(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		for _, statement := range []string{
 			fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", tableLock),
-			"CREATE TABLE IF NOT EXISTS patchbay_members (id TEXT PRIMARY KEY, seen TIMESTAMPTZ NOT NULL, record TEXT NOT NULL)",
+			"CREATE TABLE IF NOT EXISTS patchbay_members (id TEXT PRIMARY KEY, seen TIMESTAMPTZ NOT NULL, record " +
+				"TEXT NOT NULL)",
 		} {
 			if _, err := tx.Exec(ctx, statement); err != nil {
 				return err

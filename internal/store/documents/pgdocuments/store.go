@@ -123,7 +123,8 @@ func makeTable(ctx context.Context, conn *pgx.Conn) error {
 				PRIMARY KEY (kind, id)
 			)`,
 			"CREATE INDEX IF NOT EXISTS patchbay_documents_scope ON patchbay_documents (kind, scope, created, id)",
-			"CREATE INDEX IF NOT EXISTS patchbay_documents_open ON patchbay_documents (kind, created, id) WHERE is_open",
+			"CREATE INDEX IF NOT EXISTS patchbay_documents_open ON patchbay_documents (kind, created, id) WHERE " +
+				"is_open",
 		} {
 			if _, err := tx.Exec(ctx, statement); err != nil {
 				return err
@@ -136,7 +137,8 @@ func makeTable(ctx context.Context, conn *pgx.Conn) error {
 // columnsWith returns the columns of a document to read, with its data or something in
 // its place.
 func columnsWith(data string) string {
-	return "id, scope, created, is_open, bytes, version, " + data + ", extract(epoch FROM clock_timestamp() - changed)::float8"
+	return "id, scope, created, is_open, bytes, version, " + data +
+		", extract(epoch FROM clock_timestamp() - changed)::float8"
 }
 
 func scan(kind string, row pgx.Row) (documents.Document, error) {
@@ -151,7 +153,8 @@ func scan(kind string, row pgx.Row) (documents.Document, error) {
 // Get returns a document, or documents.ErrNotFound.
 func (s *Store) Get(ctx context.Context, kind, id string) (doc documents.Document, err error) {
 	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		doc, err = scan(kind, conn.QueryRow(ctx, "SELECT "+columnsWith("data")+" FROM patchbay_documents WHERE kind = $1 AND id = $2", kind, id))
+		doc, err = scan(kind, conn.QueryRow(ctx, "SELECT "+columnsWith("data")+
+			" FROM patchbay_documents WHERE kind = $1 AND id = $2", kind, id))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return documents.ErrNotFound
 		}
@@ -181,7 +184,8 @@ func (s *Store) List(ctx context.Context, q documents.Query) (found []documents.
 	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		if q.After != "" {
 			var created time.Time
-			err := conn.QueryRow(ctx, "SELECT created FROM patchbay_documents WHERE kind = $1 AND id = $2", q.Kind, q.After).Scan(&created)
+			err := conn.QueryRow(ctx, "SELECT created FROM patchbay_documents WHERE kind = $1 AND id = $2", q.Kind,
+				q.After).Scan(&created)
 			if errors.Is(err, pgx.ErrNoRows) {
 				created, err = q.PlaceOfDeleted()
 			}
@@ -199,7 +203,10 @@ func (s *Store) List(ctx context.Context, q documents.Query) (found []documents.
 		if err != nil {
 			return err
 		}
-		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (documents.Document, error) { return scan(q.Kind, row) })
+		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (documents.Document,
+			error) {
+			return scan(q.Kind, row)
+		})
 		return err
 	})
 	return found, err
@@ -215,8 +222,8 @@ func (s *Store) Put(ctx context.Context, doc documents.Document) (int64, error) 
 		VALUES ($1, $2, $3, $4, $5, $6, 1, clock_timestamp(), $7) ON CONFLICT DO NOTHING`
 	if doc.Version > 0 {
 		args = append(args, doc.Version)
-		text = `UPDATE patchbay_documents SET scope = $3, created = $4, is_open = $5, bytes = $6, data = $7, version = version + 1,
-			changed = clock_timestamp() WHERE kind = $1 AND id = $2 AND version = $8`
+		text = `UPDATE patchbay_documents SET scope = $3, created = $4, is_open = $5, bytes = $6, data = $7,
+			version = version + 1, changed = clock_timestamp() WHERE kind = $1 AND id = $2 AND version = $8`
 	}
 	err := s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		done, err := conn.Exec(ctx, text, args...)
@@ -239,7 +246,8 @@ func (s *Store) Delete(ctx context.Context, kind, id string) error {
 // Use returns the use of a kind in a scope, and the use of the whole kind.
 func (s *Store) Use(ctx context.Context, kind, scope string) (own, all documents.Use, err error) {
 	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT count(*) FILTER (WHERE scope = $2), coalesce(sum(bytes) FILTER (WHERE scope = $2), 0)::bigint,
+		return conn.QueryRow(
+			ctx, `SELECT count(*) FILTER (WHERE scope = $2), coalesce(sum(bytes) FILTER (WHERE scope = $2), 0)::bigint,
 			count(*), coalesce(sum(bytes), 0)::bigint FROM patchbay_documents WHERE kind = $1`, kind, scope).
 			Scan(&own.Count, &own.Bytes, &all.Count, &all.Bytes)
 	})
@@ -250,7 +258,8 @@ func (s *Store) Use(ctx context.Context, kind, scope string) (own, all documents
 func (s *Store) Uses(ctx context.Context, kind string) (map[string]documents.Use, error) {
 	uses := map[string]documents.Use{}
 	err := s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, "SELECT scope, count(*), sum(bytes)::bigint FROM patchbay_documents WHERE kind = $1 GROUP BY scope", kind)
+		rows, err := conn.Query(ctx, "SELECT scope, count(*), sum(bytes)::bigint FROM patchbay_documents WHERE kind "+
+			"= $1 GROUP BY scope", kind)
 		if err != nil {
 			return err
 		}

@@ -158,8 +158,10 @@ func (l *Live) State() State {
 	l.catchUp()
 	e := l.engine
 	return State{
-		Totals: e.Totals, Spec: e.spec, Waiting: len(e.queue) + len(e.loading), Reading: len(e.running), Decoding: len(e.decoding),
-		Used: e.Used(), Models: e.Models(), Loading: e.Loading(), IsAsleep: e.isAsleep(), Fault: e.fault, Began: l.began,
+		Totals: e.Totals, Spec: e.spec, Waiting: len(e.queue) + len(e.loading), Reading: len(e.running),
+		Decoding: len(e.decoding),
+		Used:     e.Used(), Models: e.Models(), Loading: e.Loading(), IsAsleep: e.isAsleep(), Fault: e.fault,
+		Began: l.began,
 	}
 }
 

@@ -76,7 +76,8 @@ func (e *Engine) idlest() int {
 
 func (e *Engine) isInUse(model string) bool {
 	of := func(j *Job) bool { return j.Model == model }
-	return slices.ContainsFunc(e.loading, of) || slices.ContainsFunc(e.running, of) || slices.ContainsFunc(e.decoding, of)
+	return slices.ContainsFunc(e.loading, of) || slices.ContainsFunc(e.running, of) ||
+		slices.ContainsFunc(e.decoding, of)
 }
 
 // bring makes the model of a request the one that was used last. It reports whether the

@@ -137,7 +137,8 @@ func (w *keyWriter) value(v jsonscan.Value) {
 	if len(w.buf) > keyBuffer {
 		w.flush()
 	}
-	if k := v.Kind(); (k == jsonscan.Object || k == jsonscan.Array) && v.First().Kind() == jsonscan.Absent && !v.Empty() {
+	if k := v.Kind(); (k == jsonscan.Object || k == jsonscan.Array) && v.First().Kind() == jsonscan.Absent &&
+		!v.Empty() {
 		deep := jsonscan.Document{Deep: true}
 		if deep.Parse(v.Raw()) == nil { // it was scanned before and has no faults
 			v = deep.Root()

@@ -42,7 +42,8 @@ func New(store answercache.Store, settings answercache.Settings, failed func(err
 	if failed == nil {
 		failed = func(error) {}
 	}
-	c := &Cache{store: store, failed: failed, writers: sync.Pool{New: newKeyWriter}, flights: flight.NewTable(flight.Limits{})}
+	c := &Cache{store: store, failed: failed, writers: sync.Pool{New: newKeyWriter},
+		flights: flight.NewTable(flight.Limits{})}
 	c.Set(settings)
 	return c
 }
@@ -133,7 +134,8 @@ func (c *Cache) Step(ctx context.Context, r *account.Account) (account.Answer, e
 	service := r.Asks.Service
 	keeps := p.services[service] || p.keys[r.Caller.KeyID] && answercache.Cacheable(service)
 	shares := p.SingleFlight && answercache.Cacheable(service)
-	if !keeps && !shares || r.Asks.Uncounted || r.Asks.Door == schema.DoorRealtime { // its answers depend on the whole conversation
+	// Its answers depend on the whole conversation.
+	if !keeps && !shares || r.Asks.Uncounted || r.Asks.Door == schema.DoorRealtime {
 		return r.Next(ctx)
 	}
 	if r.NoStore || !isDeterministic(r) || !isSelfContained(r) {
@@ -228,7 +230,8 @@ func isSameForAll(err error) bool {
 		return false
 	}
 	switch known.Code {
-	case schema.CodeUpstreamError, schema.CodeUpstreamTimeout, schema.CodeUpstreamTruncated, schema.CodeUpstreamRateLimit, schema.CodeUpstreamAuth,
+	case schema.CodeUpstreamError, schema.CodeUpstreamTimeout, schema.CodeUpstreamTruncated,
+		schema.CodeUpstreamRateLimit, schema.CodeUpstreamAuth,
 		schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen, schema.CodeNoSlot, schema.CodeInvalidValue:
 		return true
 	}
@@ -245,9 +248,10 @@ func (a *asked) record(ctx context.Context, answer account.Answer) account.Answe
 		return answer
 	}
 	form := answer.Form()
-	return &recording{Answer: answer, cache: a.cache, ctx: ctx, key: a.key, most: int(a.policy.MaxAnswer), of: a.request.Record, kept: &answercache.Answer{
-		ContentType: form.ContentType, Events: form.Events, Framed: form.Framed, Pool: a.request.Pool.Fingerprint(),
-	}}
+	return &recording{Answer: answer, cache: a.cache, ctx: ctx, key: a.key, most: int(a.policy.MaxAnswer),
+		of: a.request.Record, kept: &answercache.Answer{
+			ContentType: form.ContentType, Events: form.Events, Framed: form.Framed, Pool: a.request.Pool.Fingerprint(),
+		}}
 }
 
 // hit is an answer from the cache.

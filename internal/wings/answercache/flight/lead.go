@@ -83,7 +83,8 @@ func (l *lead) Next() ([]byte, error) {
 	part, err := l.Answer.Next()
 	switch {
 	case err == nil && l.isOwn(nil):
-		l.flight.end(isOver, schema.NewError(schema.CodeUpstreamTruncated, "The answer goes on at another model, and is not shared any more; send the request again."))
+		l.flight.end(isOver, schema.NewError(schema.CodeUpstreamTruncated,
+			"The answer goes on at another model, and is not shared any more; send the request again."))
 	case err == nil:
 		l.content = l.content || l.hasContent == nil || l.hasContent.HasContent()
 		l.flight.add(part, l.Answer.Usage(), l.content, l.Answer.IsComplete())

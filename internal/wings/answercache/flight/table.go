@@ -65,7 +65,8 @@ func (t *Table) Board(ctx context.Context, key answercache.Key) (f *Flight, isFi
 	if f = t.flights[key]; f != nil && f.join() {
 		return f, false
 	}
-	f = &Flight{table: t, key: key, limits: *t.limits.Load(), aboard: waiting.Party{Size: 1}, window: -1, contentAt: -1, completeAt: -1}
+	f = &Flight{table: t, key: key, limits: *t.limits.Load(), aboard: waiting.Party{Size: 1}, window: -1, contentAt: -1,
+		completeAt: -1}
 	f.moved.L = &f.mu
 	f.ctx, f.aboard.Cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	f.forget = context.AfterFunc(ctx, func() { f.firstEnds(context.Cause(ctx)) })

@@ -50,7 +50,8 @@ type Store struct {
 // New returns the store at an address. It connects when it is used. The keys, which may be
 // nil, encrypt the answers. The function settings returns the settings in force.
 func New(address, prefix string, keys *seal.Keys, settings func() answercache.Settings, log *slog.Logger) *Store {
-	return &Store{log: log, connection: redis.NewLazy(address), prefix: prefix + ":answer-cache:", keys: keys, settings: settings, pending: make(chan struct{}, mostPending)}
+	return &Store{log: log, connection: redis.NewLazy(address), prefix: prefix + ":answer-cache:", keys: keys,
+		settings: settings, pending: make(chan struct{}, mostPending)}
 }
 
 // Close waits for the answers that are being kept, and closes the connection.
@@ -100,7 +101,8 @@ func (s *Store) Get(ctx context.Context, key answercache.Key) (*answercache.Answ
 	if json.Unmarshal([]byte(text), &v) != nil || !v.isWhole() {
 		return nil, nil
 	}
-	return &answercache.Answer{ContentType: v.ContentType, Events: v.Events, Framed: v.Framed, Data: v.Data, Ends: v.Ends, Usage: v.Usage}, nil
+	return &answercache.Answer{ContentType: v.ContentType, Events: v.Events, Framed: v.Framed, Data: v.Data,
+		Ends: v.Ends, Usage: v.Usage}, nil
 }
 
 // isWhole reports whether the parts make up the data.
@@ -130,7 +132,8 @@ func (s *Store) Put(_ context.Context, key answercache.Key, a *answercache.Answe
 	}
 	s.writers.Go(func() {
 		defer func() { <-s.pending }()
-		logs.Contain(s.log, "keeping an answer", func() { _ = s.write(key, a) }) // the next request finds out whether Redis is there
+		// The next request finds out whether Redis is there.
+		logs.Contain(s.log, "keeping an answer", func() { _ = s.write(key, a) })
 	})
 	return nil
 }
@@ -150,7 +153,8 @@ func (s *Store) write(key answercache.Key, a *answercache.Answer) error {
 	if s.keys != nil {
 		value = s.keys.Seal(name, value)
 	}
-	return client.Do(ctx, client.B().Set().Key(name).Value(value).PxMilliseconds(s.settings().TTL.Std().Milliseconds()).Build()).Error()
+	return client.Do(ctx, client.B().Set().Key(name).Value(value).PxMilliseconds(
+		s.settings().TTL.Std().Milliseconds()).Build()).Error()
 }
 
 // Clear removes all answers, of all gateways.
@@ -163,7 +167,8 @@ func (s *Store) Clear(ctx context.Context) error {
 	}
 	for _, node := range client.Nodes() {
 		for cursor := uint64(0); ; {
-			found, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(s.prefix+"*").Count(scanned).Build()).AsScanEntry()
+			found, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(s.prefix+
+				"*").Count(scanned).Build()).AsScanEntry()
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,8 @@ type stored struct {
 func encode(a *recall.Answer) ([]byte, error) {
 	value := stored{Issue: a.Owner.Issue, Previous: a.Previous, Instance: a.Instance, Response: a.Response}
 	value.Input = append(append(append(value.Input, '['), a.Input...), ']')
-	return json.Marshal(value, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+	return json.Marshal(value, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
+		jsontext.PreserveRawStrings(true))
 }
 
 func decode(text string) (v stored, err error) {

@@ -51,7 +51,8 @@ func (s *Store) Give(ctx context.Context, owner recall.Owner, ids ...string) err
 		added = added.ScoreMember(float64(now.UnixMilli()), s.digest(owner, id))
 	}
 	return firstError(client.DoMulti(ctx, added.Build(),
-		client.B().Zremrangebyscore().Key(key).Min("-inf").Max(number(now.Add(-settings.TTL.Std()).UnixMilli())).Build(),
+		client.B().Zremrangebyscore().Key(key).Min("-inf").Max(number(now.Add(
+			-settings.TTL.Std()).UnixMilli())).Build(),
 		client.B().Zremrangebyrank().Key(key).Start(0).Stop(-int64(settings.MaxResponses)-1).Build(),
 		client.B().Pexpire().Key(key).Milliseconds(settings.TTL.Std().Milliseconds()).Build()))
 }
@@ -84,7 +85,8 @@ func (s *Store) Given(ctx context.Context, owner recall.Owner, ids ...string) ([
 		}
 	}
 	if slices.Contains(given, true) { // the found ids count even if this fails
-		client.DoMulti(ctx, used.Build(), client.B().Pexpire().Key(key).Milliseconds(settings.TTL.Std().Milliseconds()).Build())
+		client.DoMulti(ctx, used.Build(), client.B().Pexpire().Key(key).Milliseconds(
+			settings.TTL.Std().Milliseconds()).Build())
 	}
 	return given, nil
 }

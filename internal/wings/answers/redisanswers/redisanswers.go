@@ -67,7 +67,8 @@ func New(options Options) *Store {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{options: options, connection: redis.NewLazy(options.Address), share: redis.NewScript(shareSource), total: redis.NewScript(totalSource)}
+	s := &Store{options: options, connection: redis.NewLazy(options.Address), share: redis.NewScript(shareSource),
+		total: redis.NewScript(totalSource)}
 	s.digesting = make([]byte, sha256.Size)
 	if options.Keys != nil {
 		options.Keys.Derive(givenPurpose, s.digesting)
@@ -110,7 +111,8 @@ func (s *Store) Put(ctx context.Context, a *recall.Answer) error {
 	if err != nil {
 		return err
 	}
-	commands := append(owner.removal(client, gone), client.B().Set().Key(key).Value(value).Px(settings.TTL.Std()).Build())
+	commands := append(owner.removal(client, gone),
+		client.B().Set().Key(key).Value(value).Px(settings.TTL.Std()).Build())
 	if err := firstError(client.DoMulti(ctx, commands...)); err != nil {
 		return err
 	}
@@ -173,7 +175,8 @@ func (s *Store) warn(owner recall.Owner, id string) {
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.warned) >= warnEvery {
 		s.warned = now
-		s.options.Log.Warn("a kept response is refused: it was not stored by a gateway with this master key for this owner, or was changed since", "id", id, "key_id", owner.Key)
+		s.options.Log.Warn("a kept response is refused: it was not stored by a gateway with this master key for this "+
+			"owner, or was changed since", "id", id, "key_id", owner.Key)
 	}
 }
 
@@ -191,7 +194,8 @@ func (s *Store) prolong(ctx context.Context, client rueidis.Client, a account, i
 		noted = noted.ScoreMember(now, id)
 		commands = append(commands, client.B().Pexpire().Key(a.key(id)).Milliseconds(ttl).Build())
 	}
-	commands = append(commands, noted.Build(), client.B().Zadd().Key(total[2]).Xx().ScoreMember().ScoreMember(now, a.name).Build())
+	commands = append(commands, noted.Build(), client.B().Zadd().Key(total[2]).Xx().ScoreMember().ScoreMember(now,
+		a.name).Build())
 	for _, key := range append(share, total...) {
 		commands = append(commands, client.B().Pexpire().Key(key).Milliseconds(ttl).Build())
 	}

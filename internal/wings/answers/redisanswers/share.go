@@ -67,10 +67,12 @@ func groupKey(group string) string { return prefix + "{all}:group:" + group }
 // trim notes the size of an answer of an account, -1 if it is no longer kept and an empty
 // id if nothing has changed. It returns how many bytes the account has then, and the
 // answers that have to give way to bring it below the most.
-func (s *Store) trim(ctx context.Context, client rueidis.Client, a account, id string, bytes int, most int64) (has int64, gone []string, err error) {
+func (s *Store) trim(ctx context.Context, client rueidis.Client, a account, id string, bytes int,
+	most int64) (has int64, gone []string, err error) {
 	settings := s.options.Settings()
 	gone, err = redis.Run(ctx, client, redis.Call{Script: s.share, Keys: a.share(), Args: []string{
-		number(time.Now().UnixMilli()), number(settings.TTL.Std().Milliseconds()), id, strconv.Itoa(bytes), number(most), strconv.Itoa(settings.MaxResponses),
+		number(time.Now().UnixMilli()), number(settings.TTL.Std().Milliseconds()), id, strconv.Itoa(bytes),
+		number(most), strconv.Itoa(settings.MaxResponses),
 	}})[0].AsStrSlice()
 	if err != nil || len(gone) == 0 {
 		return 0, nil, err
@@ -119,9 +121,11 @@ func (s *Store) makeRoom(ctx context.Context, client rueidis.Client, a account, 
 
 // count notes how many bytes an account has. It returns the sum of all, the group with the
 // most, and an account with a wrong count: it has nothing.
-func (s *Store) count(ctx context.Context, client rueidis.Client, a account, has int64) (sum int64, fullest string, wrong account, err error) {
+func (s *Store) count(ctx context.Context, client rueidis.Client, a account,
+	has int64) (sum int64, fullest string, wrong account, err error) {
 	reply, err := redis.Run(ctx, client, redis.Call{Script: s.total, Keys: a.total(), Args: []string{
-		number(time.Now().UnixMilli()), number(s.options.Settings().TTL.Std().Milliseconds()), a.name, a.group, number(has),
+		number(time.Now().UnixMilli()), number(s.options.Settings().TTL.Std().Milliseconds()), a.name, a.group,
+		number(has),
 	}})[0].AsStrSlice()
 	if err != nil {
 		return 0, "", account{}, err
@@ -136,7 +140,8 @@ func (s *Store) count(ctx context.Context, client rueidis.Client, a account, has
 // shrink removes the oldest answers of the account that has the most in a group. It returns
 // that account, empty if there is none, and its remaining bytes.
 func (s *Store) shrink(ctx context.Context, client rueidis.Client, group string, excess int64) (account, int64, error) {
-	fullest, err := client.Do(ctx, client.B().Zrevrange().Key(groupKey(group)).Start(0).Stop(0).Withscores().Build()).AsZScores()
+	fullest, err := client.Do(ctx, client.B().Zrevrange().Key(groupKey(group)).Start(0).Stop(
+		0).Withscores().Build()).AsZScores()
 	if err != nil || len(fullest) == 0 {
 		return account{}, 0, err
 	}
@@ -186,7 +191,8 @@ func memoryOf(ctx context.Context, client rueidis.Client) int64 {
 		}
 		for line := range strings.Lines(text) {
 			value, found := strings.CutPrefix(line, "maxmemory:")
-			if n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); found && err == nil && n > 0 && (least == 0 || n < least) {
+			if n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); found && err == nil && n > 0 &&
+				(least == 0 || n < least) {
 				least = n
 			}
 		}

@@ -73,19 +73,26 @@ const messagesPath = "/v1/messages"
 
 func (a *API) addMessageBatches(add adder) {
 	add("POST /v1/messages/batches", (*visit).createMessageBatch, web.Route{
-		Summary: "Run requests in slots that nobody else needs, in the shape of Anthropic's Message Batches API", Body: messageBatchRequest{}, Reply: messageBatch{}, Error: messagesError(),
+		Summary: "Run requests in slots that nobody else needs, in the shape of Anthropic's Message Batches API",
+		Body:    messageBatchRequest{}, Reply: messageBatch{}, Error: messagesError(),
 		Errors: []int{http.StatusRequestTimeout, http.StatusRequestEntityTooLarge},
 	})
-	add("GET /v1/messages/batches", (*visit).listMessageBatches, web.Route{Summary: "The message batches of the caller's tenant or key, the newest first", Query: messageBatchQuery{}, Reply: messageBatchList{}, Error: messagesError()})
-	add("GET /v1/messages/batches/{id}", getBatch(batches.Anthropic), web.Route{Summary: "One message batch", Reply: messageBatch{}, Error: messagesError()})
+	add("GET /v1/messages/batches", (*visit).listMessageBatches,
+		web.Route{Summary: "The message batches of the caller's tenant or key, the newest first",
+			Query: messageBatchQuery{}, Reply: messageBatchList{}, Error: messagesError()})
+	add("GET /v1/messages/batches/{id}", getBatch(batches.Anthropic),
+		web.Route{Summary: "One message batch", Reply: messageBatch{}, Error: messagesError()})
 	add("GET /v1/messages/batches/{id}/results", (*visit).messageBatchResults, web.Route{
-		Summary: "The results of a message batch that has ended, one in a line", Media: map[string]any{mediaLines: ""}, Error: messagesError(), Errors: []int{http.StatusBadRequest},
+		Summary: "The results of a message batch that has ended, one in a line", Media: map[string]any{mediaLines: ""},
+		Error: messagesError(), Errors: []int{http.StatusBadRequest},
 	})
 	add("POST /v1/messages/batches/{id}/cancel", cancelBatch(batches.Anthropic), web.Route{
-		Summary: "Stop a message batch; requests that run end, and what was done is kept", Reply: messageBatch{}, Error: messagesError(), Errors: []int{http.StatusBadRequest},
+		Summary: "Stop a message batch; requests that run end, and what was done is kept", Reply: messageBatch{},
+		Error: messagesError(), Errors: []int{http.StatusBadRequest},
 	})
 	add("DELETE /v1/messages/batches/{id}", (*visit).deleteMessageBatch, web.Route{
-		Summary: "Delete a message batch that has ended, with its results", Reply: deletedMessageBatch{}, Error: messagesError(), Errors: []int{http.StatusBadRequest},
+		Summary: "Delete a message batch that has ended, with its results", Reply: deletedMessageBatch{},
+		Error: messagesError(), Errors: []int{http.StatusBadRequest},
 	})
 }
 
@@ -94,8 +101,9 @@ const mediaLines = "application/x-jsonl"
 func viewMessageBatch(p batches.Progress) messageBatch {
 	b := p.Batch
 	view := messageBatch{
-		ID: b.ID, Type: "message_batch", ProcessingStatus: "in_progress", CreatedAt: web.Time(b.Created), ExpiresAt: web.Time(b.Expires),
-		EndedAt: web.TimeOrNil(b.Ended), CancelInitiatedAt: web.TimeOrNil(b.Cancelling),
+		ID: b.ID, Type: "message_batch", ProcessingStatus: "in_progress", CreatedAt: web.Time(b.Created),
+		ExpiresAt: web.Time(b.Expires),
+		EndedAt:   web.TimeOrNil(b.Ended), CancelInitiatedAt: web.TimeOrNil(b.Cancelling),
 		RequestCounts: messageCounts{Succeeded: p.Counts.Done, Errored: p.Counts.Failed},
 	}
 	left := b.Lines - p.Counts.Done - p.Counts.Failed
@@ -127,13 +135,15 @@ func (v *visit) createMessageBatch() (any, error) {
 	if v.r.ContentLength > v.options.LargestFile() {
 		return nil, unread{files.ErrTooLarge}
 	}
-	u, err := v.options.Files.Create(v.r.Context(), files.File{Owner: v.owner, Purpose: purposeBatch, Filename: "requests.jsonl", IsHidden: true})
+	u, err := v.options.Files.Create(v.r.Context(),
+		files.File{Owner: v.owner, Purpose: purposeBatch, Filename: "requests.jsonl", IsHidden: true})
 	if err != nil {
 		return nil, unread{err}
 	}
 	defer u.Abort()
 	body := &countedReader{from: v.r.Body, most: v.options.LongestLine() + 64<<10}
-	reader := messageReader{from: jsontext.NewDecoder(body), body: body, to: u, seen: map[string]bool{}, most: v.options.MaxLines()}
+	reader := messageReader{from: jsontext.NewDecoder(body), body: body, to: u, seen: map[string]bool{},
+		most: v.options.MaxLines()}
 	if err := reader.readAll(); err != nil {
 		return nil, unread{v.requestsError(err)}
 	}
@@ -146,7 +156,8 @@ func (v *visit) createMessageBatch() (any, error) {
 	}
 	const window = 24 * time.Hour
 	made, err := v.options.Engine.Create(v.r.Context(), batches.Batch{
-		Owner: v.owner, Form: batches.Anthropic, Endpoint: messagesPath, Input: file.ID, IsOwnInput: true, User: v.user, Window: "24h", Lines: reader.lines,
+		Owner: v.owner, Form: batches.Anthropic, Endpoint: messagesPath, Input: file.ID, IsOwnInput: true, User: v.user,
+		Window: "24h", Lines: reader.lines,
 	}, window)
 	if err != nil {
 		return nil, errors.Join(err, v.options.Files.Delete(v.r.Context(), file))
@@ -227,7 +238,8 @@ var (
 
 func (m *messageReader) readOne() error {
 	if m.lines == m.most {
-		return schema.NewError(schema.CodeRequestTooLarge, "The batch has more than the "+strconv.Itoa(m.most)+" requests that are allowed (batches.max-lines).")
+		return schema.NewError(schema.CodeRequestTooLarge, "The batch has more than the "+strconv.Itoa(m.most)+
+			" requests that are allowed (batches.max-lines).")
 	}
 	m.body.read = 0
 	value, err := m.from.ReadValue()
@@ -244,9 +256,11 @@ func (m *messageReader) readOne() error {
 	place := "requests." + strconv.Itoa(m.lines)
 	switch {
 	case !validID.MatchString(one.CustomID):
-		return schema.InvalidValue(place+".custom_id", "'"+place+".custom_id' must have 1 to 64 letters, digits, - and _.")
+		return schema.InvalidValue(place+".custom_id", "'"+place+
+			".custom_id' must have 1 to 64 letters, digits, - and _.")
 	case m.seen[one.CustomID]:
-		return schema.InvalidValue(place+".custom_id", "'"+place+".custom_id' is that of another request as well; it must be unique within a batch.")
+		return schema.InvalidValue(place+".custom_id", "'"+place+
+			".custom_id' is that of another request as well; it must be unique within a batch.")
 	case one.Params.Kind() != '{':
 		return schema.MissingParameter(place + ".params")
 	}
@@ -261,7 +275,8 @@ func (m *messageReader) readOne() error {
 		return schema.MissingParameter(place + ".params.model")
 	}
 	if string(asks.Stream) == "true" {
-		return schema.InvalidValue(place+".params.stream", "An answer of a batch cannot be streamed: leave 'stream' out.")
+		return schema.InvalidValue(place+".params.stream",
+			"An answer of a batch cannot be streamed: leave 'stream' out.")
 	}
 	m.seen[one.CustomID] = true
 	m.lines++
@@ -285,7 +300,8 @@ func (v *visit) requestsError(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, errLongElement):
-		return schema.NewError(schema.CodeRequestTooLarge, "A request of the batch is longer than the "+strconv.FormatInt(v.options.LongestLine(), 10)+" bytes that are allowed (limits.json-body).")
+		return schema.NewError(schema.CodeRequestTooLarge, "A request of the batch is longer than the "+
+			strconv.FormatInt(v.options.LongestLine(), 10)+" bytes that are allowed (limits.json-body).")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return schema.NewError(schema.CodeRequestTimeout, "The request body did not arrive in time.")
 	case errors.Is(err, errNoRequests):
@@ -349,10 +365,12 @@ func (v *visit) messageBatchResults() (any, error) {
 		return nil, err
 	}
 	if !p.State.IsEnd() {
-		return nil, schema.NewError(schema.CodeInvalidValue, "The batch has no results yet; its processing_status is not ended.")
+		return nil, schema.NewError(schema.CodeInvalidValue,
+			"The batch has no results yet; its processing_status is not ended.")
 	}
 	if p.State == batches.Failed {
-		return nil, schema.NewError(schema.CodeInvalidValue, "None of the requests ran, because the batch failed: "+reasonOf(p.Faults))
+		return nil, schema.NewError(schema.CodeInvalidValue, "None of the requests ran, because the batch failed: "+
+			reasonOf(p.Faults))
 	}
 	if p.Output == "" { // it was stopped before its first line
 		v.w.Header().Set("Content-Type", mediaLines)

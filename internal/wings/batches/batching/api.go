@@ -61,7 +61,8 @@ func (a *API) Routes() []web.Route {
 		if op.Error == nil {
 			op.Error = described.ErrorBody{}
 		}
-		for _, status := range []int{http.StatusNotFound, http.StatusInsufficientStorage, http.StatusServiceUnavailable, http.StatusInternalServerError} {
+		for _, status := range []int{http.StatusNotFound, http.StatusInsufficientStorage, http.StatusServiceUnavailable,
+			http.StatusInternalServerError} {
 			if !slices.Contains(op.Errors, status) {
 				op.Errors = append(op.Errors, status)
 			}
@@ -115,7 +116,8 @@ func (a *API) handle(answer func(*visit) (any, error), isLimited bool) http.Hand
 // identify finds out who asks, and counts the request in the limit of such operations.
 func (v *visit) identify(isLimited bool) error {
 	if v.options.Engine == nil {
-		return schema.NewError(schema.CodeBatchesOff, "Files and batches are off on this gateway; its operator turns them on with batches.enabled.")
+		return schema.NewError(schema.CodeBatchesOff,
+			"Files and batches are off on this gateway; its operator turns them on with batches.enabled.")
 	}
 	grant, refusal := v.options.Keys.Identify(v.r.Header, web.ClientAddr(v.r, v.options.TrustedProxies))
 	if refusal != nil {
@@ -151,7 +153,8 @@ func (v *visit) fail(err error) {
 	}
 	known := v.known(err)
 	web.RecordOf(v.w).Code = known.Code
-	if errors.As(err, new(unread)) || v.r.Method == http.MethodPost && v.r.ContentLength != 0 && errors.As(err, new(*schema.Error)) {
+	if errors.As(err, new(unread)) || v.r.Method == http.MethodPost && v.r.ContentLength != 0 &&
+		errors.As(err, new(*schema.Error)) {
 		v.w.Header().Set("Connection", "close")
 	}
 	v1.Fail(v.w, v.r, known)
@@ -164,35 +167,47 @@ func (v *visit) known(err error) *schema.Error {
 	case errors.As(err, &told):
 		return told
 	case errors.Is(err, files.ErrNotFound):
-		return schema.NewError(schema.CodeFileNotFound, "There is no such file. It may have expired, or it was made with the key of another tenant.")
+		return schema.NewError(schema.CodeFileNotFound,
+			"There is no such file. It may have expired, or it was made with the key of another tenant.")
 	case errors.Is(err, batches.ErrNotFound):
-		return schema.NewError(schema.CodeBatchNotFound, "There is no such batch. It may have expired, or it was made with the key of another tenant.")
+		return schema.NewError(schema.CodeBatchNotFound,
+			"There is no such batch. It may have expired, or it was made with the key of another tenant.")
 	case errors.Is(err, files.ErrTooLarge):
-		return schema.NewError(schema.CodeRequestTooLarge, "The file is larger than the "+strconv.FormatInt(v.options.LargestFile(), 10)+" bytes that are allowed (files.max-size).")
+		return schema.NewError(schema.CodeRequestTooLarge, "The file is larger than the "+
+			strconv.FormatInt(v.options.LargestFile(), 10)+" bytes that are allowed (files.max-size).")
 	case errors.Is(err, files.ErrTooMany):
-		return schema.NewError(schema.CodeStorageLimit, "You have as many files as allowed (files.max-files), and no results of batches that have ended; delete some.")
+		return schema.NewError(schema.CodeStorageLimit,
+			"You have as many files as allowed (files.max-files), and no results of batches that have ended; delete "+
+				"some.")
 	case errors.Is(err, files.ErrNoRoom):
-		return schema.NewError(schema.CodeStorageLimit, "Your files and batches take as much room as allowed (files.max-bytes-per-key), more than results of batches that have ended could give way to; delete some.")
+		return schema.NewError(schema.CodeStorageLimit,
+			"Your files and batches take as much room as allowed (files.max-bytes-per-key), more than results of "+
+				"batches that have ended could give way to; delete some.")
 	case errors.Is(err, keeping.ErrTooMany):
-		return schema.NewError(schema.CodeStorageLimit, "You have as many batches as are kept (batches.max-kept), and none of them has ended; wait until one has, or cancel one.")
+		return schema.NewError(schema.CodeStorageLimit,
+			"You have as many batches as are kept (batches.max-kept), and none of them has ended; wait until one "+
+				"has, or cancel one.")
 	case errors.Is(err, files.ErrAllFull):
 		return full("The files of all callers take as much room as there may be (files.max-bytes).")
 	case errors.Is(err, files.ErrAllTooMany):
 		return full("All callers together have as many files as there may be (files.max-files-in-all).")
 	case errors.Is(err, keeping.ErrAllTooMany):
-		return full("All callers together have as many batches as are kept (batches.max-kept-in-all), and none of them has ended.")
+		return full("All callers together have as many batches as are kept (batches.max-kept-in-all), and none of " +
+			"them has ended.")
 	case errors.Is(err, files.ErrDiskFull), durable.IsFull(err):
 		v.options.Log.Error("the disk for files is full", "error", err)
 		return full("The disk of the gateway has no space left for files.")
 	case errors.Is(err, documents.ErrUnavailable):
 		v.options.Log.Error("the store of files and batches does not answer", "path", v.r.URL.Path, "error", err)
-		away := schema.NewError(schema.CodeStorageUnavailable, "The database of files and batches does not answer; try again shortly.")
+		away := schema.NewError(schema.CodeStorageUnavailable,
+			"The database of files and batches does not answer; try again shortly.")
 		away.RetryAfter = storeRetry
 		return away
 	case errors.Is(err, batches.ErrTooMany):
 		return &schema.Error{
-			Message: "You have as many batches as may run at a time (batches.max-open); wait until one has ended, or cancel one.",
-			Type:    schema.TypeRateLimit, Code: schema.CodeRateLimitExceeded, RetryAfter: time.Minute, NoRetry: true,
+			Message: "You have as many batches as may run at a time (batches.max-open); wait until one has ended, or " +
+				"cancel one.",
+			Type: schema.TypeRateLimit, Code: schema.CodeRateLimitExceeded, RetryAfter: time.Minute, NoRetry: true,
 		}
 	case errors.Is(err, batches.ErrEnded):
 		return schema.NewError(schema.CodeInvalidValue, "The batch has ended, so that it cannot be cancelled.")

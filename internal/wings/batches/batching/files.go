@@ -60,18 +60,23 @@ type filesQuery struct {
 
 func (a *API) addFiles(add adder) {
 	add("POST /v1/files", (*visit).createFile, web.Route{
-		Summary: "Upload a file of requests for a batch", BodyType: "multipart/form-data", Body: fileForm{}, Reply: fileView{},
+		Summary: "Upload a file of requests for a batch", BodyType: "multipart/form-data", Body: fileForm{},
+		Reply:  fileView{},
 		Errors: []int{http.StatusRequestTimeout, http.StatusUnsupportedMediaType, http.StatusRequestEntityTooLarge},
 	})
-	add("GET /v1/files", (*visit).listFiles, web.Route{Summary: "The files of the caller's tenant or key", Query: filesQuery{}, Reply: fileList{}})
+	add("GET /v1/files", (*visit).listFiles, web.Route{Summary: "The files of the caller's tenant or key",
+		Query: filesQuery{}, Reply: fileList{}})
 	add("GET /v1/files/{id}", (*visit).getFile, web.Route{Summary: "One file", Reply: fileView{}})
-	add("GET /v1/files/{id}/content", (*visit).fileContent, web.Route{Summary: "The content of a file", Media: map[string]any{"application/octet-stream": ""}})
-	add("DELETE /v1/files/{id}", (*visit).deleteFile, web.Route{Summary: "Delete a file", Reply: deletedFile{}, Errors: []int{http.StatusBadRequest}})
+	add("GET /v1/files/{id}/content", (*visit).fileContent,
+		web.Route{Summary: "The content of a file", Media: map[string]any{"application/octet-stream": ""}})
+	add("DELETE /v1/files/{id}", (*visit).deleteFile,
+		web.Route{Summary: "Delete a file", Reply: deletedFile{}, Errors: []int{http.StatusBadRequest}})
 }
 
 func viewFile(f files.File) fileView {
 	return fileView{
-		ID: f.ID, Object: "file", Bytes: f.Bytes, CreatedAt: f.Created.Unix(), ExpiresAt: f.Expires.Unix(), Filename: f.Filename, Purpose: f.Purpose,
+		ID: f.ID, Object: "file", Bytes: f.Bytes, CreatedAt: f.Created.Unix(), ExpiresAt: f.Expires.Unix(),
+		Filename: f.Filename, Purpose: f.Purpose,
 		Status: "processed",
 	}
 }
@@ -83,7 +88,8 @@ const purposeBatch = "batch"
 func (v *visit) createFile() (any, error) {
 	mediaType, params, err := mime.ParseMediaType(v.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
-		return nil, unread{schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form (multipart/form-data with a boundary).")}
+		return nil, unread{schema.NewError(schema.CodeUnsupportedMedia,
+			"This endpoint takes a form (multipart/form-data with a boundary).")}
 	}
 	const form = 1 << 20 // the form around the file
 	if v.r.ContentLength > v.options.LargestFile()+form {
@@ -217,7 +223,8 @@ func lifetimeOf(anchor, text string) (time.Duration, error) {
 	n, err := strconv.Atoi(text)
 	life := time.Duration(n) * time.Second
 	if err != nil || life < leastLife || life > mostLife {
-		return 0, schema.InvalidValue("expires_after.seconds", "'expires_after.seconds' must be between 3600 and 2592000.")
+		return 0, schema.InvalidValue("expires_after.seconds",
+			"'expires_after.seconds' must be between 3600 and 2592000.")
 	}
 	return life, nil
 }
@@ -235,7 +242,8 @@ func (v *visit) listFiles() (any, error) {
 		return nil, schema.InvalidValue("order", "'order' must be asc or desc.")
 	}
 	found, hasMore, err := v.options.Files.List(v.r.Context(), files.Listing{
-		Scope: v.scope, Purpose: query.Get("purpose"), After: query.Get("after"), IsAscending: order == "asc", Limit: limit,
+		Scope: v.scope, Purpose: query.Get("purpose"), After: query.Get("after"), IsAscending: order == "asc",
+		Limit: limit,
 	})
 	if errors.Is(err, files.ErrNotFound) {
 		return nil, schema.InvalidValue("after", "'after' must be the id of a file.")
@@ -310,7 +318,8 @@ type download struct {
 func (d *download) Write(part []byte) (int, error) {
 	if now := time.Now(); now.Sub(d.asked) >= askAgain {
 		d.asked = now
-		if _, refusal := d.options.Keys.IdentifyAgain(d.r.Header, web.ClientAddr(d.r, d.options.TrustedProxies)); refusal != nil {
+		if _, refusal := d.options.Keys.IdentifyAgain(d.r.Header,
+			web.ClientAddr(d.r, d.options.TrustedProxies)); refusal != nil {
 			return 0, refusal
 		}
 	}
@@ -328,7 +337,8 @@ func (v *visit) deleteFile() (any, error) {
 		return nil, err
 	}
 	if isUsed {
-		return nil, schema.NewError(schema.CodeInvalidValue, "A batch that has not ended needs the file; cancel it first.")
+		return nil, schema.NewError(schema.CodeInvalidValue,
+			"A batch that has not ended needs the file; cancel it first.")
 	}
 	if err := v.options.Files.Delete(v.r.Context(), file); err != nil {
 		return nil, err

@@ -72,10 +72,17 @@ type batchQuery struct {
 
 type batchRequest struct {
 	InputFileID        string            `json:"input_file_id" required:"true"`
-	Endpoint           string            `json:"endpoint" enum:"/v1/chat/completions,/v1/completions,/v1/embeddings,/v1/responses" required:"true"`
+	Endpoint           string            `json:"endpoint" required:"true"`
 	CompletionWindow   string            `json:"completion_window" required:"true"`
 	Metadata           map[string]string `json:"metadata"`
 	OutputExpiresAfter *expiresAfter     `json:"output_expires_after"`
+}
+
+// Choices returns the endpoints that lines of a batch may have.
+func (batchRequest) Choices() map[string][]string {
+	return map[string][]string{
+		"endpoint": {"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"},
+	}
 }
 
 // Docs describes the members that a tag has no room for.
@@ -100,19 +107,24 @@ func (a *API) addBatches(add adder) {
 		Summary: "Run the requests of a file in slots that nobody else needs", Body: batchRequest{}, Reply: batchView{},
 		Errors: []int{http.StatusNotFound, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge},
 	})
-	add("GET /v1/batches", (*visit).listBatches, web.Route{Summary: "The batches of the caller's tenant or key, the newest first", Query: batchQuery{}, Reply: batchList{}})
+	add("GET /v1/batches", (*visit).listBatches,
+		web.Route{Summary: "The batches of the caller's tenant or key, the newest first", Query: batchQuery{},
+			Reply: batchList{}})
 	add("GET /v1/batches/{id}", getBatch(batches.OpenAI), web.Route{Summary: "One batch", Reply: batchView{}})
 	add("POST /v1/batches/{id}/cancel", cancelBatch(batches.OpenAI), web.Route{
-		Summary: "Stop a batch; requests that run end, and what was done is kept", Reply: batchView{}, Errors: []int{http.StatusBadRequest},
+		Summary: "Stop a batch; requests that run end, and what was done is kept", Reply: batchView{},
+		Errors: []int{http.StatusBadRequest},
 	})
 }
 
 func viewBatch(p batches.Progress) batchView {
 	b := p.Batch
 	view := batchView{
-		ID: b.ID, Object: "batch", Endpoint: b.Endpoint, InputFileID: b.Input, CompletionWindow: b.Window, Status: b.State,
-		OutputFileID: textOrNil(b.Output), ErrorFileID: textOrNil(b.Errors), CreatedAt: b.Created.Unix(), InProgressAt: seconds(b.Started),
-		ExpiresAt: b.Expires.Unix(), FinalizingAt: seconds(b.Finalizing), CancellingAt: seconds(b.Cancelling),
+		ID: b.ID, Object: "batch", Endpoint: b.Endpoint, InputFileID: b.Input, CompletionWindow: b.Window,
+		Status:       b.State,
+		OutputFileID: textOrNil(b.Output), ErrorFileID: textOrNil(b.Errors), CreatedAt: b.Created.Unix(),
+		InProgressAt: seconds(b.Started),
+		ExpiresAt:    b.Expires.Unix(), FinalizingAt: seconds(b.Finalizing), CancellingAt: seconds(b.Cancelling),
 		RequestCounts: batchCounts{b.Lines, p.Counts.Done, p.Counts.Failed}, Metadata: b.Metadata,
 	}
 	switch b.State {
@@ -160,7 +172,8 @@ func (v *visit) createBatch() (any, error) {
 		return nil, schema.InvalidValue("input_file_id", "The file must have the purpose batch.")
 	}
 	made, err := v.options.Engine.Create(v.r.Context(), batches.Batch{
-		Owner: v.owner, Form: batches.OpenAI, Endpoint: asks.Endpoint, Input: file.ID, User: v.user, Window: asks.CompletionWindow, Metadata: asks.Metadata, KeepResults: schema.Duration(life),
+		Owner: v.owner, Form: batches.OpenAI, Endpoint: asks.Endpoint, Input: file.ID, User: v.user,
+		Window: asks.CompletionWindow, Metadata: asks.Metadata, KeepResults: schema.Duration(life),
 	}, window)
 	return viewOf(batches.Progress{Batch: made}), err
 }
@@ -179,7 +192,8 @@ func decodeError(err error) error {
 			return schema.InvalidValue(field, "'"+field+"' must be a string.")
 		}
 	}
-	return schema.NewError(schema.CodeInvalidJSON, "The body must be a JSON object with input_file_id, endpoint and completion_window.")
+	return schema.NewError(schema.CodeInvalidJSON,
+		"The body must be a JSON object with input_file_id, endpoint and completion_window.")
 }
 
 // bodyError returns the caller's error for a body that could not be read.
@@ -201,13 +215,15 @@ func (b *batchRequest) check() (window, life time.Duration, err error) {
 	case b.Endpoint == "":
 		return 0, 0, schema.MissingParameter("endpoint")
 	case !slices.Contains(endpoints(), b.Endpoint):
-		return 0, 0, schema.InvalidValue("endpoint", "'endpoint' must be /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses.")
+		return 0, 0, schema.InvalidValue("endpoint",
+			"'endpoint' must be /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses.")
 	case b.CompletionWindow == "":
 		return 0, 0, schema.MissingParameter("completion_window")
 	}
 	window, err = time.ParseDuration(b.CompletionWindow)
 	if err != nil || window < time.Minute {
-		return 0, 0, schema.InvalidValue("completion_window", "'completion_window' must be 24h, or another time such as 8h or 30m.")
+		return 0, 0, schema.InvalidValue("completion_window",
+			"'completion_window' must be 24h, or another time such as 8h or 30m.")
 	}
 	if err := checkMetadata(b.Metadata); err != nil {
 		return 0, 0, err
@@ -225,7 +241,8 @@ func checkMetadata(metadata map[string]string) error {
 	}
 	for name, text := range metadata {
 		if len(name) > longestName || len(text) > longestText {
-			return schema.InvalidValue("metadata", "Names in 'metadata' must not be longer than 64 bytes, and texts not longer than 512.")
+			return schema.InvalidValue("metadata",
+				"Names in 'metadata' must not be longer than 64 bytes, and texts not longer than 512.")
 		}
 	}
 	return nil

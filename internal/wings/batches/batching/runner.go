@@ -81,11 +81,13 @@ func (r *Runner) Stands(owner files.Owner) bool {
 func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
 	grant, ok := r.keys.Bearer(call.Owner.Key, call.Owner.Issue)
 	if !ok {
-		return batches.Answer{Status: http.StatusUnauthorized, Code: schema.CodeInvalidAPIKey, Body: schema.NewError(schema.CodeInvalidAPIKey, "The API key is no longer valid.").Body()}
+		return batches.Answer{Status: http.StatusUnauthorized, Code: schema.CodeInvalidAPIKey,
+			Body: schema.NewError(schema.CodeInvalidAPIKey, "The API key is no longer valid.").Body()}
 	}
 	request := &http.Request{
 		Method: http.MethodPost, URL: &url.URL{Path: call.Endpoint}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(call.Body)), Body: io.NopCloser(bytes.NewReader(call.Body)),
+		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(call.Body)),
+		Body:       io.NopCloser(bytes.NewReader(call.Body)),
 		RequestURI: call.Endpoint,
 	}
 	if call.Endpoint == messagesPath {
@@ -111,7 +113,8 @@ func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
 func explain(answer *batches.Answer, told *schema.Error, endpoint string) {
 	answer.RetryAfter, answer.NoRetry, answer.IsUnknown = told.RetryAfter, told.NoRetry, told.UnknownModel != ""
 	switch transport.Cause(told.Cause) {
-	case transport.CauseReset, transport.CauseClosed, transport.CauseWriteTimeout, transport.CauseTimeout, transport.CauseIdleTimeout:
+	case transport.CauseReset, transport.CauseClosed, transport.CauseWriteTimeout, transport.CauseTimeout,
+		transport.CauseIdleTimeout:
 	case transport.CauseNotHTTP, transport.CauseHeadTooLarge:
 		answer.IsUnread = true
 	case transport.CauseNone:

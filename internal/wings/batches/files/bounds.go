@@ -113,7 +113,8 @@ func (s *Store) check(disk disk, own, all, more documents.Use) error {
 		}
 	}
 	if disk.Total > 0 && disk.Free-s.unwritten-more.Bytes < int64(bounds.Reserve) {
-		return fmt.Errorf("%w beyond the %s that are reserved for the gateway itself (files.reserve)", ErrDiskFull, bounds.Reserve)
+		return fmt.Errorf("%w beyond the %s that are reserved for the gateway itself (files.reserve)", ErrDiskFull,
+			bounds.Reserve)
 	}
 	return nil
 }
@@ -211,8 +212,12 @@ func (s *Store) thoseWithMore(ctx context.Context, scope string, short *shortage
 		}
 		return uses[scope].Bytes
 	}
-	scopes := slices.DeleteFunc(slices.Collect(maps.Keys(uses)), func(other string) bool { return other != scope && amount(other) < amount(scope) })
-	slices.SortFunc(scopes, func(a, b string) int { return cmp.Or(cmp.Compare(amount(b), amount(a)), strings.Compare(a, b)) })
+	scopes := slices.DeleteFunc(slices.Collect(maps.Keys(uses)),
+		func(other string) bool { return other != scope && amount(other) < amount(scope) })
+	slices.SortFunc(scopes, func(a, b string) int {
+		return cmp.Or(cmp.Compare(amount(b), amount(a)),
+			strings.Compare(a, b))
+	})
 	return scopes, nil
 }
 
@@ -241,7 +246,8 @@ func sumOf(docs []documents.Document) (sum documents.Use) {
 
 // removeResults removes results in their order until a shortage is met, and reports whether it
 // is.
-func (s *Store) removeResults(ctx context.Context, found []documents.Document, short *shortage) (isEnough bool, err error) {
+func (s *Store) removeResults(ctx context.Context, found []documents.Document,
+	short *shortage) (isEnough bool, err error) {
 	for _, doc := range found {
 		if short.lacks.Count <= 0 && short.lacks.Bytes <= 0 {
 			break
@@ -274,11 +280,13 @@ func (s *Store) results(ctx context.Context, scopes ...string) ([]documents.Docu
 	for _, scope := range scopes {
 		var own []documents.Document
 		for _, kind := range Kinds() {
-			docs, err := s.o.Documents.List(ctx, documents.Query{Kind: kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true})
+			docs, err := s.o.Documents.List(ctx,
+				documents.Query{Kind: kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true})
 			if err != nil {
 				return nil, err
 			}
-			own = append(own, slices.DeleteFunc(docs, func(doc documents.Document) bool { return batchOf(doc.ID) == "" })...)
+			own = append(own, slices.DeleteFunc(docs,
+				func(doc documents.Document) bool { return batchOf(doc.ID) == "" })...)
 		}
 		slices.SortStableFunc(own, func(a, b documents.Document) int { return a.Created.Compare(b.Created) })
 		all = append(all, own...)

@@ -249,7 +249,8 @@ func (u *Upload) Commit(ctx context.Context) (File, error) {
 		return File{}, err
 	}
 	doc := documents.Document{
-		Kind: kindOf(u.file), ID: u.file.ID, Scope: u.file.Owner.Scope(), Created: u.file.Created, Bytes: u.file.Bytes, Data: data,
+		Kind: kindOf(u.file), ID: u.file.ID, Scope: u.file.Owner.Scope(), Created: u.file.Created, Bytes: u.file.Bytes,
+		Data: data,
 	}
 	if err := u.describe(ctx, doc); err != nil {
 		_ = u.store.dir.Remove(u.file.ID) // nobody would ever find it

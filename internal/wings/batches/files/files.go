@@ -282,7 +282,8 @@ func (s *Store) List(ctx context.Context, l Listing) (found []File, hasMore bool
 	now := time.Now()
 	query := documents.Query{Kind: kind, After: l.After, IsAscending: l.IsAscending}
 	err = s.eachOf(ctx, query, l.Scope, func(file File) (bool, error) {
-		if l.Purpose != "" && file.Purpose != l.Purpose || l.Key != "" && file.Owner.Key != l.Key || !now.Before(file.Expires) {
+		if l.Purpose != "" && file.Purpose != l.Purpose || l.Key != "" && file.Owner.Key != l.Key ||
+			!now.Before(file.Expires) {
 			return true, nil
 		}
 		if hasMore = len(found) == l.Limit; !hasMore {
@@ -356,7 +357,8 @@ func (s *Store) each(ctx context.Context, scope string, visit func(File) error) 
 
 // eachOf calls a function with the files of a query and a scope until it returns false or an error.
 // A description that cannot be read does not keep others from being found.
-func (s *Store) eachOf(ctx context.Context, query documents.Query, scope string, visit func(File) (more bool, err error)) error {
+func (s *Store) eachOf(ctx context.Context, query documents.Query, scope string,
+	visit func(File) (more bool, err error)) error {
 	if scope != AnyScope {
 		query.Scopes = []string{scope}
 	}

@@ -32,7 +32,8 @@ type Settings struct {
 // DefaultSettings returns the settings of an empty configuration.
 func DefaultSettings() Settings {
 	return Settings{
-		MaxSize: 200 * schema.MiB, MaxFiles: 4000, MaxFilesInAll: 80_000, Retention: schema.Duration(30 * 24 * time.Hour),
+		MaxSize: 200 * schema.MiB, MaxFiles: 4000, MaxFilesInAll: 80_000,
+		Retention: schema.Duration(30 * 24 * time.Hour),
 	}
 }
 

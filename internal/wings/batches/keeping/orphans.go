@@ -70,7 +70,8 @@ func (k *Keeper) judge(ctx context.Context, scope string, isMarked bool) error {
 	}
 	mark, err := k.o.Documents.Get(ctx, removedKind, id)
 	if errors.Is(err, documents.ErrNotFound) {
-		_, err = k.o.Documents.Put(ctx, documents.Document{Kind: removedKind, ID: id, Scope: scope, Created: time.Now().UTC(), Data: []byte(`{}`)})
+		_, err = k.o.Documents.Put(ctx, documents.Document{Kind: removedKind, ID: id, Scope: scope,
+			Created: time.Now().UTC(), Data: []byte(`{}`)})
 		if errors.Is(err, documents.ErrChanged) {
 			err = nil // another gateway was first
 		}

@@ -66,7 +66,8 @@ func newForm() form {
 			read(func(to *time.Time, n int64) { *to = time.UnixMicro(n) }),
 			read(func(to *prices.Amount, n int64) { *to = prices.Amount(n) }),
 			read(func(to *schema.Usage, t tokens) {
-				*to = schema.Usage{Known: true, Prompt: t.Prompt, Completion: t.Completion, Total: t.Total, Cached: t.Cached}
+				*to = schema.Usage{Known: true, Prompt: t.Prompt, Completion: t.Completion, Total: t.Total,
+					Cached: t.Cached}
 			}),
 			read(func(to *calls.TraceID, digits string) {
 				_, _ = hex.Decode(to[:], []byte(digits)[:min(len(digits), 2*len(to))])
@@ -84,12 +85,18 @@ func newForm() form {
 
 // number writes values as numbers.
 func number[T any](of func(T) int64) *json.Marshalers {
-	return json.MarshalToFunc(func(to *jsontext.Encoder, value T) error { return to.WriteToken(jsontext.Int(of(value))) })
+	return json.MarshalToFunc(func(to *jsontext.Encoder,
+		value T) error {
+		return to.WriteToken(jsontext.Int(of(value)))
+	})
 }
 
 // text writes values as texts.
 func text[T any](of func(T) string) *json.Marshalers {
-	return json.MarshalToFunc(func(to *jsontext.Encoder, value T) error { return to.WriteToken(jsontext.String(of(value))) })
+	return json.MarshalToFunc(func(to *jsontext.Encoder,
+		value T) error {
+		return to.WriteToken(jsontext.String(of(value)))
+	})
 }
 
 // read reads values from another type.

@@ -159,7 +159,8 @@ func (f *File) last() (number uint64) {
 	one := all[len(all)-1]
 	newest, err := f.read(one, maxSegment)
 	if err == nil && newest.cut > 0 {
-		f.options.Log.Warn("calls: a file ends within a block, which is left out", "file", one.name, "bytes", newest.cut)
+		f.options.Log.Warn("calls: a file ends within a block, which is left out", "file", one.name,
+			"bytes", newest.cut)
 	}
 	if err != nil || len(newest.blocks) == 0 {
 		return number + maxWaiting<<10 // more than a segment has
@@ -283,7 +284,8 @@ func (f *File) flush(now time.Time) {
 	f.dropped = 0
 	f.mu.Unlock()
 	if dropped > 0 {
-		f.fault("store", fmt.Errorf("%d calls were not kept, because they came faster than they could be written", dropped))
+		f.fault("store", fmt.Errorf("%d calls were not kept, because they came faster than they could be written",
+			dropped))
 	}
 	var written int
 	var unfit unwritable
@@ -297,7 +299,8 @@ func (f *File) flush(now time.Time) {
 		f.fault("write", err)
 	}
 	if unfit.number > 0 {
-		f.fault("encode", fmt.Errorf("%d calls were not kept, because they cannot be written: %w", unfit.number, unfit.last))
+		f.fault("encode", fmt.Errorf("%d calls were not kept, because they cannot be written: %w", unfit.number,
+			unfit.last))
 	}
 	f.mu.Lock()
 	for i := range f.waiting[:written] {

@@ -57,15 +57,18 @@ var oneAPIKinds = map[int]Channel{
 	45: {Adapter: "openai", BaseURL: "https://api.x.ai", Variable: "XAI_API_KEY"},
 	47: {Adapter: "openai", BaseURL: "https://qianfan.baidubce.com", Below: "/v2", Variable: "QIANFAN_API_KEY"},
 	48: {Adapter: "openai", BaseURL: "https://spark-api-open.xf-yun.com", Variable: "SPARK_API_KEY"},
-	49: {Adapter: "openai", BaseURL: "https://dashscope.aliyuncs.com", Below: "/compatible-mode/v1", Variable: "DASHSCOPE_API_KEY"},
+	49: {Adapter: "openai", BaseURL: "https://dashscope.aliyuncs.com", Below: "/compatible-mode/v1",
+		Variable: "DASHSCOPE_API_KEY"},
 	50: {Adapter: "openai", Variable: "COMPATIBLE_API_KEY", IsBare: true},
-	51: {Adapter: "openai", BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai", Variable: "GEMINI_API_KEY", IsBare: true},
+	51: {Adapter: "openai", BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai",
+		Variable: "GEMINI_API_KEY", IsBare: true},
 }
 
 var newAPIKinds = map[int]Channel{
-	4:  {Adapter: "ollama", BaseURL: "http://127.0.0.1:11434", Variable: "OLLAMA_API_KEY"},
-	8:  {Adapter: "openai", Variable: "CUSTOM_API_KEY", IsWhole: true},
-	17: {Adapter: "openai", BaseURL: "https://dashscope.aliyuncs.com", Below: "/compatible-mode/v1", Variable: "DASHSCOPE_API_KEY"},
+	4: {Adapter: "ollama", BaseURL: "http://127.0.0.1:11434", Variable: "OLLAMA_API_KEY"},
+	8: {Adapter: "openai", Variable: "CUSTOM_API_KEY", IsWhole: true},
+	17: {Adapter: "openai", BaseURL: "https://dashscope.aliyuncs.com", Below: "/compatible-mode/v1",
+		Variable: "DASHSCOPE_API_KEY"},
 	19: {Adapter: "openai", BaseURL: "https://api.360.cn", Variable: "AI360_API_KEY"},
 	26: {Adapter: "openai", BaseURL: "https://open.bigmodel.cn", Below: "/api/paas/v4", Variable: "ZHIPU_API_KEY"},
 	27: {Adapter: "openai", BaseURL: "https://api.perplexity.ai", Variable: "PERPLEXITY_API_KEY", IsBare: true},

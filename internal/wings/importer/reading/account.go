@@ -91,7 +91,10 @@ func (a *Account) Partly(n *yaml.Node, setting, format string, args ...any) {
 // Rows returns the rows in the order of files and lines, each once.
 func (a *Account) Rows() []Row {
 	rows := slices.Clone(a.rows)
-	slices.SortStableFunc(rows, func(x, y Row) int { return cmp.Or(strings.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line)) })
+	slices.SortStableFunc(rows, func(x, y Row) int {
+		return cmp.Or(strings.Compare(x.File, y.File),
+			cmp.Compare(x.Line, y.Line))
+	})
 	seen := map[Row]bool{}
 	return slices.DeleteFunc(rows, func(row Row) bool {
 		again := seen[row]

@@ -66,7 +66,8 @@ func Documents(file File) ([]*yaml.Node, error) {
 // jsonValues returns the values of a text of JSON as YAML that has them on the same lines.
 // A text that is no JSON is returned whole, for YAML to report its faults.
 func jsonValues(text []byte) [][]byte {
-	decoder := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	decoder := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 	var values [][]byte
 	for {
 		value, err := decoder.ReadValue()
@@ -123,7 +124,8 @@ func (a *Account) settle(n *yaml.Node, path, file string) {
 		case key.Value == mergeKey:
 			merged = append(merged, mergedMembers(value)...)
 		case last[key.Value] != value:
-			a.Add(NotInForce, file, key.Line, here, fmt.Sprintf("is said again on line %d, which counts", last[key.Value].Line))
+			a.Add(NotInForce, file, key.Line, here,
+				fmt.Sprintf("is said again on line %d, which counts", last[key.Value].Line))
 		default:
 			own = append(own, key, value)
 		}

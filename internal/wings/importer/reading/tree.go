@@ -200,7 +200,8 @@ func (w *walk) member(n *yaml.Node, path string) {
 
 // IsEmpty reports whether a node says nothing.
 func IsEmpty(n *yaml.Node) bool {
-	return n == nil || n.Kind == yaml.ScalarNode && (n.Tag == "!!null" || n.Value == "") || n.Kind != yaml.ScalarNode && len(n.Content) == 0
+	return n == nil || n.Kind == yaml.ScalarNode && (n.Tag == "!!null" || n.Value == "") ||
+		n.Kind != yaml.ScalarNode && len(n.Content) == 0
 }
 
 // Peek returns a text without noting that it was looked at.

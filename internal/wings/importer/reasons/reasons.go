@@ -22,11 +22,14 @@ func For(source, path string) (text string, isKnown bool) {
 func ForProvider(name string) string {
 	switch lower := strings.ToLower(name); {
 	case strings.HasPrefix(lower, "bedrock"), strings.HasPrefix(lower, "sagemaker"):
-		return fmt.Sprintf("requests to %s must be signed, which no adapter does; use an OpenAI-compatible endpoint", name)
+		return fmt.Sprintf("requests to %s must be signed, which no adapter does; use an OpenAI-compatible endpoint",
+			name)
 	case strings.HasPrefix(lower, "vertex"):
-		return fmt.Sprintf("%s needs tokens of Google Cloud, which no adapter gets; use the gemini adapter with an API key", name)
+		return fmt.Sprintf("%s needs tokens of Google Cloud, which no adapter gets; use the gemini adapter with an "+
+			"API key", name)
 	}
-	return fmt.Sprintf("no adapter speaks to the provider %s; if it has an OpenAI-compatible endpoint, add it with that address", name)
+	return fmt.Sprintf("no adapter speaks to the provider %s; if it has an OpenAI-compatible endpoint, add it with "+
+		"that address", name)
 }
 
 // reason explains why settings with a certain part in their path have no place here.
@@ -39,7 +42,8 @@ type reason struct {
 var known = []reason{
 	{"litellm", "general_settings.database", "keys are in the data directory, or in PostgreSQL with store.config"},
 	{"litellm", "master_key", "there is one master key"},
-	{"litellm", "_fallbacks", "write it as fallbacks of the service type, which take over for these reasons too; docs/traffic.md"},
+	{"litellm", "_fallbacks", "write it as fallbacks of the service type, which take over for these reasons too; " +
+		"docs/traffic.md"},
 	{"litellm", "fallbacks", "write it as fallbacks of the service type; docs/traffic.md"},
 	{"litellm", "callback", "calls are in the access log, in OpenTelemetry traces and at /api/monitoring/calls"},
 	{"litellm", "otel", "set telemetry by hand"},
@@ -60,19 +64,26 @@ var known = []reason{
 	{"litellm", "credential_values", "the models that use this credential have no place for it"},
 	{"litellm", "credential_list", "no model that was imported refers to it"},
 	{"litellm", "custom_auth", "there is no code of users in the gateway; issue keys with patchbay keys create"},
-	{"litellm", "key_management", "variables of the environment and ${file:...} have the secrets; docs/configuration.md"},
-	{"litellm", "background_health_checks", "health checks run always, and never call a model; health-check of a service type sets them"},
+	{"litellm", "key_management", "variables of the environment and ${file:...} have the secrets; " +
+		"docs/configuration.md"},
+	{"litellm", "background_health_checks", "health checks run always, and never call a model; health-check of a " +
+		"service type sets them"},
 	{"litellm", "health_check", "health checks never call a model; health-check of a service type sets them"},
 	{"litellm", "tpm", "tokens a minute are limits of keys and tenants here"},
 	{"litellm", "rpm", "requests a minute are limits of keys, tenants and service types here"},
-	{"litellm", "_cost_per_", "write it under prices; patchbay prices import makes that section of the price list of LiteLLM"},
-	{"litellm", "input_cost", "write it under prices; patchbay prices import makes that section of the price list of LiteLLM"},
-	{"litellm", "output_cost", "write it under prices; patchbay prices import makes that section of the price list of LiteLLM"},
-	{"litellm", "drop_params", "members that a dialect has no place for are left out or refused as docs/adapters.md says"},
+	{"litellm", "_cost_per_", "write it under prices; patchbay prices import makes that section of the price list of " +
+		"LiteLLM"},
+	{"litellm", "input_cost", "write it under prices; patchbay prices import makes that section of the price list of " +
+		"LiteLLM"},
+	{"litellm", "output_cost", "write it under prices; patchbay prices import makes that section of the price list " +
+		"of LiteLLM"},
+	{"litellm", "drop_params", "members that a dialect has no place for are left out or refused as docs/adapters.md " +
+		"says"},
 	{"litellm", "set_verbose", "set log.level: debug"},
 	{"litellm", "telemetry", "nothing is reported to anybody"},
 	{"litellm", "default_team_settings", "there are no teams; tenants are groups of keys"},
-	{"litellm", "store_model_in_db", "versions of the configuration are in server.data-dir, or in PostgreSQL with store.config"},
+	{"litellm", "store_model_in_db", "versions of the configuration are in server.data-dir, or in PostgreSQL with " +
+		"store.config"},
 	{"litellm", "tags", "an instance is chosen by its model, not by tags"},
 	{"litellm", "tag_filtering", "an instance is chosen by its model, not by tags"},
 	{"litellm", "retries", "limits.max-attempts is for all models"},
@@ -84,7 +95,8 @@ var known = []reason{
 	{"litellm", "litellm_params.", "members of requests are what the caller sends; there are no defaults for them"},
 	{"", "].description", "there are no notes at keys; comments of the file may have them"},
 	{"jairouter", "permissions", "a key is for /v1 only; issue management tokens with patchbay tokens"},
-	{"jairouter", "persistence", "versions and state are files in server.data-dir, or in PostgreSQL and Redis; docs/scaling.md"},
+	{"jairouter", "persistence", "versions and state are files in server.data-dir, or in PostgreSQL and Redis; " +
+		"docs/scaling.md"},
 	{"jairouter", "fallback", "there is no answer in place of a failed one; failover tries other instances"},
 	{"jairouter", "api-key.cache", "keys are in memory, as hashes"},
 	{"jairouter", "default-expiration-days", "patchbay keys create --expires says it for each key"},
@@ -99,11 +111,13 @@ var known = []reason{
 	{"jairouter", "spring", "this is a setting of the Java framework"},
 	{"jairouter", "management", "the operational endpoints are always there; security guards them"},
 	{"jairouter", "logging", "set log.level, or a logger at /actuator/loggers"},
-	{"jairouter", "jairouter.loadbalancer", "which instance served a call is in the access log and at /api/monitoring/calls"},
+	{"jairouter", "jairouter.loadbalancer", "which instance served a call is in the access log and at " +
+		"/api/monitoring/calls"},
 	{"jairouter", "tracing", "set telemetry by hand"},
 	{"jairouter", "monitor", "set monitoring by hand; the names of metrics differ"},
 	{"jairouter", "store", "versions are files in server.data-dir"},
-	{"jairouter", "webclient", "JAiRouter reads this and does not use it; limits.connect-timeout and limits.first-byte-timeout bound calls here"},
+	{"jairouter", "webclient", "JAiRouter reads this and does not use it; limits.connect-timeout and " +
+		"limits.first-byte-timeout bound calls here"},
 	{"jairouter", "rate-limit", "limits are settings of a service type; those of instances are max-concurrency"},
 	{"jairouter", "circuit-breaker", "breakers are set for a service type"},
 	{"bifrost", "current_usage", "what was used before is not carried over"},
@@ -113,9 +127,11 @@ var known = []reason{
 	{"bifrost", "plugins", "there are no plugins; what governance does is in security"},
 	{"bifrost", "config_store", "versions are files in server.data-dir, or in PostgreSQL with store.config"},
 	{"bifrost", "logs_store", "calls are in the access log and at /api/monitoring/calls"},
-	{"bifrost", "vector_store", "there is no cache by meaning; answer-cache keeps answers of equal requests; docs/traffic.md"},
+	{"bifrost", "vector_store", "there is no cache by meaning; answer-cache keeps answers of equal requests; " +
+		"docs/traffic.md"},
 	{"bifrost", "auth_config", "issue management tokens with patchbay tokens create"},
-	{"bifrost", "routing_rules", "a request goes to the instances of its model; aliases, fallbacks and tiers are in docs/traffic.md"},
+	{"bifrost", "routing_rules", "a request goes to the instances of its model; aliases, fallbacks and tiers are in " +
+		"docs/traffic.md"},
 	{"bifrost", "model_configs", "a budget is that of a key or a tenant, not of a model"},
 	{"bifrost", "governance.providers", "a budget is that of a key or a tenant, not of a provider"},
 	{"bifrost", "governance.budgets", "no key and no tenant that was imported has this budget"},

@@ -116,7 +116,8 @@ func (r *reader) file(file reading.File) error {
 func (r *reader) isActive(document *yaml.Node) bool {
 	condition := reading.At(document, "spring", "config", "activate", "on-profile")
 	if condition == nil {
-		if condition = reading.At(document, "spring", "profiles"); condition != nil && condition.Kind == yaml.MappingNode {
+		if condition = reading.At(document, "spring", "profiles"); condition != nil &&
+			condition.Kind == yaml.MappingNode {
 			condition = nil
 		}
 	}
@@ -130,11 +131,13 @@ func (r *reader) isActive(document *yaml.Node) bool {
 		}
 	}
 	for _, name := range wanted {
-		if negated, isNegated := strings.CutPrefix(name, "!"); isNegated && !slices.Contains(r.profiles, negated) || slices.Contains(r.profiles, name) {
+		if negated, isNegated := strings.CutPrefix(name, "!"); isNegated && !slices.Contains(r.profiles, negated) ||
+			slices.Contains(r.profiles, name) {
 			return true
 		}
 	}
-	r.account.NotInForce(document, "spring.config.activate.on-profile", "a document for the profile %s, which is not active; --profile takes it", strings.Join(wanted, ", "))
+	r.account.NotInForce(document, "spring.config.activate.on-profile",
+		"a document for the profile %s, which is not active; --profile takes it", strings.Join(wanted, ", "))
 	return false
 }
 
@@ -151,7 +154,8 @@ func (r *reader) includes(document *yaml.Node) error {
 				}
 			}
 			if kind, _, has := strings.Cut(location, ":"); has && !isFile {
-				r.account.Unsupported(item, setting, "%s cannot be read: only files are included, not %s", location, kind)
+				r.account.Unsupported(item, setting, "%s cannot be read: only files are included, not %s", location,
+					kind)
 				continue
 			}
 			if strings.HasPrefix(location, "classpath:") {
@@ -215,7 +219,8 @@ func ownKeys(name string) bool {
 // nested returns a document with settings under full names, such as server.port, moved into
 // their sections.
 func nested(account *reading.Account, n *yaml.Node, path string) *yaml.Node {
-	if n = reading.Resolved(n); n == nil || n.Kind != yaml.MappingNode || ownKeys(path[strings.LastIndexByte(path, '.')+1:]) {
+	if n = reading.Resolved(n); n == nil || n.Kind != yaml.MappingNode ||
+		ownKeys(path[strings.LastIndexByte(path, '.')+1:]) {
 		return n
 	}
 	result := &yaml.Node{Kind: yaml.MappingNode, Tag: n.Tag, Line: n.Line, Column: n.Column}
@@ -227,7 +232,8 @@ func nested(account *reading.Account, n *yaml.Node, path string) *yaml.Node {
 		for _, part := range slices.Backward(parts) {
 			name := *key
 			name.Value = part
-			outer := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: key.Line, Column: key.Column, Content: []*yaml.Node{&name, value}}
+			outer := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: key.Line, Column: key.Column,
+				Content: []*yaml.Node{&name, value}}
 			account.Derive(outer, n)
 			value = outer
 		}

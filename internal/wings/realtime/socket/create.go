@@ -60,7 +60,8 @@ func readCreate(text []byte, reserve func(bytes int) error) (*create, *schema.Er
 	case "":
 		return c, schema.MissingParameter("type")
 	default:
-		return c, schema.InvalidValue("type", "Messages of the type '"+web.Shorten(kind)+"' are not taken here; every message must be a "+createType+".")
+		return c, schema.InvalidValue("type", "Messages of the type '"+web.Shorten(kind)+
+			"' are not taken here; every message must be a "+createType+".")
 	}
 	generate := root.Get("generate")
 	if generate.Given() && generate.Kind() != jsonscan.True && generate.Kind() != jsonscan.False {
@@ -171,7 +172,8 @@ func (c *create) orphan(before *conversation) *schema.Error {
 			case strings.HasSuffix(kind, "_call"):
 				called[id] = true
 			case strings.HasSuffix(kind, "_call_output") && !called[id]:
-				return schema.InvalidValue("input", "No tool call was found for the output with the call_id '"+web.Shorten(id)+"'.")
+				return schema.InvalidValue("input", "No tool call was found for the output with the call_id '"+
+					web.Shorten(id)+"'.")
 			}
 		}
 	}

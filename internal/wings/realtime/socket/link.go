@@ -182,7 +182,8 @@ func (l *link) end(code websocket.StatusCode, reason string) {
 		})
 		defer late.Stop()
 		defer l.leave()
-		logs.Contain(l.doors.options.Log, "ending a WebSocket", func() { _ = l.conn.Close(code, reason) }) // the client may be gone
+		// The client may be gone.
+		logs.Contain(l.doors.options.Log, "ending a WebSocket", func() { _ = l.conn.Close(code, reason) })
 	})
 }
 

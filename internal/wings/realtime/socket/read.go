@@ -51,7 +51,8 @@ func readMessage(from io.Reader, reserve func(bytes int) error, arrived func(byt
 
 // readClient returns the next message of a client. A message that is no text, or does not
 // arrive in time, ends the connection. Arriving bytes are added to heard.
-func readClient(ctx context.Context, client *websocket.Conn, reserve func(bytes int) error, heard *atomic.Int64, end func(websocket.StatusCode, string)) ([]byte, error) {
+func readClient(ctx context.Context, client *websocket.Conn, reserve func(bytes int) error, heard *atomic.Int64,
+	end func(websocket.StatusCode, string)) ([]byte, error) {
 	kind, from, err := client.Reader(ctx)
 	if err != nil {
 		return nil, err
@@ -61,7 +62,8 @@ func readClient(ctx context.Context, client *websocket.Conn, reserve func(bytes 
 		return nil, errors.New("a message is no text")
 	}
 	began := time.Now()
-	stalled := time.AfterFunc(front.Allowance(0), func() { end(websocket.StatusPolicyViolation, "a message did not arrive in time") })
+	stalled := time.AfterFunc(front.Allowance(0),
+		func() { end(websocket.StatusPolicyViolation, "a message did not arrive in time") })
 	defer stalled.Stop()
 	return readMessage(from, reserve, func(bytes, all int) {
 		heard.Add(int64(bytes))

@@ -50,7 +50,8 @@ func (d *Doors) Realtime(w http.ResponseWriter, r *http.Request) {
 		known = proxy.Stopping()
 	}
 	record := web.RecordOf(w)
-	record.Unified, record.Service, record.Door, record.Route = true, schema.DoorRealtime.Service(), schema.DoorRealtime, realtimePath
+	record.Unified, record.Service, record.Door, record.Route = true, schema.DoorRealtime.Service(),
+		schema.DoorRealtime, realtimePath
 	record.Tell(known)
 	v1.Fail(w, r, known)
 }
@@ -69,7 +70,8 @@ func takeProtocolKey(header http.Header) (protocols []string) {
 			switch {
 			case isKey && key != "" && !access.Presents(header):
 				header["Authorization"] = []string{"Bearer " + strings.Clone(key)}
-			case isKey, offered == "", strings.HasPrefix(offered, "openai-organization."), strings.HasPrefix(offered, "openai-project."):
+			case isKey, offered == "", strings.HasPrefix(offered, "openai-organization."),
+				strings.HasPrefix(offered, "openai-project."):
 			default:
 				protocols = append(protocols, strings.Clone(offered))
 			}
@@ -85,7 +87,8 @@ func takeProtocolKey(header http.Header) (protocols []string) {
 // openRelay decides whether a WebSocket may be opened, and counts it if the relay is not nil.
 func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []string) (*relay, *schema.Error) {
 	if !asksForSocket(r) {
-		known := schema.NewError(schema.CodeMethodNotAllowed, "The Realtime API is spoken over a WebSocket; ask for one, or use POST /v1/responses.")
+		known := schema.NewError(schema.CodeMethodNotAllowed,
+			"The Realtime API is spoken over a WebSocket; ask for one, or use POST /v1/responses.")
 		known.Status = http.StatusUpgradeRequired
 		return nil, known
 	}
@@ -95,15 +98,18 @@ func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []st
 	}
 	now := time.Now()
 	line := &relay{
-		link:      link{doors: d, who: who, header: headerOf(r.Header), began: now, used: now, quiet: make(chan struct{}, 1)},
-		protocols: protocols, lost: make(chan struct{}), query: r.URL.RawQuery, turns: turns{running: map[string]*turn{}},
+		link: link{doors: d, who: who, header: headerOf(r.Header), began: now, used: now,
+			quiet: make(chan struct{}, 1)},
+		protocols: protocols, lost: make(chan struct{}), query: r.URL.RawQuery,
+		turns: turns{running: map[string]*turn{}},
 	}
 	line.tell, line.onEnd = line.tellError, line.depart
 	query := r.URL.Query()
 	line.model, line.isTranscription = query.Get("model"), query.Get("intent") == "transcription"
 	line.caller = access.Caller{
 		Addr: who.addr, RequestID: web.RecordOf(w).RequestID, Header: line.header,
-		Traceparent: web.FirstOf(r.Header, "Traceparent"), Tracestate: web.FirstOf(r.Header, "Tracestate"), Hops: strings.Join(r.Header["Cdn-Loop"], ", "),
+		Traceparent: web.FirstOf(r.Header, "Traceparent"), Tracestate: web.FirstOf(r.Header, "Tracestate"),
+		Hops: strings.Join(r.Header["Cdn-Loop"], ", "),
 	}
 	if line.model == "" {
 		return line, schema.MissingParameter("model")
@@ -135,7 +141,8 @@ func (l *relay) hold(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	asks.Uncounted = true
-	request := &proxy.Request{Asks: asks, Caller: &l.caller, Record: new(calls.Record), Table: l.doors.options.Current.Load()}
+	request := &proxy.Request{Asks: asks, Caller: &l.caller, Record: new(calls.Record),
+		Table: l.doors.options.Current.Load()}
 	request.Record.Started, request.Record.RequestID = time.Now(), l.caller.RequestID
 	if err := request.RefuseModel(); err != nil {
 		return err
@@ -175,8 +182,12 @@ func (l *relay) dial(ctx context.Context, to *backend.Instance, over net.Conn, c
 	if err != nil {
 		return err
 	}
-	carrier := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return over, nil }}
-	conn, response, err := websocket.Dial(ctx, "http://"+base.Host+call.Path, &websocket.DialOptions{ //nolint:bodyclose // Dial has read the body and closed it
+	carrier := &http.Transport{DialContext: func(context.Context, string,
+		string) (net.Conn, error) {
+		return over, nil
+	}}
+	//nolint:bodyclose // Dial has read the body and closed it
+	conn, response, err := websocket.Dial(ctx, "http://"+base.Host+call.Path, &websocket.DialOptions{
 		HTTPClient: &http.Client{
 			Transport:     carrier,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -199,7 +210,8 @@ func (l *relay) dial(ctx context.Context, to *backend.Instance, over net.Conn, c
 // serve takes the client's side, and relays.
 func (l *relay) serve(w http.ResponseWriter, r *http.Request) error {
 	carrier := &hijacked{ResponseWriter: w}
-	conn, err := websocket.Accept(carrier, r, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: l.protocols})
+	conn, err := websocket.Accept(carrier, r, &websocket.AcceptOptions{InsecureSkipVerify: true,
+		Subprotocols: l.protocols})
 	l.accepted = true
 	if err != nil { // the client has left
 		_ = l.backend.CloseNow()

@@ -211,7 +211,8 @@ func (l *relay) passOn(p *parser, text []byte) error {
 		if err := p.takesFrom(len(text)); err != nil {
 			return err
 		}
-		text = slices.Concat(doc.Splice(nil, []jsonscan.Edit{model.Replace(jsonwrite.AppendText(nil, l.upstreamModel()))})...)
+		text = slices.Concat(doc.Splice(nil, []jsonscan.Edit{model.Replace(jsonwrite.AppendText(nil,
+			l.upstreamModel()))})...)
 	}
 	if err := l.sendBackend(text); err != nil {
 		return unsent{err}
@@ -263,7 +264,8 @@ func (l *relay) refuseForeign(root jsonscan.Value) error {
 	if !l.doors.options.Keys.Needed() || l.instance.Target.AllowsAccountIDs() {
 		return nil
 	}
-	return schema.InvalidValue("prompt", "'prompt' names a prompt of the account at the backend. Send its text as 'instructions', or have whoever runs the gateway set 'account-ids: true' for the instance.")
+	return schema.InvalidValue("prompt", "'prompt' names a prompt of the account at the backend. Send its text as "+
+		"'instructions', or have whoever runs the gateway set 'account-ids: true' for the instance.")
 }
 
 // refuseModelOf returns an error if a message names another model than that of the
@@ -273,7 +275,8 @@ func (l *relay) refuseModelOf(session jsonscan.Value) error {
 	if !model.Given() || model.Kind() == jsonscan.String && string(model.Text()) == l.model {
 		return nil
 	}
-	return schema.InvalidValue("session.model", "The model of a connection cannot be changed; open another with ?model=.")
+	return schema.InvalidValue("session.model", "The model of a connection cannot be changed; open another with "+
+		"?model=.")
 }
 
 // upstreamModel returns the backend's name of the model.

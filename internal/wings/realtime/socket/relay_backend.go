@@ -50,7 +50,8 @@ func (l *relay) passBack(p *parser, kind websocket.MessageType, text []byte) err
 				if err := p.takesFrom(len(text)); err != nil {
 					return err
 				}
-				text = slices.Concat(doc.Splice(nil, []jsonscan.Edit{model.Replace(jsonwrite.AppendText(nil, l.model))})...)
+				text = slices.Concat(doc.Splice(nil,
+					[]jsonscan.Edit{model.Replace(jsonwrite.AppendText(nil, l.model))})...)
 			}
 		}
 	}

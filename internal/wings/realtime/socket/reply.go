@@ -289,7 +289,8 @@ func (r *reply) sendEvent(data []byte) error {
 	}
 	if previous := response.Get("previous_response_id"); r.before != nil && previous.Kind() != jsonscan.Absent {
 		// The request had the conversation itself in place of the id.
-		data = bytes.Join(doc.Splice(nil, []jsonscan.Edit{previous.Replace(jsonwrite.AppendText(nil, r.before.id))}), nil)
+		data = bytes.Join(doc.Splice(nil, []jsonscan.Edit{previous.Replace(jsonwrite.AppendText(nil, r.before.id))}),
+			nil)
 	}
 	return r.session.send(withLane(data, r.create.lane))
 }
@@ -354,7 +355,8 @@ func errorEvent(lane string, status int, body []byte, headers map[string]string)
 	if doc.Parse(body) == nil && doc.Root().Get("error").Kind() == jsonscan.Object {
 		w.Member("error", doc.Root().Get("error").Raw())
 	} else {
-		w.Literal(`"error":{"type":"api_error","code":"internal_error","message":"The gateway failed to handle the message.","param":null}`)
+		w.Literal(`"error":{"type":"api_error","code":"internal_error","message":"The gateway failed to handle the ` +
+			`message.","param":null}`)
 	}
 	if len(headers) > 0 {
 		w.Name("headers")

@@ -53,7 +53,8 @@ type lane struct{ waiting []*create }
 func newSession(d *Doors, r *http.Request, who visitor) *session {
 	now := time.Now()
 	s := &session{
-		link:   link{doors: d, who: who, header: headerOf(r.Header), began: now, used: now, quiet: make(chan struct{}, 1)},
+		link: link{doors: d, who: who, header: headerOf(r.Header), began: now, used: now,
+			quiet: make(chan struct{}, 1)},
 		opened: r, lanes: make(map[string]*lane), memory: d.leaseFor(who),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
@@ -183,13 +184,15 @@ func (s *session) enter(c *create) *schema.Error {
 	case s.isOld():
 		return tooOld()
 	case l != nil && s.waiting == mostWaiting:
-		return tooMany("As many messages as may wait on one connection (" + strconv.Itoa(mostWaiting) + ") wait for the responses before them.")
+		return tooMany("As many messages as may wait on one connection (" + strconv.Itoa(mostWaiting) +
+			") wait for the responses before them.")
 	case l != nil:
 		l.waiting = append(l.waiting, c)
 		s.waiting++
 		return nil
 	case len(s.lanes) == mostRunning:
-		return tooMany("As many responses as may be made on one connection at a time (" + strconv.Itoa(mostRunning) + ") are being made.")
+		return tooMany("As many responses as may be made on one connection at a time (" + strconv.Itoa(mostRunning) +
+			") are being made.")
 	}
 	l = new(lane)
 	s.lanes[c.lane] = l

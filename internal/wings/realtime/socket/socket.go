@@ -86,13 +86,16 @@ func (d *Doors) isStopping() bool {
 // Routes returns the operations.
 func (d *Doors) Routes() []web.Route {
 	realtime := v1.RoutesOf(http.MethodGet, realtimePath, d.Realtime, web.Route{
-		Summary: "The Realtime API over a WebSocket to a backend that has it; messages pass both ways, and every response is limited and counted by itself",
-		Query:   realtimeQuery{}, Status: http.StatusSwitchingProtocols, Media: map[string]any{},
-		Errors: []int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUpgradeRequired, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout},
+		Summary: "The Realtime API over a WebSocket to a backend that has it; messages pass both ways, and every " +
+			"response is limited and counted by itself",
+		Query: realtimeQuery{}, Status: http.StatusSwitchingProtocols, Media: map[string]any{},
+		Errors: []int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUpgradeRequired,
+			http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout},
 	}, "/realtime")
 	return append(realtime, v1.RoutesOf(http.MethodGet, "/v1/responses", d.Responses, web.Route{
-		Summary: "The Responses API over a WebSocket: every message of the client is a response.create, whose members are those of a request, and every message of the server an event of a stream",
-		Status:  http.StatusSwitchingProtocols, Media: map[string]any{},
+		Summary: "The Responses API over a WebSocket: every message of the client is a response.create, whose " +
+			"members are those of a request, and every message of the server an event of a stream",
+		Status: http.StatusSwitchingProtocols, Media: map[string]any{},
 		Errors: []int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUpgradeRequired},
 	}, "/responses")...)
 }
@@ -120,7 +123,8 @@ func (d *Doors) Responses(w http.ResponseWriter, r *http.Request) {
 	s := newSession(d, r, visitor)
 	defer s.memory.Close()
 	carrier := &hijacked{ResponseWriter: w}
-	conn, err := websocket.Accept(carrier, r, &websocket.AcceptOptions{InsecureSkipVerify: true, OnPingReceived: s.pinged})
+	conn, err := websocket.Accept(carrier, r, &websocket.AcceptOptions{InsecureSkipVerify: true,
+		OnPingReceived: s.pinged})
 	if err != nil { // the client has left
 		d.options.Log.Debug("a WebSocket was not opened", "request_id", s.id, "error", err)
 		return
@@ -157,7 +161,8 @@ func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.
 	settings := d.options.Current.Load().Limits.WebSockets
 	switch {
 	case settings.Connections == 0:
-		off := schema.NewError(schema.CodeMethodNotAllowed, "WebSockets are off here (limits.websockets.connections). Use POST, with 'stream' for events.")
+		off := schema.NewError(schema.CodeMethodNotAllowed,
+			"WebSockets are off here (limits.websockets.connections). Use POST, with 'stream' for events.")
 		off.Status = http.StatusUpgradeRequired // tells clients to use HTTP
 		return who, off
 	case d.isStopping():
@@ -170,7 +175,8 @@ func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.
 		return who, schema.NewError(schema.CodeInvalidHTTP, fault)
 	}
 	if !web.MayRead(w.Header(), r) {
-		return who, schema.NewError(schema.CodePermissionDenied, "Pages of this origin may not open a WebSocket here; server.cors-origins can name it.")
+		return who, schema.NewError(schema.CodePermissionDenied,
+			"Pages of this origin may not open a WebSocket here; server.cors-origins can name it.")
 	}
 	var refusal *schema.Error
 	if who.grant, refusal = d.options.Keys.Identify(r.Header, who.addr); refusal != nil {
@@ -179,11 +185,13 @@ func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.
 	who.holder = holderOf(who.grant, who.addr)
 	switch d.open.Open(who.holder, settings) {
 	case sockets.HolderFull:
-		known := schema.NewError(schema.CodeNoSlot, "There are as many WebSockets of this caller as limits.websockets.per-key allows; close one, or use POST.")
+		known := schema.NewError(schema.CodeNoSlot,
+			"There are as many WebSockets of this caller as limits.websockets.per-key allows; close one, or use POST.")
 		known.RetryAfter = time.Second
 		return who, known
 	case sockets.Full:
-		return who, overloaded("There are as many WebSockets as limits.websockets.connections allows; try again later, or use POST.")
+		return who, overloaded("There are as many WebSockets as limits.websockets.connections allows; try again " +
+			"later, or use POST.")
 	}
 	return who, nil
 }
@@ -204,7 +212,8 @@ func overloaded(message string) *schema.Error {
 
 // asksForSocket reports whether a request asks for a WebSocket.
 func asksForSocket(r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.ProtoMinor >= 1 && hasToken(r.Header["Connection"], "upgrade") && hasToken(r.Header["Upgrade"], "websocket")
+	return r.ProtoMajor == 1 && r.ProtoMinor >= 1 && hasToken(r.Header["Connection"], "upgrade") &&
+		hasToken(r.Header["Upgrade"], "websocket")
 }
 
 // hasToken reports whether one of the lists of tokens has this one, in any case.
@@ -241,8 +250,10 @@ func handshakeFault(header http.Header) string {
 func headerOf(opened http.Header) http.Header {
 	header := opened.Clone()
 	for _, name := range [...]string{
-		"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions", "Sec-Websocket-Protocol",
-		"Content-Length", "Content-Encoding", "Transfer-Encoding", "Te", "Trailer", "Expect", "X-Request-Id", "X-Stainless-Retry-Count",
+		"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions",
+		"Sec-Websocket-Protocol",
+		"Content-Length", "Content-Encoding", "Transfer-Encoding", "Te", "Trailer", "Expect", "X-Request-Id",
+		"X-Stainless-Retry-Count",
 	} {
 		delete(header, name)
 	}

@@ -104,7 +104,8 @@ type part struct {
 // begin returns the place in the conversation of a response that is asked for.
 func (t *talk) begin(asked jsonscan.Value) part {
 	joins := string(asked.Get("conversation").Text()) != "none"
-	return part{isPlain: joins && asked.Get("input").Kind() != jsonscan.Array, joins: joins, added: t.added, setup: t.setup()}
+	return part{isPlain: joins && asked.Get("input").Kind() != jsonscan.Array, joins: joins, added: t.added,
+		setup: t.setup()}
 }
 
 // end adds the output of a response, with the usage that the backend reports.

@@ -137,8 +137,9 @@ func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*tu
 	caller := opened.Caller
 	opened.Record = &calls.Record{
 		Started: time.Now(), RequestID: l.nextID(caller.RequestID), Unified: true, Routed: true,
-		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: caller.KeyID, Client: caller.Addr, Streamed: true,
-		Tenant: web.CutText(caller.Tenant, 120), User: quota.UserName(caller.User),
+		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: caller.KeyID, Client: caller.Addr,
+		Streamed: true,
+		Tenant:   web.CutText(caller.Tenant, 120), User: quota.UserName(caller.User),
 	}
 	isAdmitted := false
 	defer func() {
@@ -217,7 +218,8 @@ func (l *relay) ask(message jsonscan.Value) error {
 	}
 	l.mu.Unlock()
 	if isFull {
-		return tooMany("As many responses as may be made on one connection at a time (" + strconv.Itoa(mostTurns) + ") are being made.")
+		return tooMany("As many responses as may be made on one connection at a time (" + strconv.Itoa(mostTurns) +
+			") are being made.")
 	}
 	var t *turn
 	defer func() { // also after a panic
@@ -465,7 +467,8 @@ func (l *relay) settle(t *turn, usage schema.Usage, code string) {
 		code = codeOf(err)
 	}
 	opened.Settle(usage, code == "", true)
-	record.Started, record.Model, record.Usage, record.Status, record.Code = t.since, opened.Model, usage, http.StatusOK, code
+	record.Started, record.Model, record.Usage, record.Status, record.Code = t.since, opened.Model, usage,
+		http.StatusOK, code
 	record.Begin(l.instance.ID, l.instance.Kind.Name, t.since)
 	record.Series = l.instance.Series
 	record.Ended = time.Since(t.since)

@@ -29,7 +29,8 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		Connections: 1000, PerKey: 100,
-		Idle: schema.Duration(10 * time.Minute), Ping: schema.Duration(30 * time.Second), Lifetime: schema.Duration(time.Hour),
+		Idle: schema.Duration(10 * time.Minute), Ping: schema.Duration(30 * time.Second),
+		Lifetime: schema.Duration(time.Hour),
 	}
 }
 
