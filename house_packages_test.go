@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxPackageLines is how much a package may hold before it is several ideas.
@@ -42,6 +43,61 @@ func packagesAreSmall(tr *tree) []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+const (
+	maxColumns = 120 // of a line, with tabs of tabColumns
+	tabColumns = 4
+	maxFolders = 12 // of internal
+)
+
+// linesAreShort finds lines that do not fit a review.
+func linesAreShort(tr *tree) []string {
+	product := map[string]bool{}
+	for _, f := range tr.product() {
+		product[f.path] = strings.HasPrefix(f.path, "cmd/") || strings.HasPrefix(f.path, "internal/")
+	}
+	var found []string
+	for _, t := range tr.texts {
+		if !product[t.path] {
+			continue
+		}
+		n := 0
+		for line := range strings.Lines(string(t.content)) {
+			n++
+			line = strings.TrimRight(line, "\n")
+			columns := utf8.RuneCountInString(line) + (tabColumns-1)*strings.Count(line, "\t")
+			if columns > maxColumns {
+				found = append(found, fmt.Sprintf("%s:%d: %d columns, %d are allowed; break the line", t.path, n, columns, maxColumns))
+			}
+		}
+	}
+	return found
+}
+
+// foldersAreFew holds internal to as many folders as a newcomer can keep in mind.
+func foldersAreFew(tr *tree) []string {
+	folders := map[string]bool{}
+	for _, f := range tr.files {
+		if rest, ok := strings.CutPrefix(f.path, "internal/"); ok {
+			name, _, _ := strings.Cut(rest, "/")
+			folders[name] = true
+		}
+	}
+	if len(folders) <= maxFolders {
+		return nil
+	}
+	return []string{fmt.Sprintf("internal has %d folders, %d are allowed; find the one that the new package belongs to", len(folders), maxFolders)}
+}
+
+// thirteenFolders returns a tree with one folder too many.
+func thirteenFolders() map[string]string {
+	files := map[string]string{}
+	for n := range maxFolders + 1 {
+		name := fmt.Sprintf("p%d", n)
+		files["internal/"+name+"/a.go"] = "package " + name + "\n"
+	}
+	return files
 }
 
 // handlersHaveTests finds packages that answer HTTP requests and have no test.

@@ -216,6 +216,8 @@ var rules = []rule{
 	{"shell blocks are run", shellBlocksAreRun},
 	{"YAML blocks are tried", yamlBlocksAreTried},
 	{"packages are small", packagesAreSmall},
+	{"lines are short", linesAreShort},
+	{"folders are few", foldersAreFew},
 	{"handlers have tests", handlersHaveTests},
 	{"tests of whole gateways stand apart", gatewayTestsStandApart},
 	{"only accounts take", onlyAccountsTake},
@@ -832,6 +834,11 @@ var page string
 			architecturePage:                       "| `internal/count/quota/{redisstore,sqlstore}` | a |\n",
 			"internal/count/quota/redisstore/a.go": "package redisstore\n", "internal/count/quota/sqlstore/a.go": "package sqlstore\n",
 		}, ""},
+
+		{"lines are short", "long", schema("// " + strings.Repeat("x", maxColumns)), "a.go:3: 123 columns"},
+		{"lines are short", "tabs", schema("func f() {\n" + strings.Repeat("\t", 40) + "_ = 0\n}"), "a.go:4: 165 columns"},
+		{"lines are short", "short", schema("// " + strings.Repeat("x", maxColumns-3)), ""},
+		{"folders are few", "thirteen", thirteenFolders(), "internal has 13 folders"},
 
 		{"packages are small", "large", map[string]string{"internal/request/schema/a.go": "package schema\n" + strings.Repeat("\n", maxPackageLines)}, "internal/request/schema: 3001 lines"},
 		{"packages are small", "with a reason", map[string]string{"internal/count/quota/a.go": "package quota\n" + strings.Repeat("\n", maxPackageLines)}, ""},

@@ -174,12 +174,14 @@ func isHost(word string) bool {
 	case last == "localhost":
 		return true
 	case hasPort: // word:number may also be a tag or a line, so the word must look like a host
-		return strings.ContainsFunc(last, unicode.IsLetter) && (len(labels) > 1 || strings.ContainsAny(name, "-0123456789"))
+		return strings.ContainsFunc(last, unicode.IsLetter) &&
+			(len(labels) > 1 || strings.ContainsAny(name, "-0123456789"))
 	case len(labels) == 1:
 		return false
 	}
 	// Two letters may be a country code, but also the extension of a file.
-	return slices.Contains(domains, last) || len(labels) > 2 && len(last) == 2 && !strings.ContainsAny(last, "0123456789")
+	return slices.Contains(domains, last) || len(labels) > 2 && len(last) == 2 &&
+		!strings.ContainsAny(last, "0123456789")
 }
 
 // domains are the last labels that distinguish host names from other words with a

@@ -49,7 +49,8 @@ const TokenIDsHint = "Send the text itself; in LangChain set check_embedding_ctx
 
 // RefuseTokenIDs refuses token ids where only texts can be sent.
 func RefuseTokenIDs() error {
-	return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. "+TokenIDsHint)
+	return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model "+
+		"takes no token ids. "+TokenIDsHint)
 }
 
 // WantedChoices returns how many choices a request asks for.

@@ -331,7 +331,8 @@ func (k *Kind) Forwarded(authorization, key string) (wire.Header, bool) {
 // isToken reports whether a credential is a token and no key.
 func (k *Kind) isToken(credential string) bool {
 	const signed = "eyJ" // how the JSON object of a JWT begins in base64
-	return strings.HasPrefix(credential, signed) || slices.ContainsFunc(k.Tokens, func(begin string) bool { return strings.HasPrefix(credential, begin) })
+	return strings.HasPrefix(credential, signed) ||
+		slices.ContainsFunc(k.Tokens, func(begin string) bool { return strings.HasPrefix(credential, begin) })
 }
 
 // path returns where the calls of an endpoint go, given the kind's path for them.

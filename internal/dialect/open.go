@@ -132,7 +132,8 @@ func (o *Opening) first(from *Stream) error {
 // backend may give an error in its place, under any type or none: a body that begins
 // like JSON or a page, and is text to its end, is no audio. Audio soon has a byte that
 // no text has, and a body larger than any error is audio.
-func (o *Opening) openBinary(binaryType func(string, *schema.Request, []byte) string, req *schema.Request, in *Incoming) error {
+func (o *Opening) openBinary(binaryType func(string, *schema.Request, []byte) string, req *schema.Request,
+	in *Incoming) error {
 	err := o.readSome(in.From)
 	read, isText := scanText(o.Read, 0)
 	for err == nil && isText && beginsDocument(o.Read) && len(o.Read) < maxSniffed {

@@ -26,7 +26,9 @@ func SplitAnswer(answer *chat.Answer) (Deltas, error) {
 
 // SplitPassed is Adapter.Split for answers that are passed on: decode reads the answer, and
 // write writes its events in the client's dialect.
-func SplitPassed(req *schema.Request, reply *Reply, decode func(*schema.Request, []byte, *jsonscan.Document, *chat.Answer) error, write func(*schema.Request, Deltas) *Stream) (*Stream, error) {
+func SplitPassed(req *schema.Request, reply *Reply,
+	decode func(*schema.Request, []byte, *jsonscan.Document, *chat.Answer) error,
+	write func(*schema.Request, Deltas) *Stream) (*Stream, error) {
 	if !req.Stream {
 		return nil, nil
 	}

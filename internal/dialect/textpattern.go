@@ -43,7 +43,8 @@ func (p *TextPattern) Text(event []byte) ([]byte, bool) {
 	}
 	after := p.around[p.at:]
 	end := len(event) - len(after)
-	if !bytes.Equal(event[end:], after) || !bytes.Equal(event[:p.at], p.around[:p.at]) || !jsonscan.StringEnds(event, p.at, end) {
+	if !bytes.Equal(event[end:], after) || !bytes.Equal(event[:p.at], p.around[:p.at]) ||
+		!jsonscan.StringEnds(event, p.at, end) {
 		return nil, false
 	}
 	return event[p.at:end], true

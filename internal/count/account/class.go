@@ -30,11 +30,13 @@ func (a *Account) Classify() error {
 	}
 	var class schema.Class
 	if err := class.UnmarshalText([]byte(asked[0])); err != nil || class == schema.NoClass {
-		return schema.NewError(schema.CodeInvalidValue, "The header x-router-priority must be interactive, normal or batch.")
+		return schema.NewError(schema.CodeInvalidValue,
+			"The header x-router-priority must be interactive, normal or batch.")
 	}
 	if a.Caller.Grant != nil && class > a.Class {
 		return schema.NewError(schema.CodePermissionDenied,
-			fmt.Sprintf("This API key may not ask for the priority %s: the most urgent one that it may ask for is %s.", class, a.Class))
+			fmt.Sprintf("This API key may not ask for the priority %s: the most urgent one that it may ask for is %s.",
+				class, a.Class))
 	}
 	a.Class = class
 	return nil

@@ -145,7 +145,8 @@ func PeekLimit(service *routing.Service, model []byte, client netip.Addr) rateli
 	}
 	found = pool.Limiter.Peek(client, now)
 	for _, i := range pool.Instances {
-		if own := i.Limiter.Peek(netip.Addr{}, now); own.Limited && (!found.Limited || own.Remaining > found.Remaining) {
+		if own := i.Limiter.Peek(netip.Addr{}, now); own.Limited &&
+			(!found.Limited || own.Remaining > found.Remaining) {
 			found = own
 		}
 	}

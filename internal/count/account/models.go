@@ -120,7 +120,8 @@ func (a *Account) unknownModel() *schema.Error {
 // namesFor returns the names of a service type, nil where it is not configured, that the bearer
 // of a grant may use, and whether there are others. An alias may be used by its own name or by
 // the name of its model.
-func namesFor(service *routing.Service, serviceType schema.ServiceType, grant *access.Grant) (names []string, hasOthers bool) {
+func namesFor(service *routing.Service, serviceType schema.ServiceType,
+	grant *access.Grant) (names []string, hasOthers bool) {
 	names = service.Names()
 	all := len(names)
 	names = slices.DeleteFunc(names, func(name string) bool {
@@ -131,7 +132,8 @@ func namesFor(service *routing.Service, serviceType schema.ServiceType, grant *a
 
 // UnknownModel says that no instance serves the model, and suggests similar configured names
 // that the bearer of a grant may use; nil may use all.
-func UnknownModel(table *routing.Table, serviceType schema.ServiceType, name string, grant *access.Grant) *schema.Error {
+func UnknownModel(table *routing.Table, serviceType schema.ServiceType, name string,
+	grant *access.Grant) *schema.Error {
 	service := table.Service(serviceType)
 	known, hasOthers := namesFor(service, serviceType, grant)
 	err := &schema.Error{
@@ -149,7 +151,8 @@ func UnknownModel(table *routing.Table, serviceType schema.ServiceType, name str
 	case len(known) == 0 && hasOthers:
 		err.Message += fmt.Sprintf(" This API key may use none of the models of %s that are there.", serviceType)
 	case len(known) == 0 && service.Discovers():
-		err.Message += fmt.Sprintf(" The instances of %s find their models by asking their backends and have found none; the gateway's log says why.", serviceType)
+		err.Message += fmt.Sprintf(" The instances of %s find their models by asking their backends and have found "+
+			"none; the gateway's log says why.", serviceType)
 	case len(known) == 0:
 		err.Message += fmt.Sprintf(" No instances are configured for %s.", serviceType)
 	case len(near) > 0:

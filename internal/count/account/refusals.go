@@ -18,8 +18,9 @@ import (
 // model/m.
 func OverLimit(d ratelimit.Decision, of string) *schema.Error {
 	return &schema.Error{
-		Of:         of,
-		Message:    fmt.Sprintf("The rate limit of %d requests is reached; the next one is allowed in %s.", d.Limit, d.RetryAfter.Round(time.Millisecond)),
+		Of: of,
+		Message: fmt.Sprintf("The rate limit of %d requests is reached; the next one is allowed in %s.", d.Limit,
+			d.RetryAfter.Round(time.Millisecond)),
 		Type:       schema.TypeRateLimit,
 		Code:       schema.CodeRateLimitExceeded,
 		RetryAfter: max(d.RetryAfter, time.Millisecond),
@@ -84,11 +85,15 @@ func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
 	budgetWords := fmt.Sprintf("budget of %s, %s %s,", ownerOf(r.Account), told(r.Limit), windowWords[window])
 	var known *schema.Error
 	if r.Held {
-		known = schema.NewError(schema.CodeBudgetReserved, fmt.Sprintf("What is left of the %s is reserved for requests that have not ended, or kept for other gateways; try again shortly. %s are used and %s reserved.",
-			budgetWords, told(r.Used), told(r.Reserved)))
+		known = schema.NewError(schema.CodeBudgetReserved,
+			fmt.Sprintf("What is left of the %s is reserved for requests that have not ended, or kept for other "+
+				"gateways; try again shortly. %s are used and %s reserved.",
+				budgetWords, told(r.Used), told(r.Reserved)))
 		known.RetryAfter, known.Spread = heldRetryAfter, true
 	} else {
-		known = schema.NewError(schema.CodeBudgetExceeded, fmt.Sprintf("The %s is used up, or what is left of it is less than this request may take; %s are used.", budgetWords, told(r.Used)))
+		known = schema.NewError(schema.CodeBudgetExceeded,
+			fmt.Sprintf("The %s is used up, or what is left of it is less than this request may take; %s are used.",
+				budgetWords, told(r.Used)))
 		known.NoRetry = true
 		if !r.Reset.IsZero() {
 			known.RetryAfter = max(r.Reset.Sub(now), time.Second)

@@ -10,7 +10,8 @@ import (
 )
 
 // Chat speaks the Messages API.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Account: accountids.Anthropic, Call: callChat, Continues: dialect.Always, Decode: Decode, DecodeStream: DecodeStream}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Account: accountids.Anthropic, Call: callChat,
+	Continues: dialect.Always, Decode: Decode, DecodeStream: DecodeStream}
 
 // callChat translates the request.
 func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
@@ -52,13 +53,15 @@ func refuseChat(req *schema.Request) error {
 	switch s.Effort {
 	case "", "none", "minimal", "low", "medium", "high", "xhigh", "max":
 	default:
-		return schema.InvalidValue("reasoning_effort", "'reasoning_effort' must be one of none, minimal, low, medium, high, xhigh.")
+		return schema.InvalidValue("reasoning_effort",
+			"'reasoning_effort' must be one of none, minimal, low, medium, high, xhigh.")
 	}
 	if s.Format.Given {
 		switch s.Format.Type {
 		case "text", "json_object", "json_schema":
 		default:
-			return schema.InvalidValue("response_format.type", "'response_format.type' must be one of text, json_object, json_schema.")
+			return schema.InvalidValue("response_format.type",
+				"'response_format.type' must be one of text, json_object, json_schema.")
 		}
 	}
 	return nil

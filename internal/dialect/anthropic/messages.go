@@ -18,7 +18,8 @@ func (w *requestWriter) writeMessages() *schema.Error {
 		}
 	}
 	if w.turn == "" {
-		return schema.InvalidValue("messages", "'messages' must have a user's or an assistant's message that is not empty: this backend answers to nothing else.")
+		return schema.InvalidValue("messages", "'messages' must have a user's or an assistant's message that is not "+
+			"empty: this backend answers to nothing else.")
 	}
 	w.endTurn()
 	w.EndArray()
@@ -39,7 +40,8 @@ func (w *requestWriter) message(m *chat.Message) *schema.Error {
 		return w.result(&m.Content, toolID(m.CallID))
 	case chat.Function:
 		if w.legacyCalls == 0 {
-			return schema.InvalidValue("role", "is 'function', but no assistant's message before it has a 'function_call'.")
+			return schema.InvalidValue("role", "is 'function', but no assistant's message before it has a "+
+				"'function_call'.")
 		}
 		return w.result(&m.Content, w.legacyID())
 	}

@@ -66,7 +66,8 @@ func (w *requestWriter) image(p *chat.Part) *schema.Error {
 		w.EscapedMember("url", p.URL)
 		w.EndObject()
 	default:
-		return schema.InvalidValue("content", "has an image whose 'url' is neither an http address nor a base64 data URL with a media type.")
+		return schema.InvalidValue("content", "has an image whose 'url' is neither an http address nor a base64 data "+
+			"URL with a media type.")
 	}
 	w.endBlock(p.Cache)
 	return nil
@@ -75,7 +76,8 @@ func (w *requestWriter) image(p *chat.Part) *schema.Error {
 // document writes a file that came inline.
 func (w *requestWriter) document(p *chat.Part) *schema.Error {
 	if p.MediaType != "application/pdf" {
-		return schema.InvalidValue("content", "has a file whose 'file_data' is not a base64 data URL of a PDF, the only files that this backend takes.")
+		return schema.InvalidValue("content", "has a file whose 'file_data' is not a base64 data URL of a PDF, the "+
+			"only files that this backend takes.")
 	}
 	w.beginBlock("document")
 	if len(p.Name) > 0 {

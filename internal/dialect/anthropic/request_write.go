@@ -80,10 +80,12 @@ func (w *requestWriter) writeOutputConfig() *schema.Error {
 	var config jsonwrite.Members
 	switch w.Format.Type {
 	case "json_object": // it has no mode
-		w.addSystem([]byte("Answer with one valid JSON object and nothing else: no code fence, no text around it."), nil, true)
+		w.addSystem([]byte("Answer with one valid JSON object and nothing else: no code fence, no text around it."),
+			nil, true)
 	case "json_schema":
 		if !w.Format.HasSchema() {
-			return schema.InvalidValue("response_format.json_schema.schema", "'response_format.json_schema.schema' must be an object.")
+			return schema.InvalidValue("response_format.json_schema.schema",
+				"'response_format.json_schema.schema' must be an object.")
 		}
 		config.Add("format", slices.Concat([]byte(`{"type":"json_schema","schema":`), w.Format.Schema, []byte("}")))
 	}

@@ -33,7 +33,10 @@ func readModel(name []byte) modelTraits {
 	}
 	var version [2]int
 	at := 0
-	for word := range bytes.FieldsFuncSeq(rest, func(r rune) bool { return r == '-' || r == '.' || r == ':' || r == '@' }) {
+	for word := range bytes.FieldsFuncSeq(rest, func(r rune) bool {
+		return r == '-' || r == '.' || r == ':' ||
+			r == '@'
+	}) {
 		if string(word) == "mythos" {
 			return modelTraits{adaptiveOnly: true}
 		}

@@ -105,5 +105,6 @@ func (w *requestWriter) toolChoice() (kind string, err *schema.Error) {
 			return "", nil
 		}
 	}
-	return "", schema.InvalidValue("tool_choice", "'tool_choice' must be auto, none, required, or a function with a name.")
+	return "", schema.InvalidValue("tool_choice",
+		"'tool_choice' must be auto, none, required, or a function with a name.")
 }

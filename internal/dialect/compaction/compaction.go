@@ -37,9 +37,12 @@ func ParseCount(req *schema.Request, body []byte) error {
 
 // task tells the model how to handle a conversation.
 const task = "Below is the transcript of a conversation between a user and an assistant, who may have called tools. " +
-	"Write a summary of it with which another assistant can go on as if it had read everything: what the user wants, decisions and agreements, " +
-	"facts, names, numbers, paths and code that matter later, what was done with which result, and what is left to do. " +
-	"Leave out pleasantries. Do not answer the conversation and do not add anything that is not in it. Reply with the summary only."
+	"Write a summary of it with which another assistant can go on as if it had read everything: what the user wants, " +
+	"decisions and agreements, " +
+	"facts, names, numbers, paths and code that matter later, what was done with which result, and what is left to " +
+	"do. " +
+	"Leave out pleasantries. Do not answer the conversation and do not add anything that is not in it. Reply with " +
+	"the summary only."
 
 // translator makes a conversation short with a call of the model itself.
 type translator struct {
@@ -179,13 +182,15 @@ func passReply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 // themselves, and Tokenize asks backends that split chats into tokens, as vLLM does.
 var (
 	CountTokens = &dialect.Adapter{
-		Account: accountids.Responses, Call: dialect.PassBody, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+		Account: accountids.Responses, Call: dialect.PassBody,
+		Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 			return reply.Count(answer, "input_tokens", CountBody)
 		},
 	}
-	Tokenize = &dialect.Adapter{Call: dialect.CallTokenize, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-		return reply.Count(answer, "count", CountBody)
-	}}
+	Tokenize = &dialect.Adapter{Call: dialect.CallTokenize,
+		Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+			return reply.Count(answer, "count", CountBody)
+		}}
 )
 
 // CountBody returns the reply to a request for the number of tokens. A count that no backend

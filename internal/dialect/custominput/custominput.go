@@ -99,7 +99,8 @@ func escapeLength(text []byte) int {
 
 // isHighSurrogate reports whether an escape is the first half of a surrogate pair.
 func isHighSurrogate(escape []byte) bool {
-	return escape[2]|0x20 == 'd' && (escape[3] == '8' || escape[3] == '9' || escape[3]|0x20 == 'a' || escape[3]|0x20 == 'b')
+	return escape[2]|0x20 == 'd' && (escape[3] == '8' || escape[3] == '9' || escape[3]|0x20 == 'a' ||
+		escape[3]|0x20 == 'b')
 }
 
 // End returns the whole input, escaped. Arguments that are something else than was asked

@@ -25,7 +25,8 @@ func refuseMessages(req *schema.Request) error {
 	if req.Body.Root().Get("prompt").Given() {
 		return nil
 	}
-	return schema.InvalidValue("messages", "The backends of this model count the tokens of a 'prompt' only. For messages there is /v1/messages/count_tokens.")
+	return schema.InvalidValue("messages", "The backends of this model count the tokens of a 'prompt' only. For "+
+		"messages there is /v1/messages/count_tokens.")
 }
 
 // callLlamaTokenize writes the request in the words of llama.cpp.

@@ -11,9 +11,11 @@ import (
 var (
 	tokenizeNames   = jsonscan.NewNames("model", "prompt", "messages", "add_special_tokens", "return_token_strs")
 	detokenizeNames = jsonscan.NewNames("model", "tokens")
-	scoreNames      = jsonscan.NewNames("model", "user", "text_1", "text_2", "queries", "documents", "items", "data_1", "data_2")
-	inputNames      = jsonscan.NewNames("model", "user", "input", "messages")
-	infillNames     = jsonscan.NewNames("model", "input_prefix", "input_suffix", "input_extra", "prompt", "n_predict", "stream")
+	scoreNames      = jsonscan.NewNames("model", "user", "text_1", "text_2", "queries", "documents", "items", "data_1",
+		"data_2")
+	inputNames  = jsonscan.NewNames("model", "user", "input", "messages")
+	infillNames = jsonscan.NewNames("model", "input_prefix", "input_suffix", "input_extra", "prompt", "n_predict",
+		"stream")
 )
 
 // ReadTokenize reads a request for the tokens of a text or of messages. Such requests are no
@@ -69,7 +71,8 @@ func ReadScore(req *schema.Request, body []byte) error {
 		return err
 	}
 	root := req.Body.Root()
-	for _, pair := range [...][2]string{{"text_1", "text_2"}, {"queries", "documents"}, {"queries", "items"}, {"data_1", "data_2"}} {
+	for _, pair := range [...][2]string{{"text_1", "text_2"}, {"queries", "documents"}, {"queries", "items"},
+		{"data_1", "data_2"}} {
 		if root.Get(pair[0]).Given() && root.Get(pair[1]).Given() {
 			return readUser(req)
 		}

@@ -170,7 +170,8 @@ func (a *partialAnswer) parts(candidate *candidate, choice *chat.Choice, content
 			return err
 		}
 	}
-	candidate.filled = candidate.filled || len(choice.Text)+len(choice.Thinking)+len(choice.Calls)+len(choice.Images) > 0
+	candidate.filled = candidate.filled || len(choice.Text)+len(choice.Thinking)+len(choice.Calls)+len(
+		choice.Images) > 0
 	return nil
 }
 
@@ -195,7 +196,8 @@ func (a *partialAnswer) part(candidate *candidate, choice *chat.Choice, part jso
 		return a.call(candidate, choice, call, signature)
 	case data.Given():
 		image := a.inner.Rescan(data)
-		choice.Images = append(choice.Images, slices.Concat([]byte("data:"), chat.TextOf(image.Get("mimeType")), []byte(";base64,"), chat.TextOf(image.Get("data"))))
+		choice.Images = append(choice.Images, slices.Concat([]byte("data:"), chat.TextOf(image.Get("mimeType")),
+			[]byte(";base64,"), chat.TextOf(image.Get("data"))))
 	case thought.Kind() == jsonscan.True:
 		choice.Thinking = chat.Join(choice.Thinking, chat.TextOf(text))
 	default:

@@ -15,7 +15,8 @@ import (
 )
 
 // Chat speaks Google's generateContent dialect.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Account: accountids.Gemini, Call: callChat, Continues: dialect.Always, Decode: decode, DecodeStream: decodeStream}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Account: accountids.Gemini, Call: callChat, Continues: dialect.Always,
+	Decode: decode, DecodeStream: decodeStream}
 
 // callChat translates the request. The model and whether the answer streams are in
 // the address, everything else is in the body.
@@ -91,7 +92,8 @@ func refuseChat(req *schema.Request) error {
 		switch s.Format.Type {
 		case "text", "json_object", "json_schema":
 		default:
-			return schema.InvalidValue("response_format", "'response_format.type' must be text, json_object or json_schema for this backend.")
+			return schema.InvalidValue("response_format",
+				"'response_format.type' must be text, json_object or json_schema for this backend.")
 		}
 	}
 	switch s.Effort {

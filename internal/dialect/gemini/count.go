@@ -19,6 +19,7 @@ func CountTokens(req *schema.Request, to *dialect.Target, call *wire.Call) error
 	}
 	to.Begin(call, PathOf(to.Path, model, false), "application/json", "application/json")
 	call.Body = append(call.Body[:0], slices.Concat(
-		[]byte(`{"generateContentRequest":{"model":`), jsonwrite.AppendText(nil, "models/"+model), []byte(","), body[1:], []byte("}")))
+		[]byte(`{"generateContentRequest":{"model":`), jsonwrite.AppendText(nil, "models/"+model), []byte(","),
+		body[1:], []byte("}")))
 	return nil
 }

@@ -39,7 +39,8 @@ func writeMedia(w *jsonwrite.Writer, part *chat.Part) *schema.Error {
 		return schema.InvalidValue(place, "must be a data URL with a media type and base64 content.")
 	}
 	address, err := url.Parse(string(source))
-	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" && address.Scheme != "gs" {
+	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" &&
+		address.Scheme != "gs" {
 		return schema.InvalidValue(place, "must be a data URL or an address that the backend can reach.")
 	}
 	w.Name("fileData").Object()

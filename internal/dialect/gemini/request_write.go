@@ -87,8 +87,10 @@ func placeMember(body, config *jsonwrite.Members, m jsonscan.Value, own bool) {
 // mean nothing to the backend and change no answer by their absence.
 func isUnifiedField(name string) bool {
 	switch name {
-	case "google", "logit_bias", "functions", "function_call", "modalities", "audio", "store", "metadata", "service_tier",
-		"prediction", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "moderation",
+	case "google", "logit_bias", "functions", "function_call", "modalities", "audio", "store", "metadata",
+		"service_tier",
+		"prediction", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
+		"moderation",
 		"web_search_options":
 		return true
 	}

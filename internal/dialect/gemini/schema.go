@@ -134,7 +134,8 @@ func (r *schemaReader) member(s *reducedSchema, m jsonscan.Value, depth int) err
 		s.addValues(m)
 	case "const":
 		s.addValue(m)
-	case "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties":
+	case "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "minProperties",
+		"maxProperties":
 		if m.Given() {
 			s.limits = append(s.limits, property{name: name, raw: m.Raw()})
 		}

@@ -104,7 +104,8 @@ func callingConfig(choice *chat.ToolChoice) ([]byte, error) {
 	case choice.Mode == "required", choice.Mode == "any":
 		return []byte(`{"mode":"ANY"}`), nil
 	case choice.Allowed == nil || slices.ContainsFunc(choice.Allowed, func(name chat.Text) bool { return name == nil }):
-		return nil, schema.InvalidValue("tool_choice", "'tool_choice' must be none, auto, required, a function or allowed tools.")
+		return nil, schema.InvalidValue("tool_choice",
+			"'tool_choice' must be none, auto, required, a function or allowed tools.")
 	}
 	// A choice among some of the functions. AUTO takes no names; the mode that leaves the
 	// model free and takes them is VALIDATED.

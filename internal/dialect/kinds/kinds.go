@@ -40,8 +40,9 @@ var (
 	// say so.
 	responsesRoute = dialect.Route{Path: "/v1/responses", Adapter: openai.Responses, Hosts: []string{"openai.com"}}
 	// Only OpenAI itself has the rest of that API.
-	inputTokensRoute = dialect.Route{Path: "/v1/responses/input_tokens", Adapter: compaction.CountTokens, Hosts: []string{"openai.com"}}
-	compactRoute     = dialect.Route{Path: "/v1/responses/compact", Adapter: compaction.Pass, Hosts: []string{"openai.com"}}
+	inputTokensRoute = dialect.Route{Path: "/v1/responses/input_tokens", Adapter: compaction.CountTokens,
+		Hosts: []string{"openai.com"}}
+	compactRoute = dialect.Route{Path: "/v1/responses/compact", Adapter: compaction.Pass, Hosts: []string{"openai.com"}}
 )
 
 // geminiCount asks how many tokens a request of the Messages API has for Gemini, and
@@ -276,7 +277,8 @@ var table = []*dialect.Kind{
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorTranslations: {Path: "/inference", Adapter: openai.WhisperTranslation},
 		},
-		Routes:        map[schema.ServiceType]dialect.Route{schema.STT: {Path: "/inference", Adapter: openai.Transcription}},
+		Routes: map[schema.ServiceType]dialect.Route{schema.STT: {Path: "/inference",
+			Adapter: openai.Transcription}},
 		ErrorPatterns: [][]dialect.ErrorPattern{whisperErrors},
 	},
 	{
@@ -349,18 +351,20 @@ var table = []*dialect.Kind{
 		Aliases:  []string{"google"},
 		TypeName: "GeminiAdapter",
 		Guide: dialect.Guide{
-			Title: "Gemini", Provider: "gcp.gemini", URL: "https://generativelanguage.googleapis.com", KeyVariable: "GEMINI_API_KEY",
-			ModelsPath: "/v1beta/models", ModelsHosts: []string{"generativelanguage.googleapis.com"},
+			Title: "Gemini", Provider: "gcp.gemini", URL: "https://generativelanguage.googleapis.com",
+			KeyVariable: "GEMINI_API_KEY",
+			ModelsPath:  "/v1beta/models", ModelsHosts: []string{"generativelanguage.googleapis.com"},
 		},
 		KeyHeader: "x-goog-api-key",
 		Tokens:    []string{"ya29."},
 		Native: map[schema.Door]dialect.Route{
-			schema.DoorCountTokens:      {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiCount},
-			schema.DoorInputTokens:      {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiInputTokens},
-			schema.DoorGemini:           {Path: "/v1beta/models/{model}:generateContent", Adapter: genai.Pass},
-			schema.DoorGeminiCount:      {Path: "/v1beta/models/{model}:countTokens", Adapter: genai.PassCount},
-			schema.DoorGeminiEmbed:      {Path: "/v1beta/models/{model}:embedContent", Adapter: genai.PassEmbedding},
-			schema.DoorGeminiBatchEmbed: {Path: "/v1beta/models/{model}:batchEmbedContents", Adapter: genai.PassEmbedding},
+			schema.DoorCountTokens: {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiCount},
+			schema.DoorInputTokens: {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiInputTokens},
+			schema.DoorGemini:      {Path: "/v1beta/models/{model}:generateContent", Adapter: genai.Pass},
+			schema.DoorGeminiCount: {Path: "/v1beta/models/{model}:countTokens", Adapter: genai.PassCount},
+			schema.DoorGeminiEmbed: {Path: "/v1beta/models/{model}:embedContent", Adapter: genai.PassEmbedding},
+			schema.DoorGeminiBatchEmbed: {Path: "/v1beta/models/{model}:batchEmbedContents",
+				Adapter: genai.PassEmbedding},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      {Path: "/v1beta/models/{model}:generateContent", Adapter: gemini.Chat},

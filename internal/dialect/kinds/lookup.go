@@ -47,7 +47,8 @@ func Lookup(name string) (*dialect.Kind, error) {
 	}
 	known := names(nil)
 	if nearest := schema.Nearest(name, known, 1); len(nearest) > 0 {
-		return nil, fmt.Errorf("unknown adapter %q, did you mean %q? (known: %s)", name, nearest[0], strings.Join(known, ", "))
+		return nil, fmt.Errorf("unknown adapter %q, did you mean %q? (known: %s)", name, nearest[0],
+			strings.Join(known, ", "))
 	}
 	return nil, fmt.Errorf("unknown adapter %q (known: %s)", name, strings.Join(known, ", "))
 }

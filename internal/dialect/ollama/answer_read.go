@@ -74,7 +74,8 @@ func (r *answerReader) add(line *answerLine, to *chat.Answer) error {
 		}
 	}
 	generated, _ := dialect.TokenCount(line.eval)
-	r.something = r.something || len(choice.Text) > 0 || len(choice.Thinking) > 0 || generated > 0 || len(choice.Calls) > 0
+	r.something = r.something || len(choice.Text) > 0 || len(choice.Thinking) > 0 || generated > 0 ||
+		len(choice.Calls) > 0
 	if !line.done {
 		return nil
 	}
@@ -263,7 +264,8 @@ func decode(req *schema.Request, body []byte, doc *jsonscan.Document, to *chat.A
 	r := answerReader{forced: isForcedBy(req)}
 	line, err := scanLine(doc, body)
 	if first, rest := nextLine(body); errors.Is(err, dialect.ErrInvalid) && len(rest) > 0 && isObject(first) {
-		for line, err = scanLine(doc, first); err == nil && !line.done && len(rest) > 0; line, err = scanLine(doc, first) {
+		for line, err = scanLine(doc, first); err == nil && !line.done && len(rest) > 0; line,
+			err = scanLine(doc, first) {
 			if err := r.add(&line, to); err != nil {
 				return err
 			}

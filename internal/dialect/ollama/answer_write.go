@@ -14,7 +14,8 @@ import (
 )
 
 // Client speaks Ollama's API towards clients.
-var Client = &dialect.Client{Reply: replyLine, Events: eventsLines, Frame: &dialect.Stream{Filler: []byte(" "), Failure: failureLine}}
+var Client = &dialect.Client{Reply: replyLine, Events: eventsLines,
+	Frame: &dialect.Stream{Filler: []byte(" "), Failure: failureLine}}
 
 // typeLines is the type of a stream of lines.
 const typeLines = "application/x-ndjson"
@@ -255,7 +256,8 @@ func (e *clientLines) gather(piece *chat.ToolCall) error {
 	if len(id) == 0 {
 		id = strconv.AppendInt([]byte("call_"), int64(len(e.calls)), 10)
 	}
-	e.calls = append(e.calls, chat.ToolCall{Index: piece.Index, ID: id, Name: bytes.Clone(piece.Name), Arguments: bytes.Clone(piece.Arguments)})
+	e.calls = append(e.calls, chat.ToolCall{Index: piece.Index, ID: id, Name: bytes.Clone(piece.Name),
+		Arguments: bytes.Clone(piece.Arguments)})
 	return nil
 }
 

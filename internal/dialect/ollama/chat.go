@@ -14,7 +14,8 @@ import (
 
 // Chat speaks Ollama's own chat dialect rather than the one it imitates,
 // which takes neither the size of the context nor most of the options.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Continues: dialect.Always, Decode: decode, DecodeStream: decodeStream}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Continues: dialect.Always, Decode: decode,
+	DecodeStream: decodeStream}
 
 // callChat translates a chat request.
 func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
@@ -59,14 +60,16 @@ func refuseChat(req *schema.Request) error {
 	}
 	for v := range s.Other("modalities").All() {
 		if string(v.Text()) != "text" {
-			return schema.InvalidValue("modalities", "'modalities' must be text: the backend of this model gives nothing else.")
+			return schema.InvalidValue("modalities",
+				"'modalities' must be text: the backend of this model gives nothing else.")
 		}
 	}
 	if s.Format.Given {
 		switch s.Format.Type {
 		case "text", "json_object", "json_schema":
 		default:
-			return schema.InvalidValue("response_format.type", "'response_format.type' must be text, json_object or json_schema.")
+			return schema.InvalidValue("response_format.type",
+				"'response_format.type' must be text, json_object or json_schema.")
 		}
 	}
 	_, err := thinkingOf(s, false)
@@ -80,7 +83,8 @@ func (b *requestWriter) format(asked *chat.Request) error {
 		b.top.Add("format", []byte(`"json"`))
 	case "json_schema":
 		if !asked.Format.HasSchema() {
-			return schema.InvalidValue("response_format.json_schema.schema", "'response_format.json_schema.schema' must be an object.")
+			return schema.InvalidValue("response_format.json_schema.schema",
+				"'response_format.json_schema.schema' must be an object.")
 		}
 		b.top.Add("format", asked.Format.Schema)
 	}
@@ -152,7 +156,8 @@ func (b *requestWriter) tools(asked *chat.Request) error {
 		tool := &asked.Tools[i]
 		if tool.Type != chat.FunctionTool || !tool.IsFunction {
 			param := fmt.Sprintf("tools[%d]", i)
-			return schema.InvalidValue(param, "'"+param+"' must be a function: the backend of this model takes no other tools.")
+			return schema.InvalidValue(param, "'"+param+
+				"' must be a function: the backend of this model takes no other tools.")
 		}
 		if len(choice.Name) == 0 || tool.Name.String() == choice.Name.String() {
 			chat.WriteTool(&list, tool)

@@ -94,7 +94,8 @@ func (r *answerReader) readForced(choice *chat.Choice) {
 	if len(name) == 0 || arguments.Kind() != jsonscan.Object {
 		return
 	}
-	choice.Calls = append(choice.Calls, chat.ToolCall{Index: r.calls, ID: r.callID(), Name: name, Arguments: chat.Escape(dialect.CompactObject(arguments))})
+	choice.Calls = append(choice.Calls, chat.ToolCall{Index: r.calls, ID: r.callID(), Name: name,
+		Arguments: chat.Escape(dialect.CompactObject(arguments))})
 	choice.Text = nil
 	r.calls++
 }

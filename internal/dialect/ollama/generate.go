@@ -50,7 +50,8 @@ func placeOfGenerated(name string) place {
 	switch name {
 	case "keep_alive", "think", "format", "truncate", "shift", "raw", "system", "template", "images":
 		return atTopLevel
-	case "prompt", "suffix", "best_of", "echo", "logit_bias", "repeat_penalty", "repetition_penalty", "store", "metadata", "service_tier":
+	case "prompt", "suffix", "best_of", "echo", "logit_bias", "repeat_penalty", "repetition_penalty", "store",
+		"metadata", "service_tier":
 		return notPassedOn
 	}
 	return amongOptions
@@ -62,19 +63,24 @@ func refuseGenerate(req *schema.Request) error {
 	if prompt.Kind() == jsonscan.Array {
 		switch {
 		case prompt.First().Kind() != jsonscan.String:
-			return schema.InvalidValue("prompt", "'prompt' must be a text: the backend of this model takes no token ids.")
+			return schema.InvalidValue("prompt",
+				"'prompt' must be a text: the backend of this model takes no token ids.")
 		case req.Prompts() > 1:
-			return schema.InvalidValue("prompt", "'prompt' must be one text: the backend of this model completes one at a time. Send a request for each.")
+			return schema.InvalidValue("prompt",
+				"'prompt' must be one text: the backend of this model completes one at a time. Send a request for "+
+					"each.")
 		}
 	}
 	if len(chat.TextOf(promptOf(req))) == 0 {
 		// Ollama takes it for a wish to load the model.
-		return schema.InvalidValue("prompt", "'prompt' must not be empty: the backend of this model completes nothing else.")
+		return schema.InvalidValue("prompt", "'prompt' must not be empty: the backend of this model completes "+
+			"nothing else.")
 	}
 	for _, name := range []string{"n", "best_of"} {
 		if v := req.Field(name); v.Given() {
 			if n, ok := v.Int(); !ok || n != 1 {
-				return schema.InvalidValue(name, "'"+name+"' must be 1: the backend of this model gives one answer per request.")
+				return schema.InvalidValue(name, "'"+name+
+					"' must be 1: the backend of this model gives one answer per request.")
 			}
 		}
 	}
@@ -82,7 +88,8 @@ func refuseGenerate(req *schema.Request) error {
 		return schema.InvalidValue("logit_bias", "'logit_bias' is not supported by the backend of this model.")
 	}
 	if echoes(req) && req.Field("logprobs").Given() {
-		return schema.InvalidValue("echo", "'echo' cannot be combined with 'logprobs': the backend of this model tells no probabilities of the prompt.")
+		return schema.InvalidValue("echo", "'echo' cannot be combined with 'logprobs': the backend of this model "+
+			"tells no probabilities of the prompt.")
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ func replyGenerate(req *schema.Request, answer dialect.Answer, reply *dialect.Re
 
 // eventsGenerate writes the chunks of such a completion.
 func eventsGenerate(req *schema.Request, body io.Reader) *dialect.Stream {
-	return &dialect.Stream{Events: &textEvents{from: decodeStream(req, body), textWriter: newTextWriter(req), includeUsage: req.IncludeUsage}}
+	return &dialect.Stream{Events: &textEvents{from: decodeStream(req, body), textWriter: newTextWriter(req),
+		includeUsage: req.IncludeUsage}}
 }
 
 // textEvents writes the chunks of the completion of a text.
@@ -155,7 +156,8 @@ func (p *probabilities) add(elements []byte) {
 		p.offset += int64(utf8.RuneCount(text.Text()))
 		p.tops.Object()
 		for top := token.Get("top_logprobs").First(); top.Kind() == jsonscan.Object; top = top.Next() {
-			if name := top.Get("token"); name.Kind() == jsonscan.String && top.Get("logprob").Kind() == jsonscan.Number {
+			if name := top.Get("token"); name.Kind() == jsonscan.String &&
+				top.Get("logprob").Kind() == jsonscan.Number {
 				p.tops.TextName(string(name.Text())).Raw(top.Get("logprob").Raw())
 			}
 		}

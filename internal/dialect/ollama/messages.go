@@ -103,7 +103,8 @@ func (c *conversation) images(parts []chat.Part) *schema.Error {
 		}
 		if parts[i].Data == nil {
 			return schema.InvalidValue(fmt.Sprintf("content[%d].image_url.url", i),
-				"must be a data URL in base64, such as data:image/png;base64,...: images are not fetched from other places for this model.")
+				"must be a data URL in base64, such as data:image/png;base64,...: images are not fetched from other "+
+					"places for this model.")
 		}
 		c.Escaped(parts[i].Data)
 	}

@@ -117,7 +117,8 @@ func readGenerate(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	r := newReader(req, room)
 	for _, name := range []string{"template", "context"} {
 		if v := r.root.Get(name); v.Given() && len(v.Raw()) > len(`""`) {
-			return nil, schema.InvalidValue(name, "'"+name+"' is not supported by the backend of this model, which is not Ollama's.")
+			return nil, schema.InvalidValue(name, "'"+name+
+				"' is not supported by the backend of this model, which is not Ollama's.")
 		}
 	}
 	if system := chat.TextOf(r.root.Get("system")); len(system) > 0 {
@@ -151,7 +152,8 @@ func (r *reader) finish() (*chat.Request, error) {
 // readMessage reads one message; the error names fields relative to it.
 func (r *reader) readMessage(m jsonscan.Value) *schema.Error {
 	if m.Kind() != jsonscan.Object {
-		return schema.InvalidValue("role", "must be system, user, assistant or tool: a message is an object with a role and a content.")
+		return schema.InvalidValue("role", "must be system, user, assistant or tool: a message is an object with a "+
+			"role and a content.")
 	}
 	m = r.message.Rescan(m)
 	content := m.Get("content")
@@ -215,7 +217,8 @@ func (r *reader) addImages(m *chat.Message, images jsonscan.Value) *schema.Error
 
 // imageType returns the type of an image by how it begins in base64.
 func imageType(data []byte) string {
-	for _, known := range [...]struct{ begin, kind string }{{"/9j/", "image/jpeg"}, {"R0lG", "image/gif"}, {"UklGR", "image/webp"}} {
+	for _, known := range [...]struct{ begin, kind string }{{"/9j/", "image/jpeg"}, {"R0lG", "image/gif"},
+		{"UklGR", "image/webp"}} {
 		if bytes.HasPrefix(data, []byte(known.begin)) {
 			return known.kind
 		}
@@ -235,9 +238,11 @@ func (r *reader) addCalls(m *chat.Message, calls jsonscan.Value) *schema.Error {
 	}
 	for i, c := range r.room.All(calls) {
 		function := c.Get("function")
-		call := chat.ToolCall{ID: chat.TextOf(c.Get("id")), Name: chat.TextOf(function.Get("name")), Input: []byte("{}")}
+		call := chat.ToolCall{ID: chat.TextOf(c.Get("id")), Name: chat.TextOf(function.Get("name")),
+			Input: []byte("{}")}
 		if len(call.Name) == 0 {
-			return schema.InvalidValue("tool_calls["+strconv.Itoa(i)+"].function.name", "must be the name of a function.")
+			return schema.InvalidValue("tool_calls["+strconv.Itoa(i)+"].function.name",
+				"must be the name of a function.")
 		}
 		if len(call.ID) == 0 {
 			call.ID = strconv.AppendInt([]byte("call_"), int64(r.calls), 10)
@@ -304,7 +309,8 @@ func (r *reader) readTools() *schema.Error {
 			Description: chat.Given(function.Get("description")), Schema: chat.Given(function.Get("parameters")),
 		}
 		if len(tool.Name) == 0 {
-			return schema.InvalidValue("function.name", "must be the name of a function.").Within("tools[" + strconv.Itoa(i) + "]")
+			return schema.InvalidValue("function.name", "must be the name of a function.").Within("tools[" +
+				strconv.Itoa(i) + "]")
 		}
 		r.Tools = append(r.Tools, tool)
 	}
@@ -319,7 +325,8 @@ func (r *reader) readOptions() *schema.Error {
 		name string
 		to   *jsonscan.Value
 	}{
-		{"num_predict", &r.MaxTokens}, {"temperature", &r.Temperature}, {"top_p", &r.TopP}, {"top_k", &r.TopK}, {"seed", &r.Seed},
+		{"num_predict", &r.MaxTokens}, {"temperature", &r.Temperature}, {"top_p", &r.TopP}, {"top_k", &r.TopK},
+		{"seed", &r.Seed},
 		{"presence_penalty", &r.PresencePenalty}, {"frequency_penalty", &r.FrequencyPenalty},
 	} {
 		v := options.Get(o.name)

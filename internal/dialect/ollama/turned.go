@@ -44,7 +44,8 @@ func readEmbedding(req *schema.Request, door schema.Door, body []byte, names *js
 }
 
 // EmbedClient turns requests for embeddings into requests of the unified API.
-var EmbedClient = &dialect.Client{Turn: &dialect.Turn{Door: schema.DoorEmbeddings, Request: unifiedEmbedding, Reply: replyEmbed}}
+var EmbedClient = &dialect.Client{Turn: &dialect.Turn{Door: schema.DoorEmbeddings, Request: unifiedEmbedding,
+	Reply: replyEmbed}}
 
 // unifiedEmbedding makes the request of the unified API.
 func unifiedEmbedding(req *schema.Request) (*schema.Request, error) {
@@ -116,7 +117,8 @@ func textCompletion(req *schema.Request) (*schema.Request, error) {
 	}
 	root := req.Body.Root()
 	if format := root.Get("format"); format.Given() && !format.Empty() && len(format.Raw()) > len(`""`) {
-		return nil, schema.InvalidValue("format", "'format' cannot be combined with 'raw' or 'suffix' for the backend of this model.")
+		return nil, schema.InvalidValue("format",
+			"'format' cannot be combined with 'raw' or 'suffix' for the backend of this model.")
 	}
 	var w jsonwrite.Writer
 	w.Object()
@@ -133,7 +135,8 @@ func textCompletion(req *schema.Request) (*schema.Request, error) {
 		name  string
 		value jsonscan.Value
 	}{
-		{"max_tokens", r.MaxTokens}, {"temperature", r.Temperature}, {"top_p", r.TopP}, {"seed", r.Seed}, {"stop", r.Stop},
+		{"max_tokens", r.MaxTokens}, {"temperature", r.Temperature}, {"top_p", r.TopP}, {"seed", r.Seed},
+		{"stop", r.Stop},
 		{"presence_penalty", r.PresencePenalty}, {"frequency_penalty", r.FrequencyPenalty},
 	} {
 		w.Field(f.name, f.value)

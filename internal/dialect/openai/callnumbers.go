@@ -43,7 +43,8 @@ var toolCallsName = []byte(`"tool_calls"`)
 
 // mend adds the edits that a choice of a chunk needs, and reports whether it has pieces of
 // calls.
-func (n *callNumbers) mend(edits []jsonscan.Edit, choice jsonscan.Value) (mended []jsonscan.Edit, hasCalls bool, err error) {
+func (n *callNumbers) mend(edits []jsonscan.Edit,
+	choice jsonscan.Value) (mended []jsonscan.Edit, hasCalls bool, err error) {
 	delta := choice.Get("delta")
 	if delta.Kind() != jsonscan.Object || !bytes.Contains(delta.Raw(), toolCallsName) {
 		return edits, false, nil
@@ -61,7 +62,8 @@ func (n *callNumbers) mend(edits []jsonscan.Edit, choice jsonscan.Value) (mended
 		if !isGiven {
 			given = -1
 		}
-		number, err := n.numberOf(which, given, piece.Get("id").Text(), len(piece.Get("function").Get("name").Text()) > 0)
+		number, err := n.numberOf(which, given, piece.Get("id").Text(),
+			len(piece.Get("function").Get("name").Text()) > 0)
 		if err != nil {
 			return edits, true, err
 		}

@@ -22,7 +22,8 @@ import (
 // Chat speaks the dialect that the unified API has itself, so bodies pass
 // through both ways and only a few places in them are touched.
 var Chat = &dialect.Adapter{
-	Account: accountids.Chat, Call: callChat, Continues: continuesChat, Reply: replyChat, Events: eventsChat, Split: splitCompletion, Decode: decodeChat, DecodeStream: decodeStream,
+	Account: accountids.Chat, Call: callChat, Continues: continuesChat, Reply: replyChat, Events: eventsChat,
+	Split: splitCompletion, Decode: decodeChat, DecodeStream: decodeStream,
 }
 
 // The pieces that are spliced into bodies. Nobody writes to them.
@@ -236,7 +237,8 @@ type members struct {
 }
 
 // memberNames are the names of the members.
-var memberNames = jsonscan.NewNames("id", "object", "created", "model", "choices", "usage", "error", "type", "system_fingerprint", "timings")
+var memberNames = jsonscan.NewNames("id", "object", "created", "model", "choices", "usage", "error", "type",
+	"system_fingerprint", "timings")
 
 // read goes through the members of an object once. Every chunk of every stream costs
 // this. Of several with one name the first counts.

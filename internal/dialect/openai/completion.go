@@ -13,7 +13,8 @@ import (
 // Completion passes requests for the completion of texts on. They have the options of
 // a chat, and their chunks the shape of the whole answer.
 var Completion = &dialect.Adapter{
-	Call: callChat, Continues: continuesText, Reply: replyCompletion, Events: eventsCompletion, Split: dialect.SplitText,
+	Call: callChat, Continues: continuesText, Reply: replyCompletion, Events: eventsCompletion,
+	Split:  dialect.SplitText,
 	Decode: decodeTexts, DecodeStream: decodeTextStream,
 }
 

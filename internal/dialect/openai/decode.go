@@ -104,7 +104,8 @@ func (d *deltas) take(event dialect.Event) (bool, error) {
 				return false, err
 			}
 		}
-		if index == 0 && !m.usage.Given() && len(d.delta.Choices) == 1 && c.Next().Kind() == jsonscan.Absent && saysOnlyText(c, said) {
+		if index == 0 && !m.usage.Given() && len(d.delta.Choices) == 1 && c.Next().Kind() == jsonscan.Absent &&
+			saysOnlyText(c, said) {
 			start, end := said.Get("content").Span()
 			d.pattern.Learn(d.Doc.Data(), start, end)
 		}
@@ -116,7 +117,8 @@ func (d *deltas) take(event dialect.Event) (bool, error) {
 // from it only in the text need not be scanned.
 func saysOnlyText(choice, delta jsonscan.Value) bool {
 	content := delta.First()
-	return content.Kind() == jsonscan.String && string(content.Key()) == "content" && content.Next().Kind() == jsonscan.Absent &&
+	return content.Kind() == jsonscan.String && string(content.Key()) == "content" &&
+		content.Next().Kind() == jsonscan.Absent &&
 		!choice.Get("finish_reason").Given() && !choice.Get("logprobs").Given()
 }
 

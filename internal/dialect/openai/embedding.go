@@ -23,7 +23,8 @@ var asFloats = []byte(`"float"`)
 
 // callEmbedding passes the body on.
 func callEmbedding(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], dialect.Field{Name: "encoding_format", Value: asFloats})
+	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0],
+		dialect.Field{Name: "encoding_format", Value: asFloats})
 }
 
 // replyEmbedding gives every vector the form that was asked for.

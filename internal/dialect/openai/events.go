@@ -266,7 +266,8 @@ func (e *events) usageOnly(m *members) []byte {
 // if the event may be skipped. The client never gets such an event.
 func (r *reader) nonChunkError(root jsonscan.Value, m *members) error {
 	switch kind := string(m.kind.Text()); {
-	case root.Kind() == jsonscan.Null, root.Kind() == jsonscan.Object && root.Empty(), kind == "ping", kind == "keepalive":
+	case root.Kind() == jsonscan.Null, root.Kind() == jsonscan.Object && root.Empty(), kind == "ping",
+		kind == "keepalive":
 		return nil // servers are known to keep connections alive with these
 	case dialect.LooksLikeFailure(root):
 		return &dialect.Failure{Status: 200, Message: dialect.FailureMessage(root)}

@@ -30,7 +30,8 @@ func passForm(req *schema.Request, to *dialect.Target, call *wire.Call, added ..
 			text = append(text, "\r\n\r\n"+value+"\r\n"...)
 			continue
 		}
-		text = append(text, "; filename=\""+escapeQuotes(nameOf(&part))+"\"\r\nContent-Type: "+part.File.ContentType+"\r\n\r\n"...)
+		text = append(text, "; filename=\""+escapeQuotes(nameOf(&part))+"\"\r\nContent-Type: "+part.File.ContentType+
+			"\r\n\r\n"...)
 		pieces = append(pieces, piece{text: text}, piece{file: part.File})
 		text = []byte("\r\n")
 	}

@@ -15,7 +15,8 @@ import (
 
 // Image passes image requests on: generations as JSON, edits as forms.
 var Image = &dialect.Adapter{
-	Call: callImage, Reply: replyImage, AsksForEvents: asksForEventsImage, PassEvents: newPassedEvents, Split: splitImage,
+	Call: callImage, Reply: replyImage, AsksForEvents: asksForEventsImage, PassEvents: newPassedEvents,
+	Split: splitImage,
 }
 
 // callImage passes the request on.

@@ -17,7 +17,8 @@ import (
 // that says itself how its last message is meant is left alone.
 func continuesChat(req *schema.Request, to *dialect.Target) bool {
 	s := req.Settings()
-	return to.Quirks.Continues != dialect.NoContinuation && !s.Other("continue_final_message").Given() && !s.Other("add_generation_prompt").Given()
+	return to.Quirks.Continues != dialect.NoContinuation && !s.Other("continue_final_message").Given() &&
+		!s.Other("add_generation_prompt").Given()
 }
 
 // continuesText reports whether a text can be completed further: the prompt must be one text.
@@ -49,7 +50,8 @@ type sentTexts struct {
 
 // Record makes a transcript of the texts.
 func (e *events) Record(to *chat.Transcript) {
-	e.sent = &sentTexts{to: to, doc: jsonscan.Document{AllowDuplicateKeys: true, Deep: true}, completesText: e.completesText()}
+	e.sent = &sentTexts{to: to, doc: jsonscan.Document{AllowDuplicateKeys: true, Deep: true},
+		completesText: e.completesText()}
 }
 
 // addText adds the text of a chunk that was not scanned.

@@ -109,7 +109,8 @@ func (e *passedEvents) inspect(event dialect.Event) error {
 	}
 	choices := root.Get("choices") // vLLM sends transcripts as chunks of a completion
 	e.typed = e.typed || len(kind) > 0 || choices.Kind() == jsonscan.Array
-	e.ended = e.ended || finishes(choices) || bytes.HasSuffix(kind, []byte(".done")) || bytes.HasSuffix(kind, []byte(".completed"))
+	e.ended = e.ended || finishes(choices) || bytes.HasSuffix(kind, []byte(".done")) ||
+		bytes.HasSuffix(kind, []byte(".completed"))
 	if usage := schema.ReadUsage(root.Get("usage")); usage.Known {
 		e.usage = usage
 	}

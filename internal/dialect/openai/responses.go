@@ -18,7 +18,8 @@ import (
 // Responses speaks the Responses API towards backends that speak it themselves: requests
 // and answers pass as they are, apart from the name of the model and members that the API
 // requires and the backend leaves out.
-var Responses = &dialect.Adapter{Refuse: refuseResponses, Account: accountids.Responses, Call: dialect.PassBody, Reply: replyResponses, Events: eventsResponses}
+var Responses = &dialect.Adapter{Refuse: refuseResponses, Account: accountids.Responses, Call: dialect.PassBody,
+	Reply: replyResponses, Events: eventsResponses}
 
 // refuseResponses refuses fields that are refused in every request: the gateway neither counts nor
 // follows work in the background, and does not know the owner of a conversation.
@@ -51,7 +52,8 @@ func noteResponse(note func(id string), response jsonscan.Value) {
 // eventsResponses passes the events of a response on.
 func eventsResponses(req *schema.Request, body io.Reader) *dialect.Stream {
 	e := &responseEvents{
-		EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: jsonwrite.AppendText(nil, req.Model), note: req.Passed, gave: req.Gave,
+		EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: jsonwrite.AppendText(nil, req.Model),
+		note: req.Passed, gave: req.Gave,
 		request: req.Body.Root(),
 	}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
@@ -180,7 +182,8 @@ func hasElements(v jsonscan.Value) bool { return v.Kind() == jsonscan.Array && !
 // hasResponse reports whether events of a name have the response in them.
 func hasResponse(name []byte) bool {
 	switch string(name) {
-	case "response.created", "response.queued", "response.in_progress", "response.completed", "response.incomplete", "response.failed":
+	case "response.created", "response.queued", "response.in_progress", "response.completed", "response.incomplete",
+		"response.failed":
 		return true
 	}
 	return false

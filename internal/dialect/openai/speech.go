@@ -13,7 +13,8 @@ import (
 
 // Speech passes speech requests on; the audio comes back as it is.
 var Speech = &dialect.Adapter{
-	Call: callSpeech, Reply: replySpeech, AsksForEvents: asksForEventsSpeech, PassEvents: newPassedEvents, BinaryType: binaryTypeSpeech,
+	Call: callSpeech, Reply: replySpeech, AsksForEvents: asksForEventsSpeech, PassEvents: newPassedEvents,
+	BinaryType: binaryTypeSpeech,
 }
 
 // callSpeech passes the body on.
@@ -82,7 +83,8 @@ func audioType(said, asked string, first []byte) string {
 // samples of PCM may begin like a frame of MP3 or AAC, but not like a file.
 func shownType(asked string, first []byte) string {
 	for _, magic := range []struct{ start, contentType string }{
-		{"RIFF", "audio/wav"}, {"ID3", "audio/mpeg"}, {"OggS", "audio/ogg"}, {"fLaC", "audio/flac"}, {"\x1a\x45\xdf\xa3", "audio/webm"},
+		{"RIFF", "audio/wav"}, {"ID3", "audio/mpeg"}, {"OggS", "audio/ogg"}, {"fLaC", "audio/flac"},
+		{"\x1a\x45\xdf\xa3", "audio/webm"},
 	} {
 		if bytes.HasPrefix(first, []byte(magic.start)) {
 			return magic.contentType

@@ -22,7 +22,8 @@ var Rerank = &dialect.Adapter{Call: callRerank, Reply: replyRerank}
 // callRerank passes the body on.
 func callRerank(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	var set dialect.Field
-	if documents := req.Field("documents"); (to.Quirks.TextDocuments || to.Quirks.UnwrapDocuments) && hasObjects(documents) {
+	if documents := req.Field("documents"); (to.Quirks.TextDocuments || to.Quirks.UnwrapDocuments) &&
+		hasObjects(documents) {
 		if err := req.ReserveTranslation(); err != nil {
 			return err
 		}

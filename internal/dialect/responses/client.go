@@ -14,7 +14,8 @@ import (
 
 // fieldNames are the names of the fields of a request that are read here or that a response
 // repeats.
-var fieldNames = jsonscan.NewNames("model", "input", "instructions", "previous_response_id", "store", "stream", "background",
+var fieldNames = jsonscan.NewNames("model", "input", "instructions", "previous_response_id", "store", "stream",
+	"background",
 	"conversation", "prompt", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens",
 	"max_tool_calls", "temperature", "top_p", "top_logprobs", "include", "text", "reasoning", "user",
 	"safety_identifier", "metadata", "truncation", "extra_body", "service_tier", "moderation",

@@ -61,7 +61,8 @@ func IsWhole(response jsonscan.Value) bool {
 }
 
 // usageMembers are the members that the API requires of a usage. An untold number is 0.
-var usageMembers = [...]string{"input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details", "total_tokens"}
+var usageMembers = [...]string{"input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details",
+	"total_tokens"}
 
 // Echo holds the members of a request that its response repeats. It completes the
 // responses of backends that leave out members which the API requires.

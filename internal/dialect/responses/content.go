@@ -60,7 +60,8 @@ func (r *reader) output(output jsonscan.Value, call chat.Text) (chat.Content, *s
 	isMedia := func(p chat.Part) bool { return p.Type != chat.TextPart }
 	texts := slices.DeleteFunc(slices.Clone(parts), isMedia)
 	if len(texts) < len(parts) {
-		r.media = append(r.media, chat.NewText(slices.Concat(chat.Text("The output of the tool call "), call, chat.Text(":"))))
+		r.media = append(r.media, chat.NewText(slices.Concat(chat.Text("The output of the tool call "), call,
+			chat.Text(":"))))
 		r.media = append(r.media, slices.DeleteFunc(parts, func(p chat.Part) bool { return !isMedia(p) })...)
 		if len(texts) == 0 {
 			return chat.Content{Text: chat.Text("The output is in the next message.")}, nil
@@ -98,7 +99,9 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 	case "":
 		return part, schema.MissingParameter("type")
 	default:
-		return part, invalid("type", "Parts of type '"+shorten(kind)+"' cannot be sent to the backend of this model. It takes input_text, input_image, input_file, output_text and refusal.")
+		return part, invalid("type", "Parts of type '"+shorten(kind)+
+			"' cannot be sent to the backend of this model. It takes input_text, input_image, input_file, "+
+			"output_text and refusal.")
 	}
 	return part, nil
 }
@@ -108,7 +111,8 @@ func readImage(p jsonscan.Value) (chat.Part, *schema.Error) {
 	address := chat.TextOf(p.Get("image_url"))
 	if address == nil {
 		if p.Get("file_id").Given() {
-			return part, invalid("file_id", "Files are not kept here, so that an image cannot be named by the id of a file. Send it as 'image_url', which may be a data URL.")
+			return part, invalid("file_id", "Files are not kept here, so that an image cannot be named by the id of "+
+				"a file. Send it as 'image_url', which may be a data URL.")
 		}
 		return part, schema.MissingParameter("image_url")
 	}
@@ -128,7 +132,8 @@ func readFile(p jsonscan.Value) (chat.Part, *schema.Error) {
 	if data == nil {
 		for _, name := range []string{"file_id", "file_url"} {
 			if p.Get(name).Given() {
-				return part, invalid(name, "Files are neither kept nor fetched here. Send the file itself as 'file_data'.")
+				return part, invalid(name, "Files are neither kept nor fetched here. Send the file itself as "+
+					"'file_data'.")
 			}
 		}
 		return part, schema.MissingParameter("file_data")

@@ -147,7 +147,8 @@ func sizeOfEcho(root jsonscan.Value) int { return 768 + len(root.Raw()) - len(ro
 // the line of an event.
 func inOneLine(v jsonscan.Value) []byte {
 	raw := v.Raw()
-	if k := v.Kind(); k != jsonscan.Object && k != jsonscan.Array || bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+	if k := v.Kind(); k != jsonscan.Object && k != jsonscan.Array ||
+		bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
 		return raw
 	}
 	compact := jsontext.Value(bytes.Clone(raw))

@@ -280,7 +280,8 @@ func (s *Stream) grow(bytes int) error {
 // beginItem begins an item. The item is written as it is at the beginning.
 func (s *Stream) beginItem(kind itemKind, prefix string) {
 	s.closeItem(completed)
-	s.open = openItem{kind: kind, id: itemID(prefix, s.req.ID, s.count), index: s.count, text: s.open.text[:0], delta: s.open.delta}
+	s.open = openItem{kind: kind, id: itemID(prefix, s.req.ID, s.count), index: s.count, text: s.open.text[:0],
+		delta: s.open.delta}
 	s.count++
 }
 

@@ -55,7 +55,9 @@ func (r *reader) reference(id string) error {
 	var doc jsonscan.Document
 	doc.AllowDuplicateKeys = true
 	if found == nil || doc.Parse(found) != nil {
-		return invalid("id", "The item '"+shorten(id)+"' was not found. Items are kept only for responses that are stored, for a limited time and for the key that made them; send the item itself.")
+		return invalid("id", "The item '"+shorten(id)+
+			"' was not found. Items are kept only for responses that are stored, for a limited time and for the key "+
+			"that made them; send the item itself.")
 	}
 	if err := r.item(doc.Root()); err != nil {
 		return err
@@ -85,7 +87,9 @@ func (r *reader) item(item jsonscan.Value) *schema.Error {
 		// was made of it is another item.
 		return nil
 	}
-	return invalid("type", "Items of type '"+shorten(kind)+"' cannot be sent to the backend of this model. It takes messages, reasoning, and calls of functions and custom tools with their outputs.")
+	return invalid("type", "Items of type '"+shorten(kind)+
+		"' cannot be sent to the backend of this model. It takes messages, reasoning, and calls of functions and "+
+		"custom tools with their outputs.")
 }
 
 // messageItem reads a message.
@@ -140,7 +144,8 @@ func (r *reader) compactionItem(item jsonscan.Value) *schema.Error {
 	doc := jsonscan.Document{AllowDuplicateKeys: true}
 	root, ours := openSummary(&doc, string(item.Get("encrypted_content").Text()))
 	if !ours {
-		return invalid("encrypted_content", "This item was made by another provider, and the backend of this model cannot read it. Send the items of the conversation.")
+		return invalid("encrypted_content", "This item was made by another provider, and the backend of this model "+
+			"cannot read it. Send the items of the conversation.")
 	}
 	for said := range root.Get("users").All() {
 		if err := r.messageItem(said); err != nil {
@@ -152,7 +157,8 @@ func (r *reader) compactionItem(item jsonscan.Value) *schema.Error {
 	if r.begun {
 		to = &r.reminder
 	}
-	*to = chat.JoinApart(*to, append(chat.Escape("This is a summary of the conversation so far:\n\n"), chat.TextOf(root.Get("summary"))...))
+	*to = chat.JoinApart(*to, append(chat.Escape("This is a summary of the conversation so far:\n\n"),
+		chat.TextOf(root.Get("summary"))...))
 	return nil
 }
 

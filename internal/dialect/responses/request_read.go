@@ -65,12 +65,15 @@ func Read(root jsonscan.Value, past Past, room chat.Room) (*Request, error) {
 // the gateway neither keeps conversations nor works in the background.
 func Refuse(root jsonscan.Value) error {
 	if root.Get("conversation").Given() {
-		return invalid("conversation", "Conversations are not kept here. Send the items of the conversation as 'input', or name the response before in 'previous_response_id'.")
+		return invalid("conversation", "Conversations are not kept here. Send the items of the conversation as "+
+			"'input', or name the response before in 'previous_response_id'.")
 	}
 	if root.Get("background").Kind() == jsonscan.True {
-		return invalid("background", "Responses in the background are not available here. Leave 'background' out, and use 'stream' for long answers.")
+		return invalid("background", "Responses in the background are not available here. Leave 'background' out, "+
+			"and use 'stream' for long answers.")
 	}
-	for _, v := range []jsonscan.Value{root.Get("store"), root.Get("stream"), root.Get("parallel_tool_calls"), root.Get("background")} {
+	for _, v := range []jsonscan.Value{root.Get("store"), root.Get("stream"), root.Get("parallel_tool_calls"),
+		root.Get("background")} {
 		if v.Given() && v.Kind() != jsonscan.True && v.Kind() != jsonscan.False {
 			name := string(v.Key())
 			return invalid(name, "'"+name+"' must be true or false.")
@@ -83,7 +86,8 @@ func Refuse(root jsonscan.Value) error {
 // which speaks the API itself.
 func (r *reader) refuse() error {
 	if r.root.Get("prompt").Given() {
-		return invalid("prompt", "Prompt templates are not kept here. Send the text of the prompt as 'instructions' or 'input'.")
+		return invalid("prompt", "Prompt templates are not kept here. Send the text of the prompt as 'instructions' "+
+			"or 'input'.")
 	}
 	if r.root.Get("moderation").Given() {
 		return invalid("moderation", "Moderation of responses is not available here. Leave 'moderation' out.")
@@ -151,7 +155,9 @@ func (r *reader) readPrevious() error {
 
 // NotFound says that a response that was to be continued is not known.
 func NotFound(id string) *schema.Error {
-	err := invalid("previous_response_id", "The previous response '"+shorten(id)+"' was not found. It may have expired, or it was made with another key or with 'store' set to false; send the items of the conversation as 'input'.")
+	err := invalid("previous_response_id", "The previous response '"+shorten(id)+
+		"' was not found. It may have expired, or it was made with another key or with 'store' set to false; send "+
+		"the items of the conversation as 'input'.")
 	err.Code = schema.CodePreviousNotFound
 	return err
 }
@@ -163,9 +169,12 @@ func keptElsewhere(id, model, asked string) *schema.Error {
 	err := NotFound(id)
 	err.Message = "The previous response '" + shorten(id) + "' is kept by the backend that made it, "
 	if model == asked {
-		err.Message += "which is gone or takes no requests now. Try again later, or send the items of the conversation as 'input'."
+		err.Message += "which is gone or takes no requests now. Try again later, or send the items of the " +
+			"conversation as 'input'."
 	} else {
-		err.Message += "one of the model '" + shorten(model) + "', which does not serve this request. Continue it with that model, or send the items of the conversation as 'input'."
+		err.Message += "one of the model '" + shorten(model) +
+			"', which does not serve this request. Continue it with that model, or send the items of the " +
+			"conversation as 'input'."
 	}
 	return err
 }
@@ -189,7 +198,8 @@ func (r *reader) readInput() error {
 		}
 		err := schema.MissingParameter("input")
 		if r.req.root.Get("messages").Given() {
-			err.Message += " The body has 'messages', as the chat completions API wants it; this endpoint wants 'input'."
+			err.Message += " The body has 'messages', as the chat completions API wants it; this endpoint wants " +
+				"'input'."
 		}
 		return err
 	case input.Kind() == jsonscan.String:
@@ -258,7 +268,8 @@ func (r *reader) readSettings() error {
 		own jsonscan.Value
 		to  *jsonscan.Value
 	}{
-		{r.root.Get("temperature"), &r.Temperature}, {r.root.Get("top_p"), &r.TopP}, {r.root.Get("max_output_tokens"), &r.MaxTokens},
+		{r.root.Get("temperature"), &r.Temperature}, {r.root.Get("top_p"), &r.TopP},
+		{r.root.Get("max_output_tokens"), &r.MaxTokens},
 		{r.root.Get("presence_penalty"), &r.PresencePenalty}, {r.root.Get("frequency_penalty"), &r.FrequencyPenalty},
 		{r.root.Get("text").Get("verbosity"), &r.Verbosity},
 	} {
@@ -308,8 +319,9 @@ func (r *reader) readFormat() *schema.Error {
 		r.Format = chat.Format{Given: true, Type: kind}
 	case "json_schema":
 		r.Format = chat.Format{
-			Given: true, Type: kind, Name: chat.TextOf(format.Get("name")), Description: chat.Given(format.Get("description")),
-			Schema: format.Get("schema").Raw(), Strict: chat.Given(format.Get("strict")),
+			Given: true, Type: kind, Name: chat.TextOf(format.Get("name")),
+			Description: chat.Given(format.Get("description")),
+			Schema:      format.Get("schema").Raw(), Strict: chat.Given(format.Get("strict")),
 		}
 		if len(r.Format.Name) == 0 {
 			r.Format.Name = chat.Text("response")

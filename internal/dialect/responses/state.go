@@ -106,7 +106,8 @@ func (t *turn) addState(sealed []byte) bool {
 	}
 	t.state.read(doc.Root())
 	for c := range doc.Root().Get("calls").All() {
-		if id, extra := c.Get("id"), c.Get("extra_content"); id.Kind() == jsonscan.String && extra.Kind() == jsonscan.Object {
+		if id, extra := c.Get("id"), c.Get("extra_content"); id.Kind() == jsonscan.String &&
+			extra.Kind() == jsonscan.Object {
 			t.state.calls = append(t.state.calls, signedCall{id.Raw(), extra.Raw()})
 		}
 	}

@@ -66,7 +66,8 @@ func (l *toolList) add(t jsonscan.Value, namespace string) *schema.Error {
 		l.dropped = append(l.dropped, kind)
 		return nil
 	}
-	return invalid("type", "The hosted tool '"+shorten(kind)+"' is not available: the backend of this model does not have it. It takes function and custom tools.")
+	return invalid("type", "The hosted tool '"+shorten(kind)+
+		"' is not available: the backend of this model does not have it. It takes function and custom tools.")
 }
 
 // isOptional reports whether a hosted tool is one that clients offer by habit and can do
@@ -95,13 +96,15 @@ func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.E
 func (l *toolList) addFunction(t jsonscan.Value, namespace string) *schema.Error {
 	l.brief = l.brief || !hasAll(t, functionMembers[:])
 	return l.offer(t, namespace, false, chat.Tool{
-		Description: chat.Given(t.Get("description")), Schema: chat.Given(t.Get("parameters")), Strict: chat.Given(t.Get("strict")),
+		Description: chat.Given(t.Get("description")), Schema: chat.Given(t.Get("parameters")),
+		Strict: chat.Given(t.Get("strict")),
 	})
 }
 
 // addCustom adds a tool that takes free text, as a function that takes one text.
 func (l *toolList) addCustom(t jsonscan.Value, namespace string) *schema.Error {
-	const shape = `{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text."}},"required":["input"],"additionalProperties":false}`
+	const shape = `{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as ` +
+		`plain text."}},"required":["input"],"additionalProperties":false}`
 	return l.offer(t, namespace, true, chat.Tool{
 		Description: slices.Concat([]byte{'"'}, customDescription(t), []byte{'"'}), Schema: []byte(shape),
 	})
@@ -222,7 +225,8 @@ func (r *reader) readTools() error {
 // noTool says that a tool must be used and none is there.
 func (r *reader) noTool() *schema.Error {
 	if len(r.tools.dropped) > 0 {
-		return invalid("tool_choice", "'tool_choice' wants a tool to be used, but the only tools are hosted ones that the backend of this model does not have: "+strings.Join(r.tools.dropped, ", ")+".")
+		return invalid("tool_choice", "'tool_choice' wants a tool to be used, but the only tools are hosted ones "+
+			"that the backend of this model does not have: "+strings.Join(r.tools.dropped, ", ")+".")
 	}
 	return invalid("tool_choice", "'tool_choice' wants a tool to be used, but there are no tools.")
 }
@@ -238,7 +242,8 @@ func (r *reader) toolChoice() (choice chat.ToolChoice, allowed map[string]bool, 
 		case "auto", "none", "required":
 			return choice, nil, nil
 		}
-		return choice, nil, invalid("tool_choice", "'tool_choice' must be auto, none, required, or an object that names a tool.")
+		return choice, nil, invalid("tool_choice",
+			"'tool_choice' must be auto, none, required, or an object that names a tool.")
 	}
 	switch kind := string(field.Get("type").Text()); kind {
 	case "function", "custom":
@@ -249,7 +254,8 @@ func (r *reader) toolChoice() (choice chat.ToolChoice, allowed map[string]bool, 
 	case "":
 		return choice, nil, schema.MissingParameter("tool_choice.type")
 	default:
-		return choice, nil, invalid("tool_choice", "'tool_choice' wants the hosted tool '"+shorten(kind)+"', which the backend of this model does not have.")
+		return choice, nil, invalid("tool_choice", "'tool_choice' wants the hosted tool '"+shorten(kind)+
+			"', which the backend of this model does not have.")
 	}
 }
 
@@ -260,13 +266,15 @@ func (r *reader) chosen(v jsonscan.Value) (string, *schema.Error) {
 		return "", schema.MissingParameter("tool_choice.name")
 	}
 	if !r.tools.index[name] {
-		return "", invalid("tool_choice", "'tool_choice' names the tool '"+shorten(name)+"', which is not among the tools.")
+		return "", invalid("tool_choice", "'tool_choice' names the tool '"+shorten(name)+
+			"', which is not among the tools.")
 	}
 	return name, nil
 }
 
 // allowedTools reads the tools that may be used.
-func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, allowed map[string]bool, err *schema.Error) {
+func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, allowed map[string]bool,
+	err *schema.Error) {
 	choice.Mode = string(field.Get("mode").Text())
 	switch choice.Mode {
 	case "auto", "required":
@@ -287,7 +295,8 @@ func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, all
 			}
 			allowed[name] = true
 		case !isOptional(kind):
-			return choice, nil, invalid("tool_choice.tools", "'tool_choice.tools' names the hosted tool '"+shorten(kind)+"', which the backend of this model does not have.")
+			return choice, nil, invalid("tool_choice.tools", "'tool_choice.tools' names the hosted tool '"+
+				shorten(kind)+"', which the backend of this model does not have.")
 		}
 	}
 	return choice, allowed, nil

@@ -43,7 +43,8 @@ func (r *reader) endTurn() {
 	}
 	r.addReminder()
 	r.addSystem()
-	m := chat.Message{Role: chat.Assistant, Calls: t.calls, Thinking: list(t.state.blocks.Out), Details: list(t.state.details.Out), Extra: t.state.extra}
+	m := chat.Message{Role: chat.Assistant, Calls: t.calls, Thinking: list(t.state.blocks.Out),
+		Details: list(t.state.details.Out), Extra: t.state.extra}
 	switch {
 	case len(t.parts) == 1 && t.parts[0].Type == chat.RefusalPart:
 		m.Refusal = t.parts[0].Text

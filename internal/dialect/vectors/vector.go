@@ -51,7 +51,8 @@ func Convert(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
 		return nil, fmt.Errorf("%w: an item without a vector", dialect.ErrInvalid)
 	}
 	if wanted > 0 && length != wanted {
-		return nil, schema.InvalidValue("dimensions", fmt.Sprintf("The model gives vectors of %d dimensions and does not make them %d.", length, wanted))
+		return nil, schema.InvalidValue("dimensions",
+			fmt.Sprintf("The model gives vectors of %d dimensions and does not make them %d.", length, wanted))
 	}
 	return converted, nil
 }

@@ -92,19 +92,28 @@ type Settings struct {
 // Docs describes the members that a tag has no room for.
 func (Settings) Docs() map[string]string {
 	return map[string]string{
-		"name":             "The model that callers ask for. It is left out beside models.",
-		"models":           "In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*.",
-		"process":          "The process of the gateway's configuration file that is the server of the instance, started for requests. The baseUrl is http://NAME.process then, wherever the process listens.",
-		"apiVersion":       "The query parameter api-version of every call, which Azure wants; empty for that of the adapter.",
-		"healthPath":       "Replaces the path that the health checks call; empty for that of the adapter.",
-		"tier":             "The instance gets traffic only while no instance of the same model with a lower tier is ready.",
-		"adapter":          "The kind of backend, which must be one that serves the service type; empty for that of the service type.",
-		"accountIds":       "Whether callers with keys may name ids of the account at the backend (files, items, containers, vector stores, prompts) that no answer through the gateway gave them.",
-		"maxConcurrency":   "0 for as many as there are; auto, which is shown as -1, for as many as is learned from the time per token.",
-		"batchConcurrency": "How many of the requests that the instance gets at a time may be lines of batches, at most maxConcurrency; 0 for none, left out for 2.",
-		"responses":        "Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others.",
-		"proxy":            "Such as http://proxy.example:3128; none for none, empty for that of the environment.",
-		"pinned":           "Where residency is on: the model is neither put to sleep nor thrown out of memory for another one.",
+		"name": "The model that callers ask for. It is left out beside models.",
+		"models": "In place of a name: discover for all models that the backend lists, or patterns of " +
+			"their names such as qwen*.",
+		"process": "The process of the gateway's configuration file that is the server of the instance, " +
+			"started for requests. The baseUrl is http://NAME.process then, wherever the process listens.",
+		"apiVersion": "The query parameter api-version of every call, which Azure wants; empty for that of the " +
+			"adapter.",
+		"healthPath": "Replaces the path that the health checks call; empty for that of the adapter.",
+		"tier": "The instance gets traffic only while no instance of the same model with a lower tier is " +
+			"ready.",
+		"adapter": "The kind of backend, which must be one that serves the service type; empty for that of " +
+			"the service type.",
+		"accountIds": "Whether callers with keys may name ids of the account at the backend (files, items, " +
+			"containers, vector stores, prompts) that no answer through the gateway gave them.",
+		"maxConcurrency": "0 for as many as there are; auto, which is shown as -1, for as many as is learned from " +
+			"the time per token.",
+		"batchConcurrency": "How many of the requests that the instance gets at a time may be lines of batches, at " +
+			"most maxConcurrency; 0 for none, left out for 2.",
+		"responses": "Whether the backend speaks the Responses API itself, so that requests to /v1/responses are " +
+			"passed on to it; null for what is usual: true for OpenAI, false for all others.",
+		"proxy":  "Such as http://proxy.example:3128; none for none, empty for that of the environment.",
+		"pinned": "Where residency is on: the model is neither put to sleep nor thrown out of memory for another one.",
 	}
 }
 
@@ -117,7 +126,9 @@ type Residency struct {
 // Docs describes the members that a tag has no room for.
 func (Residency) Docs() map[string]string {
 	return map[string]string{
-		"group": "Where residency is on: instances of one group share a GPU, whatever their addresses and service types, so that one sleeps before another wakes up; empty for none. Processes of a group with the same name count.",
+		"group": "Where residency is on: instances of one group share a GPU, whatever their addresses and service " +
+			"types, so that one sleeps before another wakes up; empty for none. Processes of a group with the same " +
+			"name count.",
 	}
 }
 

@@ -25,10 +25,12 @@ type Settings struct {
 // Docs describes the members that a tag has no room for.
 func (Settings) Docs() map[string]string {
 	return map[string]string{
-		"wakeTimeout": "How long a request waits for its model to be loaded; 0 for 5 minutes, and for the start-timeout of a process.",
-		"holdNotice":  "How long a stream waits for its model before the client gets the status 200 and comments, so that errors come as events; 0 for never.",
-		"sleepAfter":  "How long nobody uses a model before it is put to sleep; 0 for never.",
-		"room":        "How many models fit into the memory of a host at a time; 0 for what the engine tells.",
+		"wakeTimeout": "How long a request waits for its model to be loaded; 0 for 5 minutes, and for the " +
+			"start-timeout of a process.",
+		"holdNotice": "How long a stream waits for its model before the client gets the status 200 and comments, so " +
+			"that errors come as events; 0 for never.",
+		"sleepAfter": "How long nobody uses a model before it is put to sleep; 0 for never.",
+		"room":       "How many models fit into the memory of a host at a time; 0 for what the engine tells.",
 	}
 }
 

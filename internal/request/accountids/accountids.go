@@ -55,26 +55,31 @@ var rules = [...]rule{
 	Responses: {
 		marks: []string{"file_id", "vector_store_id", "container", "skill_id", `"prompt"`},
 		members: map[string]func(string) bool{
-			"file_id": nil, "file_ids": nil, "vector_store_id": nil, "vector_store_ids": nil, "container": nil, "container_id": nil, "prompt.id": nil, "skill_id": isOwnSkill,
+			"file_id": nil, "file_ids": nil, "vector_store_id": nil, "vector_store_ids": nil, "container": nil,
+			"container_id": nil, "prompt.id": nil, "skill_id": isOwnSkill,
 		},
 		// Clients send the arguments and the results of tools back with earlier answers.
 		skips:      []string{"metadata", "parameters", "schema", "arguments", "annotations", "results", "outputs"},
 		references: references,
 	},
 	Anthropic: {
-		marks:   []string{"file_id", "container", "skill_id"},
-		members: map[string]func(string) bool{"file_id": nil, "container": nil, "container.id": nil, "skill_id": isOwnSkill},
+		marks: []string{"file_id", "container", "skill_id"},
+		members: map[string]func(string) bool{"file_id": nil, "container": nil, "container.id": nil,
+			"skill_id": isOwnSkill},
 		// Input holds the arguments of tools.
 		skips:        []string{"input", "input_schema", "parameters", "arguments", "metadata", "citations"},
 		ofTranslated: true,
 	},
 	Gemini: {
-		marks: []string{"fileUri", "file_uri", "achedContent", "ached_content", "ileSearchStore", "file_search_store", `"url"`, `"image_url"`, `"file_data"`, `"file_id"`},
+		marks: []string{"fileUri", "file_uri", "achedContent", "ached_content", "ileSearchStore", "file_search_store",
+			`"url"`, `"image_url"`, `"file_data"`, `"file_id"`},
 		members: map[string]func(string) bool{
-			"fileUri": isOwnFile, "file_uri": isOwnFile, "url": isOwnAddress, "image_url": isOwnAddress, "file_data": isOwnAddress, "file_id": isOwnAddress,
+			"fileUri": isOwnFile, "file_uri": isOwnFile, "url": isOwnAddress, "image_url": isOwnAddress,
+			"file_data": isOwnAddress, "file_id": isOwnAddress,
 			"cachedContent": nil, "cached_content": nil, "fileSearchStoreNames": nil, "file_search_store_names": nil,
 		},
-		skips:        []string{"args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "labels", "metadata"},
+		skips: []string{"args", "response", "parameters", "parametersJsonSchema", "responseSchema",
+			"responseJsonSchema", "labels", "metadata"},
 		ofTranslated: true,
 	},
 }
@@ -135,7 +140,8 @@ func contains(data []byte, mark string) bool {
 
 // find looks for ids in a JSON text, which is known to be valid.
 func (r rule) find(data []byte) []schema.NamedID {
-	w := walk{rule: r, from: jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	w := walk{rule: r, from: jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))}
 	w.value("", "")
 	return w.found
 }

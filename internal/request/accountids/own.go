@@ -56,7 +56,8 @@ func isOwnAddress(text string) bool {
 		return false
 	}
 	address, err := url.Parse(text)
-	return err == nil && (address.Scheme == "gs" || strings.EqualFold(strings.TrimSuffix(address.Hostname(), "."), filesHost))
+	return err == nil && (address.Scheme == "gs" ||
+		strings.EqualFold(strings.TrimSuffix(address.Hostname(), "."), filesHost))
 }
 
 // NoteResponse notes the ids that a response of the Responses API gives its caller: the ids

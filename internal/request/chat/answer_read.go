@@ -127,7 +127,8 @@ func joinParts(dst []byte, parts jsonscan.Value, kind string) []byte {
 // backends give arguments as an object where others give its text.
 func saidCall(c jsonscan.Value) ToolCall {
 	function := c.Get("function")
-	call := ToolCall{Index: -1, ID: TextOf(c.Get("id")), Name: TextOf(function.Get("name")), Extra: ofKind(c.Get("extra_content"), jsonscan.Object)}
+	call := ToolCall{Index: -1, ID: TextOf(c.Get("id")), Name: TextOf(function.Get("name")),
+		Extra: ofKind(c.Get("extra_content"), jsonscan.Object)}
 	if index, ok := c.Get("index").Int(); ok {
 		call.Index = index
 	}

@@ -12,7 +12,8 @@ import (
 // names are the names of the members of a unified request that have a place in a Request.
 var names = jsonscan.NewNames("model", "messages", "stream", "stream_options", "extra_body", "tools", "tool_choice",
 	"parallel_tool_calls", "response_format", "user", "reasoning_effort", "max_completion_tokens", "max_tokens", "n",
-	"temperature", "top_p", "top_k", "seed", "stop", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "verbosity")
+	"temperature", "top_p", "top_k", "seed", "stop", "presence_penalty", "frequency_penalty", "logprobs",
+	"top_logprobs", "verbosity")
 
 // ReadSettings reads the settings of a request in the unified shape. The members of extra
 // count as if they stood among its own, unless the request has these itself. Either may be
@@ -20,7 +21,8 @@ var names = jsonscan.NewNames("model", "messages", "stream", "stream_options", "
 func ReadSettings(own, extra jsonscan.Value) Settings {
 	s := Settings{own: own, extra: extra}
 	s.N, s.Temperature, s.TopP, s.TopK = s.Other("n"), s.Other("temperature"), s.Other("top_p"), s.Other("top_k")
-	s.Seed, s.Stop, s.PresencePenalty, s.FrequencyPenalty = s.Other("seed"), s.Other("stop"), s.Other("presence_penalty"), s.Other("frequency_penalty")
+	s.Seed, s.Stop, s.PresencePenalty, s.FrequencyPenalty = s.Other("seed"), s.Other("stop"),
+		s.Other("presence_penalty"), s.Other("frequency_penalty")
 	s.Logprobs, s.TopLogprobs, s.Verbosity = Given(s.Other("logprobs")), s.Other("top_logprobs"), s.Other("verbosity")
 	s.User = TextOf(s.Other("user"))
 	if s.MaxTokens = s.Other("max_completion_tokens"); !s.MaxTokens.Given() {
@@ -66,7 +68,8 @@ func (r *Request) Read(room Room) error {
 	if r.Format.Type == "json_schema" {
 		shape := d.outer.Rescan(r.Other("response_format")).Get("json_schema")
 		r.Format.Name = TextOf(shape.Get("name"))
-		r.Format.Description, r.Format.Schema, r.Format.Strict = Given(shape.Get("description")), Given(shape.Get("schema")), Given(shape.Get("strict"))
+		r.Format.Description, r.Format.Schema, r.Format.Strict = Given(shape.Get("description")),
+			Given(shape.Get("schema")), Given(shape.Get("strict"))
 	}
 	return d.Err
 }
@@ -133,8 +136,9 @@ func (d *docs) message(m jsonscan.Value) Message {
 		Role: word(m.Get("role").Text()), Content: d.content(m.Get("content")), Raw: m.Raw(),
 		Name: TextOf(m.Get("name")), CallID: TextOf(m.Get("tool_call_id")),
 		Refusal: TextOf(m.Get("refusal")), Reasoning: TextOf(m.Get("reasoning_content")),
-		Thinking: ofKind(m.Get("thinking_blocks"), jsonscan.Array), Details: ofKind(m.Get("reasoning_details"), jsonscan.Array),
-		Extra: ofKind(m.Get("extra_content"), jsonscan.Object),
+		Thinking: ofKind(m.Get("thinking_blocks"), jsonscan.Array),
+		Details:  ofKind(m.Get("reasoning_details"), jsonscan.Array),
+		Extra:    ofKind(m.Get("extra_content"), jsonscan.Object),
 	}
 	if message.Reasoning == nil {
 		message.Reasoning = TextOf(m.Get("reasoning"))

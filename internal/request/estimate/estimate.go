@@ -160,8 +160,10 @@ const (
 )
 
 var limitNames = jsonscan.NewNames(
-	"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_response_output_tokens", "max_new_tokens", "n_predict", "num_predict",
-	"min_tokens", "min_new_tokens", "ignore_eos", "n", "candidate_count", "candidateCount", "best_of", "reasoning_effort", "reasoning",
+	"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_response_output_tokens",
+	"max_new_tokens", "n_predict", "num_predict",
+	"min_tokens", "min_new_tokens", "ignore_eos", "n", "candidate_count", "candidateCount", "best_of",
+	"reasoning_effort", "reasoning",
 	"extra_body", "options", "generation_config", "generationConfig",
 )
 
@@ -318,7 +320,8 @@ func promptLength(door schema.Door, root jsonscan.Value, recalled [][]byte) int 
 	case schema.DoorScore:
 		length += repeatedLength(root.Get("text_1"), root.Get("text_2"))
 		length += repeatedLength(root.Get("data_1"), root.Get("data_2"))
-		length += repeatedLength(root.Get("queries"), root.Get("documents")) + repeatedLength(root.Get("queries"), root.Get("items"))
+		length += repeatedLength(root.Get("queries"), root.Get("documents")) + repeatedLength(root.Get("queries"),
+			root.Get("items"))
 	}
 	for _, items := range recalled {
 		length += textLength(items, false)
@@ -363,10 +366,13 @@ func memberLength(m jsonscan.Value) int {
 	case "extra_body":
 		return membersLength(m)
 	case "model", "user", "metadata", "stream_options", "stop", "stop_sequences", "tool_choice", "function_call",
-		"reasoning", "reasoning_effort", "thinking", "verbosity", "modalities", "audio", "logit_bias", "include", "truncation",
-		"max_output_tokens", "max_response_output_tokens", "previous_response_id", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+		"reasoning", "reasoning_effort", "thinking", "verbosity", "modalities", "audio", "logit_bias", "include",
+		"truncation",
+		"max_output_tokens", "max_response_output_tokens", "previous_response_id", "service_tier", "safety_identifier",
+		"prompt_cache_key", "prompt_cache_retention",
 		"encoding_format", "task_type", "voice", "stream_format", "size", "quality", "style", "background", "options",
-		"generationConfig", "generation_config", "keep_alive", "toolConfig", "tool_config", "safetySettings", "safety_settings", "labels":
+		"generationConfig", "generation_config", "keep_alive", "toolConfig", "tool_config", "safetySettings",
+		"safety_settings", "labels":
 		return 0
 	}
 	return textLength(m.Raw(), false)
@@ -446,7 +452,8 @@ func IsFile(name string, text []byte) bool {
 	case "audio":
 		return len(text) > longestKind && isEncoded(text)
 	}
-	return bytes.HasPrefix(text, []byte("data:")) && bytes.Contains(text[:min(len(text), longestURLHead)], []byte(";base64,")) && isEncoded(text)
+	return bytes.HasPrefix(text, []byte("data:")) &&
+		bytes.Contains(text[:min(len(text), longestURLHead)], []byte(";base64,")) && isEncoded(text)
 }
 
 // isEncoded reports whether a text may be encoded in base64, and not a written one, such

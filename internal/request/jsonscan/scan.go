@@ -174,7 +174,8 @@ func (d *Document) object(i, depth int) (int, error) {
 		if i = skipSpace(d.data, i+1); i >= len(d.data) {
 			return 0, d.unexpected(i, "expected a value")
 		}
-		i, err = d.value(i, depth, node{keyStart: uint32(keyStart), keyEnd: uint32(keyEnd - 1), traits: escapedKey.when(escapes)})
+		i, err = d.value(i, depth, node{keyStart: uint32(keyStart), keyEnd: uint32(keyEnd - 1),
+			traits: escapedKey.when(escapes)})
 		if err != nil {
 			return 0, err
 		}
@@ -263,7 +264,8 @@ func keyPrint(text []byte) uint64 {
 	case len(text) >= 8:
 		return length ^ binary.LittleEndian.Uint64(text)
 	case len(text) >= 4: // the two halves overlap
-		return length ^ uint64(binary.LittleEndian.Uint32(text))<<24 ^ uint64(binary.LittleEndian.Uint32(text[len(text)-4:]))
+		return length ^ uint64(binary.LittleEndian.Uint32(text))<<24 ^ uint64(binary.LittleEndian.Uint32(text[len(
+			text)-4:]))
 	}
 	for i, c := range text {
 		length |= uint64(c) << (8 * i)
@@ -330,7 +332,8 @@ func (d *Document) recordLong(start, end, depth int, kind Kind, found traits) er
 		}
 		return nil
 	}
-	return d.record(node{start: uint32(start), end: uint32(end), next: uint32(len(d.nodes) + 1), kind: kind, traits: found})
+	return d.record(node{start: uint32(start), end: uint32(end), next: uint32(len(d.nodes) + 1), kind: kind,
+		traits: found})
 }
 
 // rememberLong remembers where a long string is that has no node, quotes included.

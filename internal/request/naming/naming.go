@@ -59,7 +59,8 @@ func (a Aliases) Rewrites() Rewrites {
 // matches.
 func (r Rewrites) Apply(name string) string {
 	for _, p := range r {
-		if len(name) > len(p.before)+len(p.after) && strings.HasPrefix(name, p.before) && strings.HasSuffix(name, p.after) {
+		if len(name) > len(p.before)+len(p.after) && strings.HasPrefix(name, p.before) &&
+			strings.HasSuffix(name, p.after) {
 			return strings.Replace(p.target, star, name[len(p.before):len(name)-len(p.after)], 1)
 		}
 	}

@@ -87,8 +87,10 @@ func ReadBegun(door schema.Door, text []byte, into *fleet.Prompt) (tokens float6
 // hasPrompt reports whether requests of a door are prompts.
 func hasPrompt(door schema.Door) bool {
 	switch door {
-	case schema.DoorChat, schema.DoorMessages, schema.DoorCountTokens, schema.DoorResponses, schema.DoorInputTokens, schema.DoorCompact,
-		schema.DoorCompletions, schema.DoorOllamaChat, schema.DoorOllamaGenerate, schema.DoorGemini, schema.DoorGeminiCount:
+	case schema.DoorChat, schema.DoorMessages, schema.DoorCountTokens, schema.DoorResponses, schema.DoorInputTokens,
+		schema.DoorCompact,
+		schema.DoorCompletions, schema.DoorOllamaChat, schema.DoorOllamaGenerate, schema.DoorGemini,
+		schema.DoorGeminiCount:
 		return true
 	}
 	return false
@@ -266,7 +268,8 @@ func (r *reader) message(m jsonscan.Value) {
 
 // otherTexts are the names of the other members that engines are known to read, in that
 // order.
-var otherTexts = [...]string{"reasoning_content", "reasoning", "summary", "refusal", "name", "input", "arguments", "output", "tool_calls", "function_call"}
+var otherTexts = [...]string{"reasoning_content", "reasoning", "summary", "refusal", "name", "input", "arguments",
+	"output", "tool_calls", "function_call"}
 
 var otherNames = jsonscan.NewNames(otherTexts[:]...)
 

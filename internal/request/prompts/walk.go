@@ -97,7 +97,8 @@ func (r *reader) member(name []byte, i int) (end int) {
 	switch string(name) {
 	case "text", "content":
 		return r.value(written, i)
-	case "type", "id", "status", "call_id", "tool_call_id", "tool_use_id", "cache_control", "signature", "encrypted_content",
+	case "type", "id", "status", "call_id", "tool_call_id", "tool_use_id", "cache_control", "signature",
+		"encrypted_content",
 		"annotations", "logprobs", "media_type", "format", "detail":
 		return r.doc.EndOfValue(i) // no engine reads it
 	case "input", "arguments":
@@ -144,7 +145,8 @@ func isEncoded(text []byte) bool {
 		return false
 	}
 	for _, c := range text[:leastFile] {
-		isBase64 := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_' || c == '='
+		isBase64 := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' ||
+			c == '-' || c == '_' || c == '='
 		if !isBase64 {
 			return false
 		}

@@ -49,7 +49,8 @@ func (r *Request) ParseTranscription(form *Form) error {
 		switch format {
 		case "json", "verbose_json", "text", "srt", "vtt", "diarized_json":
 		default:
-			return InvalidValue("response_format", "'response_format' must be one of json, verbose_json, text, srt, vtt.")
+			return InvalidValue("response_format",
+				"'response_format' must be one of json, verbose_json, text, srt, vtt.")
 		}
 	}
 	if value, ok := form.Value("temperature"); ok && value != "" {

@@ -130,7 +130,8 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 	case !messages.Given():
 		err := MissingParameter("messages")
 		if r.Body.Root().Get("input").Given() {
-			err.Message += " The body has 'input', as the Responses API wants it; this endpoint wants 'messages'. Set your client to the chat completions API."
+			err.Message += " The body has 'input', as the Responses API wants it; this endpoint wants 'messages'. " +
+				"Set your client to the chat completions API."
 		}
 		return err
 	case messages.Kind() != jsonscan.Array:

@@ -8,7 +8,8 @@ func (r *Request) ParseEmbedding(body []byte) error {
 		return err
 	}
 	// Official clients send token ids in two shapes.
-	if err := r.checkInput("a string, an array of strings, or arrays of token ids", jsonscan.String, jsonscan.Number, jsonscan.Array); err != nil {
+	if err := r.checkInput("a string, an array of strings, or arrays of token ids", jsonscan.String, jsonscan.Number,
+		jsonscan.Array); err != nil {
 		return err
 	}
 	format := r.Field("encoding_format")

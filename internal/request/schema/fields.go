@@ -32,14 +32,17 @@ const (
 // differ from a field only in case.
 var fieldNames = jsonscan.NewNames(
 	"model", "user", "extra_body", "messages", "stream", "stream_options",
-	"max_tokens", "max_completion_tokens", "n", "best_of", "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "stop",
+	"max_tokens", "max_completion_tokens", "n", "best_of", "temperature", "top_p", "top_k", "frequency_penalty",
+	"presence_penalty", "stop",
 	"seed", "response_format", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
-	"logprobs", "top_logprobs", "metadata", "input", "encoding_format", "dimensions", "query", "documents", "top_n", "prompt",
+	"logprobs", "top_logprobs", "metadata", "input", "encoding_format", "dimensions", "query", "documents", "top_n",
+	"prompt",
 )
 
 // messageNames are the names of the fields of a message: first the checked ones, then
 // others that are common.
-var messageNames = jsonscan.NewNames("role", "name", "content", "tool_calls", "tool_call_id", "refusal", "reasoning_content")
+var messageNames = jsonscan.NewNames("role", "name", "content", "tool_calls", "tool_call_id", "refusal",
+	"reasoning_content")
 
 // Field is an optional field of the requests of a door, with the rule for its value: a kind,
 // and a number not below Least. One that IsWhole has no bound above.

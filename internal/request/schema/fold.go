@@ -113,7 +113,8 @@ func (f *Form) checkCase(service ServiceType) error {
 	for i := range f.Parts {
 		name, _, _ := strings.Cut(f.Parts[i].Name, "[")
 		if field := foldedField([]byte(name), readNames[service]); field != "" {
-			return InvalidValue(field, fmt.Sprintf("The form has %q, which differs from '%s' only in case: some backends take the two for one. Write it '%s'.", name, field, field))
+			return InvalidValue(field, fmt.Sprintf("The form has %q, which differs from '%s' only in case: some "+
+				"backends take the two for one. Write it '%s'.", name, field, field))
 		}
 	}
 	return nil

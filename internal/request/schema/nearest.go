@@ -9,7 +9,8 @@ import (
 // Nearest returns up to n of the known names that are similar enough to the written one for a
 // typing error, the nearest first.
 func Nearest(written string, known []string, n int) []string {
-	near := slices.DeleteFunc(byDistance(written, known), func(c candidate) bool { return c.distance > maxTypos(Fold(c.name)) })
+	near := slices.DeleteFunc(byDistance(written, known),
+		func(c candidate) bool { return c.distance > maxTypos(Fold(c.name)) })
 	return namesOf(near, n)
 }
 

@@ -482,7 +482,8 @@ const (
 )
 
 // usageNames are the names of the members in the order of their places.
-var usageNames = jsonscan.NewNames("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", "total_tokens",
+var usageNames = jsonscan.NewNames("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens",
+	"total_tokens",
 	"prompt_tokens_details", "input_tokens_details", "seconds")
 
 // tokens reads one count under either of its names; a count that is not given

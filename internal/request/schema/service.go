@@ -190,7 +190,8 @@ func (d *Door) UnmarshalText(name []byte) error {
 // are translated, or the gateway answers them itself.
 func (d Door) IsTranslated() bool {
 	switch d {
-	case DoorMessages, DoorResponses, DoorCountTokens, DoorInputTokens, DoorCompact, DoorOllamaChat, DoorOllamaGenerate, DoorOllamaEmbed, DoorOllamaEmbeddings,
+	case DoorMessages, DoorResponses, DoorCountTokens, DoorInputTokens, DoorCompact, DoorOllamaChat, DoorOllamaGenerate,
+		DoorOllamaEmbed, DoorOllamaEmbeddings,
 		DoorGemini, DoorGeminiCount, DoorGeminiEmbed, DoorGeminiBatchEmbed:
 		return true
 	}

@@ -12,7 +12,8 @@ type Settings struct {
 // Docs describes the members that a tag has no room for.
 func (Settings) Docs() map[string]string {
 	return map[string]string{
-		"resume":          "What becomes of a stream that breaks off after content was sent: off ends it with an error, continue lets another instance of the model go on with it.",
+		"resume": "What becomes of a stream that breaks off after content was sent: off ends it with an " +
+			"error, continue lets another instance of the model go on with it.",
 		"resumeFallbacks": "Whether fallback models may go on with a stream that another model began.",
 	}
 }

@@ -20,7 +20,8 @@ func Run(t *testing.T, store documents.Store) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i := range 5 {
 		doc := documents.Document{
-			Kind: "box", ID: fmt.Sprintf("id-%d", i), Scope: fmt.Sprint("scope ", i%2), Created: began.Add(time.Duration(i/2) * time.Second), IsOpen: i > 2,
+			Kind: "box", ID: fmt.Sprintf("id-%d", i), Scope: fmt.Sprint("scope ", i%2),
+			Created: began.Add(time.Duration(i/2) * time.Second), IsOpen: i > 2,
 			Bytes: int64(i), Data: fmt.Appendf(nil, `{"n":%d}`, i),
 		}
 		if version, err := store.Put(ctx, doc); version != 1 || err != nil {
@@ -51,7 +52,8 @@ func Run(t *testing.T, store documents.Store) {
 			t.Errorf("%+v lists %v, %v, want %s", c.query, ids, err, c.want)
 		}
 	}
-	if _, err := store.List(ctx, documents.Query{Kind: "box", After: "nobody"}); !errors.Is(err, documents.ErrNotFound) {
+	if _, err := store.List(ctx, documents.Query{Kind: "box", After: "nobody"}); !errors.Is(err,
+		documents.ErrNotFound) {
 		t.Errorf("a list after nobody gives %v", err)
 	}
 	own, all, err := store.Use(ctx, "box", "scope 1")
@@ -59,10 +61,12 @@ func Run(t *testing.T, store documents.Store) {
 		t.Errorf("in use are %+v and %+v, %v", own, all, err)
 	}
 	uses, err := store.Uses(ctx, "box")
-	if want := (map[string]documents.Use{"scope 0": {Count: 3, Bytes: 6}, "scope 1": {Count: 2, Bytes: 4}}); !maps.Equal(uses, want) || err != nil {
+	if want := (map[string]documents.Use{"scope 0": {Count: 3, Bytes: 6},
+		"scope 1": {Count: 2, Bytes: 4}}); !maps.Equal(uses, want) || err != nil {
 		t.Errorf("the scopes use %v, %v", uses, err)
 	}
-	if found, err := store.List(ctx, documents.Query{Kind: "box", OnlyNames: true, Limit: 1}); len(found) != 1 || found[0].ID != "id-4" || len(found[0].Data) > 0 || err != nil {
+	if found, err := store.List(ctx, documents.Query{Kind: "box", OnlyNames: true, Limit: 1}); len(found) != 1 ||
+		found[0].ID != "id-4" || len(found[0].Data) > 0 || err != nil {
 		t.Errorf("the names are %v, %v", found, err)
 	}
 	testChange(t, store)
@@ -78,7 +82,8 @@ func testDeletedPlace(t *testing.T, store documents.Store, began time.Time) {
 	for i := range 4 {
 		created := began.Add(time.Duration(i) * time.Second)
 		ids = append(ids, documents.NewID("place-", created))
-		if _, err := store.Put(ctx, documents.Document{Kind: "place", ID: ids[i], Created: created, Data: []byte(`{}`)}); err != nil {
+		if _, err := store.Put(ctx, documents.Document{Kind: "place", ID: ids[i], Created: created,
+			Data: []byte(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,7 +96,8 @@ func testDeletedPlace(t *testing.T, store documents.Store, began time.Time) {
 	}{
 		{documents.Query{After: ids[1]}, []string{ids[0]}},
 		{documents.Query{After: ids[1], IsAscending: true}, []string{ids[2], ids[3]}},
-		{documents.Query{After: "gone", AfterCreated: began.Add(time.Second), IsAscending: true}, []string{ids[2], ids[3]}},
+		{documents.Query{After: "gone", AfterCreated: began.Add(time.Second), IsAscending: true},
+			[]string{ids[2], ids[3]}},
 	} {
 		c.query.Kind = "place"
 		found, err := store.List(ctx, c.query)
@@ -111,7 +117,8 @@ func testEach(t *testing.T, store documents.Store, began time.Time) {
 	ctx := t.Context()
 	const many = 250
 	for i := range many {
-		if _, err := store.Put(ctx, documents.Document{Kind: "many", ID: fmt.Sprint(i), Created: began, Data: []byte(`{}`)}); err != nil {
+		if _, err := store.Put(ctx, documents.Document{Kind: "many", ID: fmt.Sprint(i), Created: began,
+			Data: []byte(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,7 +136,8 @@ func testChange(t *testing.T, store documents.Store) {
 	t.Helper()
 	ctx := t.Context()
 	doc, err := store.Get(ctx, "box", "id-3")
-	if err != nil || string(doc.Data) != `{"n":3}` || doc.Version != 1 || !doc.IsOpen || doc.Scope != "scope 1" || doc.Age < 0 || doc.Age > time.Minute {
+	if err != nil || string(doc.Data) != `{"n":3}` || doc.Version != 1 || !doc.IsOpen || doc.Scope != "scope 1" ||
+		doc.Age < 0 || doc.Age > time.Minute {
 		t.Fatalf("the document is %+v, %v", doc, err)
 	}
 	doc.Bytes, doc.IsOpen, doc.Data = 30, false, []byte(`{"n":33}`)

@@ -70,7 +70,8 @@ func (h *habit) isOn(hour float64) bool {
 // session returns the requests of a session that begins at a time.
 func (h *habit) session(at float64, rng *rand.Rand) (all []*Request) {
 	for range 1 + int(rng.ExpFloat64()*(h.length-1)) {
-		all = append(all, &Request{At: at, Tokens: 200 + int(rng.ExpFloat64()*1500), Outputs: 20 + int(rng.ExpFloat64()*150), Model: h.model})
+		all = append(all, &Request{At: at, Tokens: 200 + int(rng.ExpFloat64()*1500),
+			Outputs: 20 + int(rng.ExpFloat64()*150), Model: h.model})
 		at += 5 + rng.ExpFloat64()*(h.pause-5)
 	}
 	return all

@@ -116,7 +116,8 @@ func (g *LeastTime) of(model string) []*fleet.Instance {
 				i.Host().SetRoom(g.engines.Room)
 			}
 			if !g.engines.Secretive {
-				i.Host().Tell(fleet.Told{Waiting: -1, Running: -1, Used: -1, Capacity: float64(g.engines.Cache)}, clock(0))
+				i.Host().Tell(fleet.Told{Waiting: -1, Running: -1, Used: -1, Capacity: float64(g.engines.Cache)},
+					clock(0))
 			}
 			g.instances[model] = append(g.instances[model], i)
 		}

@@ -40,7 +40,8 @@ func ReadTrace(from io.Reader, block int) ([]*Request, error) {
 		}
 		for k, r := range rows[start:end] {
 			at := r.Timestamp + float64(k)/float64(end-start)*step
-			all = append(all, &Request{At: at / 1000, Tokens: r.InputLength, Outputs: r.OutputLength, Blocks: r.HashIDs[:min(len(r.HashIDs), r.InputLength/block)], Model: "m"})
+			all = append(all, &Request{At: at / 1000, Tokens: r.InputLength, Outputs: r.OutputLength,
+				Blocks: r.HashIDs[:min(len(r.HashIDs), r.InputLength/block)], Model: "m"})
 		}
 		start = end
 	}

@@ -60,7 +60,8 @@ func Talks(conversations, turns, block int, within float64) []*Request {
 			for n := range 3 {
 				blocks = append(blocks[:len(blocks):len(blocks)], number(4, a, turn*3+n))
 			}
-			r := &Request{At: at, Tokens: len(blocks)*block + 100, Outputs: 200, Blocks: blocks, Model: "m", Session: strconv.Itoa(a)}
+			r := &Request{At: at, Tokens: len(blocks)*block + 100, Outputs: 200, Blocks: blocks, Model: "m",
+				Session: strconv.Itoa(a)}
 			if before == nil {
 				all = append(all, r)
 			} else {
@@ -106,7 +107,8 @@ func TwoModels() []*Request {
 	t := 0.0
 	for k := range 200 {
 		t += rng.ExpFloat64() * 3
-		all = append(all, &Request{At: t, Tokens: 1000, Outputs: 50, Blocks: []uint64{number(6, k, 0)}, Model: string('A' + rune(rng.IntN(2)))})
+		all = append(all, &Request{At: t, Tokens: 1000, Outputs: 50, Blocks: []uint64{number(6, k, 0)},
+			Model: string('A' + rune(rng.IntN(2)))})
 	}
 	return all
 }

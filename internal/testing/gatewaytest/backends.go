@@ -61,8 +61,10 @@ type HeldBackend struct {
 
 // The two chunks of a stream of a HeldBackend.
 const (
-	FirstChunk = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"first"},"finish_reason":null}]}`
-	LastChunk  = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" last"},"finish_reason":"stop"}]}`
+	FirstChunk = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,` +
+		`"delta":{"role":"assistant","content":"first"},"finish_reason":null}]}`
+	LastChunk = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,` +
+		`"delta":{"content":" last"},"finish_reason":"stop"}]}`
 )
 
 // StartHeldBackend starts a backend with streams that wait for the test.
@@ -72,7 +74,8 @@ func StartHeldBackend(t *testing.T) *HeldBackend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &HeldBackend{URL: "http://" + listener.Addr().String(), Entered: make(chan string, 1000), Open: make(chan struct{})}
+	g := &HeldBackend{URL: "http://" + listener.Addr().String(), Entered: make(chan string, 1000),
+		Open: make(chan struct{})}
 	g.Server = &http.Server{ReadHeaderTimeout: Timeout, Handler: http.HandlerFunc(g.answer)}
 	done := make(chan struct{})
 	go func() {
@@ -114,8 +117,10 @@ func ContentType(contentType string) http.Header { return http.Header{"Content-T
 // RawBody is a completion with everything that decoding and encoding would lose: big
 // integers, digits, order, escapes, spaces, unknown members.
 const RawBody = `{ "zeta":1, "id":"x","object":"chat.completion","created":1,"model":"their-name",` +
-	`"choices":[{"index":0,"message":{"role":"assistant","content":"h\u00e9 \/","reasoning_content":"r"},"finish_reason":"stop","vendor":1e2}],` +
-	`"big":123456789012345678901234567890,"trailing":1.10,"neg":-0,"system_fingerprint":null,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"extra":1.50}, "a" : [ ] }`
+	`"choices":[{"index":0,"message":{"role":"assistant","content":"h\u00e9 \/","reasoning_content":"r"},` +
+	`"finish_reason":"stop","vendor":1e2}],` +
+	`"big":123456789012345678901234567890,"trailing":1.10,"neg":-0,"system_fingerprint":null,` +
+	`"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"extra":1.50}, "a" : [ ] }`
 
 // TakeAway closes a backend and keeps its address free: connections are refused until it
 // is started there again.

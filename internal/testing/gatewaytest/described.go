@@ -73,8 +73,10 @@ func (c checkedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	response, err := c.Transport.RoundTrip(request)
 	if err == nil && !c.gateway.BackendsLie {
 		response.Body = &checkedBody{ReadCloser: response.Body, check: func(body []byte) {
-			for _, fault := range c.gateway.Described().Faults(request.Method, request.URL.EscapedPath(), response, body) {
-				c.gateway.T.Errorf("%s %s: %d %.300s\nis not as the OpenAPI document says: %s", request.Method, request.URL, response.StatusCode, body, fault)
+			for _, fault := range c.gateway.Described().Faults(request.Method, request.URL.EscapedPath(), response,
+				body) {
+				c.gateway.T.Errorf("%s %s: %d %.300s\nis not as the OpenAPI document says: %s", request.Method,
+					request.URL, response.StatusCode, body, fault)
 			}
 		}}
 	}

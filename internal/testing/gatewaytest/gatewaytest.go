@@ -80,7 +80,8 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	out := new(Buffer)
 	log := logs.New(out, logs.JSON, slog.LevelDebug)
 	g, err := gateway.New(LoadDocumentWith(t, s.YAML, s.DataDir, s.Env...), log, gateway.Options{
-		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile, Demo: s.Demo, Routes: s.Routes, Steps: s.Steps,
+		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile, Demo: s.Demo,
+		Routes: s.Routes, Steps: s.Steps,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +90,8 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 		g.Ports[0].Options.HeadTime = s.HeadTime
 	}
 	g.Start()
-	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000, TLSClientConfig: s.TLS, ForceAttemptHTTP2: s.HTTP2}
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000, TLSClientConfig: s.TLS,
+		ForceAttemptHTTP2: s.HTTP2}
 	r := &Gateway{Gateway: g, T: t, URL: "http://" + g.Address(), Logs: out, env: s.Env}
 	if g.Document.Server.TLS.Enabled() {
 		r.URL = "https://" + g.Address()
@@ -190,7 +192,8 @@ func (r *Gateway) Stream(ctx context.Context, body string) *EventReader {
 	r.T.Helper()
 	response := r.Open(ctx, http.MethodPost, "/v1/chat/completions", body)
 	r.T.Cleanup(func() { _ = response.Body.Close() })
-	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
+	if response.StatusCode != http.StatusOK || response.Header.Get(
+		"Content-Type") != "text/event-stream; charset=utf-8" {
 		content, _ := io.ReadAll(response.Body)
 		r.T.Fatalf("no stream: %d %v %s", response.StatusCode, response.Header, content)
 	}
@@ -219,12 +222,13 @@ func (r *Gateway) TryChat(ctx context.Context, body string, headers ...string) R
 // ChangeChat changes the chat service while the gateway runs.
 func (r *Gateway) ChangeChat(edit func(*config.Service)) {
 	r.T.Helper()
-	if _, err := r.Control.Apply(r.T.Context(), control.Change{Origin: "test", Summary: "revised"}, func(doc *config.Document) error {
-		chat := doc.Services[schema.Chat]
-		edit(&chat)
-		doc.Services[schema.Chat] = chat
-		return nil
-	}); err != nil {
+	if _, err := r.Control.Apply(r.T.Context(), control.Change{Origin: "test", Summary: "revised"},
+		func(doc *config.Document) error {
+			chat := doc.Services[schema.Chat]
+			edit(&chat)
+			doc.Services[schema.Chat] = chat
+			return nil
+		}); err != nil {
 		r.T.Fatal(err)
 	}
 }

@@ -46,7 +46,8 @@ func Sum(samples map[string]float64, family string, labels ...string) float64 {
 	total := 0.0
 	for name, value := range samples {
 		own, rest, _ := strings.Cut(name, "{")
-		if own == family && !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(rest, label) }) {
+		if own == family && !slices.ContainsFunc(labels,
+			func(label string) bool { return !strings.Contains(rest, label) }) {
 			total += value
 		}
 	}
@@ -102,7 +103,8 @@ func OpenUploads(t *testing.T, pid int) []string {
 	}
 	var found []string
 	for _, entry := range entries {
-		if target, err := os.Readlink(filepath.Join(dir, entry.Name())); err == nil && strings.Contains(target, "patchbay-upload-") {
+		if target, err := os.Readlink(filepath.Join(dir, entry.Name())); err == nil &&
+			strings.Contains(target, "patchbay-upload-") {
 			found = append(found, target)
 		}
 	}

@@ -89,7 +89,8 @@ func (a Reply) FailsWith(t *testing.T, status int, kind, code, param string) API
 	}
 	fault := ErrorOf(t, a.Body)
 	if fault.Type != kind || fault.Code != code || fault.Param != param {
-		t.Errorf("type %q, code %q, param %q, want %q, %q, %q: %s", fault.Type, fault.Code, fault.Param, kind, code, param, a.Body)
+		t.Errorf("type %q, code %q, param %q, want %q, %q, %q: %s", fault.Type, fault.Code, fault.Param, kind, code,
+			param, a.Body)
 	}
 	return fault
 }

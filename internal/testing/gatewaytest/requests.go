@@ -25,7 +25,8 @@ const (
 func With(member string) string { return `{"model":"m",` + SomeMessages + `,` + member + `}` }
 
 // LongText is a prompt of more than a hundred words.
-const LongText = "a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k l m n o p q r s t u v w x y z " +
+const LongText = "a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k l m n o p q r s t u v w " +
+	"x y z " +
 	"a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k l m n o p q r s t u v w x y z"
 
 // Both runs a test for a plain and for a streamed request.
@@ -135,24 +136,37 @@ func ServiceRequests(t *testing.T) []ServiceRequest {
 	edit := []Part{Field("model", "m"), Field("prompt", "x"), Photo(t, "image")}
 	return []ServiceRequest{
 		{
-			schema.STT, "stt", "/v1/audio/transcriptions", FormBody(append(stt, Field("stream", "true"))...), FormBody(stt...),
+			schema.STT, "stt", "/v1/audio/transcriptions", FormBody(append(stt, Field("stream", "true"))...),
+			FormBody(stt...),
 			"data: {\"type\":\"transcript.text.delta\",\"delta\":\"Hel\"}\n\n",
-			"data: {\"type\":\"transcript.text.done\",\"text\":\"Hello\",\"usage\":{\"type\":\"tokens\",\"input_tokens\":14,\"output_tokens\":3,\"total_tokens\":17}}\n\n", 17,
+			"data: {\"type\":\"transcript.text.done\",\"text\":\"Hello\",\"usage\":{\"type\":\"tokens\"," +
+				"\"input_tokens\":14,\"output_tokens\":3,\"total_tokens\":17}}\n\n", 17,
 		},
 		{
-			schema.ImgGen, "imgGen", "/v1/images/generations", JSONBody(`{"model":"m","prompt":"x","stream":true}`), JSONBody(`{"model":"m","prompt":"x","stream":false}`),
-			"event: image_generation.partial_image\ndata: {\"type\":\"image_generation.partial_image\",\"b64_json\":\"AAAA\"}\n\n",
-			"event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"b64_json\":\"" + strings.Repeat("A", 6<<20) + "\",\"usage\":{\"total_tokens\":100,\"input_tokens\":50,\"output_tokens\":50}}\n\n", 100,
+			schema.ImgGen, "imgGen", "/v1/images/generations", JSONBody(`{"model":"m","prompt":"x","stream":true}`),
+			JSONBody(`{"model":"m","prompt":"x","stream":false}`),
+			"event: image_generation.partial_image\ndata: " +
+				"{\"type\":\"image_generation.partial_image\",\"b64_json\":\"AAAA\"}\n\n",
+			"event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"b64_json\":\"" +
+				strings.Repeat(
+					"A", 6<<20) + "\",\"usage\":{\"total_tokens\":100,\"input_tokens\":50,\"output_tokens\":50}}\n\n",
+			100,
 		},
 		{
-			schema.ImgEdit, "imgEdit", "/v1/images/edits", FormBody(append(edit, Field("stream", "True"))...), FormBody(edit...),
+			schema.ImgEdit, "imgEdit", "/v1/images/edits", FormBody(append(edit, Field("stream", "True"))...),
+			FormBody(edit...),
 			"event: image_edit.partial_image\ndata: {\"type\":\"image_edit.partial_image\",\"b64_json\":\"AAAA\"}\n\n",
-			"event: image_edit.completed\ndata: {\"type\":\"image_edit.completed\",\"b64_json\":\"BBBB\",\"usage\":{\"total_tokens\":9,\"input_tokens\":4,\"output_tokens\":5}}\n\n", 9,
+			"event: image_edit.completed\ndata: " +
+				"{\"type\":\"image_edit.completed\",\"b64_json\":\"BBBB\",\"usage\":{\"total_tokens\":9," +
+				"\"input_tokens\":4,\"output_tokens\":5}}\n\n", 9,
 		},
 		{
-			schema.TTS, "tts", "/v1/audio/speech", JSONBody(`{"model":"m","input":"x","voice":"v","stream_format":"sse"}`), JSONBody(`{"model":"m","input":"x","voice":"v","stream_format":"audio"}`),
+			schema.TTS, "tts", "/v1/audio/speech",
+			JSONBody(`{"model":"m","input":"x","voice":"v","stream_format":"sse"}`),
+			JSONBody(`{"model":"m","input":"x","voice":"v","stream_format":"audio"}`),
 			"data: {\"type\":\"speech.audio.delta\",\"audio\":\"AAAA\"}\n\n",
-			"data: {\"type\":\"speech.audio.done\",\"usage\":{\"input_tokens\":2,\"output_tokens\":3,\"total_tokens\":5}}\n\n", 5,
+			"data: {\"type\":\"speech.audio.done\",\"usage\":{\"input_tokens\":2,\"output_tokens\":3," +
+				"\"total_tokens\":5}}\n\n", 5,
 		},
 	}
 }

@@ -24,9 +24,10 @@ func (r *Gateway) Dial(path string, headers ...string) (*Socket, Reply) {
 		header.Add(headers[i], headers[i+1])
 	}
 	transport := r.Client.Transport.(checkedTransport).Transport
-	conn, response, err := websocket.Dial(Deadline(r.T), "ws"+strings.TrimPrefix(r.URL, "http")+path, &websocket.DialOptions{
-		HTTPClient: &http.Client{Transport: transport}, HTTPHeader: header,
-	})
+	conn, response, err := websocket.Dial(Deadline(r.T), "ws"+strings.TrimPrefix(r.URL, "http")+path,
+		&websocket.DialOptions{
+			HTTPClient: &http.Client{Transport: transport}, HTTPHeader: header,
+		})
 	if response == nil {
 		r.T.Fatal(err)
 	}

@@ -106,7 +106,8 @@ func BreakerYAML(settings string, backends ...*simulator.Backend) string {
 
 // SlotsYAML is a configuration with one backend, this many slots, and a queue.
 func SlotsYAML(b *simulator.Backend, slots int, queue string) string {
-	return PolicyYAML("queue: {"+queue+"}, "+NoBreakerNoChecks, Instance("m", b.URL(), fmt.Sprintf("max-concurrency: %d", slots)))
+	return PolicyYAML("queue: {"+queue+"}, "+NoBreakerNoChecks,
+		Instance("m", b.URL(), fmt.Sprintf("max-concurrency: %d", slots)))
 }
 
 // Impatient are short timeouts for an instance that is expected to exceed them. Other
@@ -137,7 +138,8 @@ func EveryService(b *simulator.Backend) string {
 
 // SecuredYAML has a token for each role.
 func SecuredYAML() string {
-	return fmt.Sprintf("security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: %s}, {name: o, role: OPERATOR, token-sha256: %s}, {name: v, role: VIEWER, token-sha256: %s}]}\n",
+	return fmt.Sprintf("security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: %s}, {name: o, role: "+
+		"OPERATOR, token-sha256: %s}, {name: v, role: VIEWER, token-sha256: %s}]}\n",
 		HashOf("admin-token"), HashOf("operator-token"), HashOf("viewer-token"))
 }
 

@@ -65,7 +65,8 @@ func (e Engines) Totals() (sum engine.Totals) {
 // Service returns the configuration of a chat service: engines serve its model m, and a
 // strategy chooses among them.
 func Service(strategy, adapter string, urls []string) string {
-	out := fmt.Sprintf("services:\n  chat:\n    load-balancer: %s\n    adapter: %s\n    instances:\n", strategy, adapter)
+	out := fmt.Sprintf("services:\n  chat:\n    load-balancer: %s\n    adapter: %s\n    instances:\n", strategy,
+		adapter)
 	for _, url := range urls {
 		out += fmt.Sprintf("      - { name: m, base-url: %q }\n", url)
 	}

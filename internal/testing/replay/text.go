@@ -37,7 +37,9 @@ func appendWords(out []byte, seed uint64, count int) []byte {
 // body returns a chat request. The prompt needs no escapes. Engines that know ignore_eos
 // write exactly as many tokens as are asked for.
 func body(r *fleettest.Request, block, number int) []byte {
-	out := append([]byte(`{"model":"`+r.Model+`","stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"max_tokens":`), strconv.Itoa(max(r.Outputs, 1))...)
+	out := append([]byte(
+		`{"model":"`+r.Model+`","stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"max_tokens":`),
+		strconv.Itoa(max(r.Outputs, 1))...)
 	out = append(out, `,"messages":[{"role":"user","content":"`...)
 	out = append(out, text(r, block, number)...)
 	return append(out, `"}]}`...)

@@ -33,7 +33,8 @@ func Postgres(t testing.TB) *Server {
 	dir := owner.home(t, "patchbay-postgres-")
 	command := func(name string, args ...string) *exec.Cmd {
 		c := exec.CommandContext(context.Background(), filepath.Join(bin, name), args...)
-		c.SysProcAttr, c.Dir, c.Env = owner.attributes(), dir, []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH"), "PGDATA=" + filepath.Join(dir, "data")}
+		c.SysProcAttr, c.Dir, c.Env = owner.attributes(), dir,
+			[]string{"LC_ALL=C", "PATH=" + os.Getenv("PATH"), "PGDATA=" + filepath.Join(dir, "data")}
 		return c
 	}
 	owner.makeCluster(t, bin, dir, command)

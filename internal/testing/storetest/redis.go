@@ -29,7 +29,8 @@ func redisServer(t testing.TB, dir string, options ...string) *Server {
 	s := &Server{t: t, Address: net.JoinHostPort(host, port)}
 	s.URL = "redis://" + s.Address + "/0"
 	s.command = func() *exec.Cmd {
-		return exec.CommandContext(context.Background(), binary, append(options, "--bind", host, "--port", port, "--dir", dir, "--loglevel", "warning")...)
+		return exec.CommandContext(context.Background(), binary,
+			append(options, "--bind", host, "--port", port, "--dir", dir, "--loglevel", "warning")...)
 	}
 	s.ready = func(ctx context.Context) error {
 		_, err := redisCommand(ctx, s.Address, "PING")
@@ -75,8 +76,10 @@ func RefuseWrites() map[string]func(t testing.TB, s *Server) (end func()) {
 		}
 	}
 	return map[string]func(t testing.TB, s *Server) func(){
-		"a replica":     commands([]string{"CONFIG SET replica-serve-stale-data yes", "REPLICAOF 127.0.0.1 1"}, []string{"REPLICAOF NO ONE"}),
-		"out of memory": commands([]string{"CONFIG SET maxmemory-policy noeviction", "CONFIG SET maxmemory 1"}, []string{"CONFIG SET maxmemory 0"}),
+		"a replica": commands([]string{"CONFIG SET replica-serve-stale-data yes", "REPLICAOF 127.0.0.1 1"},
+			[]string{"REPLICAOF NO ONE"}),
+		"out of memory": commands([]string{"CONFIG SET maxmemory-policy noeviction", "CONFIG SET maxmemory 1"},
+			[]string{"CONFIG SET maxmemory 0"}),
 	}
 }
 
@@ -208,7 +211,8 @@ func sentinel(t testing.TB, host, port string) string {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sentinel.conf") // the sentinel writes its findings to it
-	rules := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 300\nsentinel failover-timeout %[1]s 3000\n",
+	rules := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 300\nsentinel "+
+		"failover-timeout %[1]s 3000\n",
 		masterName, host, port)
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)

@@ -167,7 +167,8 @@ func (c *Member) Leave(ctx context.Context) error {
 }
 
 // Exchange is the script of redistally for permits.
-func (c *Member) Exchange(ctx context.Context, hello tally.Hello, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
+func (c *Member) Exchange(ctx context.Context, hello tally.Hello,
+	asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
 	if err := c.reach(ctx); err != nil {
 		return tally.Presence{}, nil, err
 	}
@@ -278,7 +279,7 @@ func (m *Model) ask(member string, now int64, before, part float64, a *tally.Ask
 	l := m.limits[a.Name]
 	begins := l == nil || l.epoch != k.id
 	if begins {
-		l = &limit{epoch: k.id, born: now, at: now, shared: k.shared, marks: map[int64]int64{}, leases: map[string]lease{}}
+		l = k.newLimit(now)
 		m.limits[a.Name] = l
 	}
 	warmth := func(at int64) float64 {
@@ -367,9 +368,16 @@ func (m *Model) ask(member string, now int64, before, part float64, a *tally.Ask
 	l.at, l.shared = now, k.shared
 	l.leases[member] = lease{granted + grant, a.Outstanding + grant, now + micro(tally.LeaseTime), a.Number}
 	return tally.Grant{
-		Epoch: k.id, Granted: granted + grant, Permits: grant, Left: left, Capacity: capacity * warmth(now), Rate: rate * warmth(now),
-		Retry: time.Duration(retry) * time.Microsecond,
+		Epoch: k.id, Granted: granted + grant, Permits: grant, Left: left,
+		Capacity: capacity * warmth(now), Rate: rate * warmth(now), Retry: time.Duration(retry) * time.Microsecond,
 	}, true
+}
+
+// newLimit returns a limit that nobody has used.
+func (k *mark) newLimit(now int64) *limit {
+	return &limit{
+		epoch: k.id, born: now, at: now, shared: k.shared, marks: map[int64]int64{}, leases: map[string]lease{},
+	}
 }
 
 // openOfOthers returns the permits that other gateways hold. Permits that were held for

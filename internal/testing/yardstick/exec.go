@@ -53,7 +53,8 @@ func serve(in io.Reader, out io.Writer) error {
 		key := asked{l.ID, l.Instance}
 		switch l.Op {
 		case "start":
-			engines := fleettest.Engines{Number: l.Instances, Spec: engine.Spec{Block: l.Block, Cache: l.KVTokens, Room: l.Room}}
+			engines := fleettest.Engines{Number: l.Instances,
+				Spec: engine.Spec{Block: l.Block, Cache: l.KVTokens, Room: l.Room}}
 			gateway = fleettest.NewLeastTime(engines, 0, nil).(*fleettest.LeastTime) // adds no noise to guesses
 			block = l.Block
 		case "route":

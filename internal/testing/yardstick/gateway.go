@@ -95,7 +95,8 @@ func startGateway(ctx context.Context, binary, services string) (*process, error
 	if err != nil {
 		return nil, err
 	}
-	p, err := start(ctx, address, "/actuator/health", exec.CommandContext(ctx, path, "serve", file, "--listen", address, "--data-dir", filepath.Join(dir, "data")))
+	p, err := start(ctx, address, "/actuator/health",
+		exec.CommandContext(ctx, path, "serve", file, "--listen", address, "--data-dir", filepath.Join(dir, "data")))
 	if err != nil {
 		return nil, err
 	}

@@ -111,8 +111,10 @@ func (o *overHTTP) plan(conversations func() []*fleettest.Request, workload stri
 			continue
 		}
 		requests := s.Requests()
-		p := &plan{adapter: "vllm", work: "prefill s", run: replay.Run{Requests: requests, Block: s.Engines.Block, Until: o.until, Scale: o.scale}}
-		p.title = fmt.Sprintf("%s: %d simulated engines, the first %g s at time scale %g, at most %.1f %% of the tokens from caches",
+		p := &plan{adapter: "vllm", work: "prefill s",
+			run: replay.Run{Requests: requests, Block: s.Engines.Block, Until: o.until, Scale: o.scale}}
+		p.title = fmt.Sprintf("%s: %d simulated engines, the first %g s at time scale %g, at most %.1f %% of the "+
+			"tokens from caches",
 			s.Name, s.Engines.Number, o.until, o.scale, 100*fleettest.Bound(requests, s.Engines.Block, o.until))
 		p.start = func() (fleet, error) {
 			engines, err := replay.StartEngines(s.Engines, simulator.VLLM, o.scale)
@@ -164,17 +166,21 @@ func (o *overHTTP) table(results []measured, p *plan) {
 		return found
 	}
 	lc, rr, lt := with("least_connections"), with("round_robin"), with("least_time")
-	fmt.Fprintf(o.out, "  %-18s %8s %6s %6s %8s %8s %8s %8s %7s %9s %6s %6s\n", "strategy", "requests", "failed", "hit %", "mean", "p50", "p90", "p99", "in 2 s", p.work, "x LC", "x RR")
+	fmt.Fprintf(o.out, "  %-18s %8s %6s %6s %8s %8s %8s %8s %7s %9s %6s %6s\n", "strategy", "requests", "failed",
+		"hit %", "mean", "p50", "p90", "p99", "in 2 s", p.work, "x LC", "x RR")
 	for _, m := range results {
-		fmt.Fprintf(o.out, "  %-18s %8d %6d %6.1f %8.3f %8.3f %8.3f %8.3f %6.1f%% %9.1f %6.2f %6.2f\n", m.strategy, m.Requests, m.Failed, 100*m.Hit,
+		fmt.Fprintf(o.out, "  %-18s %8d %6d %6.1f %8.3f %8.3f %8.3f %8.3f %6.1f%% %9.1f %6.2f %6.2f\n", m.strategy,
+			m.Requests, m.Failed, 100*m.Hit,
 			m.Mean, m.P50, m.P90, m.P99, 100*m.Soon, m.busy, m.Mean/lc.Mean, m.Mean/rr.Mean)
 	}
 	switch {
 	case lt.Requests == 0 || lc.Requests == 0 || rr.Requests == 0:
 	case p.isReal:
-		fmt.Fprintf(o.out, "same engines, same requests: with least_time they work for %.1f s, with round_robin for %.1f and with least_connections for %.1f.\n", lt.busy, rr.busy, lc.busy)
+		fmt.Fprintf(o.out, "same engines, same requests: with least_time they work for %.1f s, with round_robin for "+
+			"%.1f and with least_connections for %.1f.\n", lt.busy, rr.busy, lc.busy)
 	default:
-		fmt.Fprintf(o.out, "same engines, same requests: with least_time the first token comes %.1f times sooner than with round_robin and %.1f times sooner than with least_connections.\n",
+		fmt.Fprintf(o.out, "same engines, same requests: with least_time the first token comes %.1f times sooner "+
+			"than with round_robin and %.1f times sooner than with least_connections.\n",
 			rr.Mean/lt.Mean, lc.Mean/lt.Mean)
 	}
 }

@@ -42,8 +42,10 @@ func (o *overHTTP) planLlama() (*plan, error) {
 		}
 	}
 	return &plan{
-		adapter: "llamacpp", work: "cpu s", isReal: true, run: replay.Run{Requests: requests, Block: llamaBlock, Scale: 1},
-		title: fmt.Sprintf("%d servers of llama.cpp with %d slots of %d tokens, %d conversations of %d turns", llamas, llamaSlots, llamaContext, conversations, turns),
+		adapter: "llamacpp", work: "cpu s", isReal: true,
+		run: replay.Run{Requests: requests, Block: llamaBlock, Scale: 1},
+		title: fmt.Sprintf("%d servers of llama.cpp with %d slots of %d tokens, %d conversations of %d turns", llamas,
+			llamaSlots, llamaContext, conversations, turns),
 		start: func() (fleet, error) { return startLlamas(o.llama, o.model) },
 	}, nil
 }
@@ -60,9 +62,11 @@ func startLlamas(binary, model string) (fleet, error) {
 			var p *process
 			// Without --cache-ram a server would keep prompts beside its slots as well.
 			ctx := context.Background()
-			p, err = start(ctx, address, "/health", exec.CommandContext(ctx, binary, "--model", model, "--alias", "m", "--host", host, "--port", port,
-				"--ctx-size", strconv.Itoa(llamaSlots*llamaContext), "--parallel", strconv.Itoa(llamaSlots), "--cache-ram", "0",
-				"--threads", "1", "--threads-http", "16", "--metrics", "--jinja"))
+			p, err = start(ctx, address, "/health",
+				exec.CommandContext(ctx, binary, "--model", model, "--alias", "m", "--host", host, "--port", port,
+					"--ctx-size", strconv.Itoa(llamaSlots*llamaContext), "--parallel", strconv.Itoa(llamaSlots),
+					"--cache-ram", "0",
+					"--threads", "1", "--threads-http", "16", "--metrics", "--jinja"))
 			if err == nil {
 				all = append(all, p)
 				continue

@@ -37,18 +37,23 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	workload := flags.String("workload", "", "names of workloads, with commas; without it all")
 	gateways := flags.Int("gateways", 1, "how many gateways share the engines")
 	share := flags.Float64("share", 0, "seconds between two exchanges of the gateways; 0 is never")
-	told := flags.Float64("told", 0, "seconds between two health checks, with which engines tell their queues; 0 is never")
+	told := flags.Float64("told", 0, "seconds between two health checks, with which engines tell their queues; 0 is "+
+		"never")
 	whole := flags.Bool("whole", false, "answers come whole instead of piece by piece")
 	secretive := flags.Bool("secretive", false, "engines do not tell how large their caches are")
 	seed := flags.Uint64("seed", 1, "of the noise in the guessed tokens")
 	exec := flags.Bool("exec", false, "choose for another simulation: JSON lines on standard input and output")
 	over := overHTTP{out: out}
 	flags.StringVar(&over.binary, "http", "", "the path of patchbay: measure over HTTP, with it as the gateway")
-	flags.StringVar(&over.strategies, "strategies", "round_robin,least_connections,least_time", "with -http: what is compared")
-	flags.Float64Var(&over.scale, "scale", 0.1, "with -http: how many real seconds a second of the workload is; less than 0.05 measures the machine")
+	flags.StringVar(&over.strategies, "strategies", "round_robin,least_connections,least_time",
+		"with -http: what is compared")
+	flags.Float64Var(&over.scale, "scale", 0.1, "with -http: how many real seconds a second of the workload is; less "+
+		"than 0.05 measures the machine")
 	flags.Float64Var(&over.until, "until", 600, "with -http: how many seconds of the workload are sent")
-	flags.BoolVar(&over.isTogether, "together", false, "with -http: measure all strategies at the same time, which needs many cores")
-	flags.StringVar(&over.llama, "llama-server", "", "with -http: the path of llama.cpp's server, which is used instead of simulated engines")
+	flags.BoolVar(&over.isTogether, "together", false,
+		"with -http: measure all strategies at the same time, which needs many cores")
+	flags.StringVar(&over.llama, "llama-server", "",
+		"with -http: the path of llama.cpp's server, which is used instead of simulated engines")
 	flags.StringVar(&over.model, "model", "", "with -llama-server: its model, which should be tiny")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -87,11 +92,14 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			Engines: s.Engines, Requests: requests, Until: s.Until, Seed: *seed,
 			Gateways: *gateways, Share: *share, Told: *told,
 		})
-		fmt.Fprintf(out, "\n%s: %d requests, at most %.1f %% of their tokens from caches\n", s.Name, compared.LeastTime.Requests, 100*fleettest.Bound(requests, s.Engines.Block, s.Until))
+		fmt.Fprintf(out, "\n%s: %d requests, at most %.1f %% of their tokens from caches\n", s.Name,
+			compared.LeastTime.Requests, 100*fleettest.Bound(requests, s.Engines.Block, s.Until))
 		if s.Engines.Room > 0 {
-			fmt.Fprintf(out, "  models are loaded %d times at least, by a plan that knows what will come\n", fleettest.LeastLoads(requests, s.Engines.Room*s.Engines.Number))
+			fmt.Fprintf(out, "  models are loaded %d times at least, by a plan that knows what will come\n",
+				fleettest.LeastLoads(requests, s.Engines.Room*s.Engines.Number))
 		}
-		fmt.Fprintf(out, "  %-18s %6s %8s %8s %8s %8s %7s %6s %6s %6s %8s\n", "policy", "hit %", "mean", "p50", "p90", "p99", "in 2 s", "loads", "x LC", "x RR", "est.err")
+		fmt.Fprintf(out, "  %-18s %6s %8s %8s %8s %8s %7s %6s %6s %6s %8s\n", "policy", "hit %", "mean", "p50", "p90",
+			"p99", "in 2 s", "loads", "x LC", "x RR", "est.err")
 		show(out, "round_robin", compared.RoundRobin, compared)
 		show(out, "least_connections", compared.LeastConnections, compared)
 		show(out, "least_time", compared.LeastTime, compared)
@@ -100,6 +108,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 }
 
 func show(out io.Writer, name string, f fleettest.Figures, beside fleettest.Comparison) {
-	fmt.Fprintf(out, "  %-18s %6.1f %8.3f %8.3f %8.3f %8.3f %6.1f%% %6d %6.2f %6.2f %7.0f%%\n", name, 100*f.Hit, f.Mean, f.P50, f.P90, f.P99,
+	fmt.Fprintf(out, "  %-18s %6.1f %8.3f %8.3f %8.3f %8.3f %6.1f%% %6d %6.2f %6.2f %7.0f%%\n", name, 100*f.Hit, f.Mean,
+		f.P50, f.P90, f.P99,
 		100*f.Soon, f.Loads, f.Mean/beside.LeastConnections.Mean, f.Mean/beside.RoundRobin.Mean, 100*f.EstimateError)
 }

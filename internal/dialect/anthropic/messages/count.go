@@ -23,13 +23,15 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 // same dialect, and Tokenize asks backends that split chats into tokens, as vLLM does.
 var (
 	CountTokens = &dialect.Adapter{
-		Account: accountids.Anthropic, Call: callPass, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+		Account: accountids.Anthropic, Call: callPass,
+		Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 			return reply.Count(answer, "input_tokens", CountBody)
 		},
 	}
-	Tokenize = &dialect.Adapter{Call: dialect.CallTokenize, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-		return reply.Count(answer, "count", CountBody)
-	}}
+	Tokenize = &dialect.Adapter{Call: dialect.CallTokenize,
+		Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+			return reply.Count(answer, "count", CountBody)
+		}}
 )
 
 // CountBody returns the reply to a request for the number of tokens. A count that no
@@ -78,7 +80,8 @@ func estimateValue(v jsonscan.Value, quarters, fixed *int64) {
 			*fixed += messageTokens
 		}
 		for m := range v.All() {
-			if key := string(m.Key()); key != "type" && key != "role" && key != "cache_control" && key != "signature" && key != "encrypted_content" && key != "id" {
+			if key := string(m.Key()); key != "type" && key != "role" && key != "cache_control" && key != "signature" &&
+				key != "encrypted_content" && key != "id" {
 				*quarters += int64(len(key))
 				estimateValue(m, quarters, fixed)
 			}

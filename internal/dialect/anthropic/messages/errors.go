@@ -19,18 +19,28 @@ type ErrorBody struct {
 
 // ErrorValue describes the fault.
 type ErrorValue struct {
-	Type    string  `json:"type" enum:"invalid_request_error,authentication_error,permission_error,not_found_error,request_too_large,rate_limit_error,overloaded_error,api_error"`
-	Message string  `json:"message"`
-	Code    string  `json:"code"`
-	Param   *string `json:"param,omitzero"`
-	Details any     `json:"details,omitzero"`
+	Type    ErrorType `json:"type"`
+	Message string    `json:"message"`
+	Code    string    `json:"code"`
+	Param   *string   `json:"param,omitzero"`
+	Details any       `json:"details,omitzero"`
+}
+
+// ErrorType is the type of an error of the API.
+type ErrorType string
+
+// Names returns all types.
+func (ErrorType) Names() []string {
+	return []string{"invalid_request_error", "authentication_error", "permission_error", "not_found_error",
+		"request_too_large", "rate_limit_error", "overloaded_error", "api_error"}
 }
 
 // Error writes the body of an error.
 func Error(known *schema.Error, requestID string) []byte {
 	body := ErrorBody{
 		Type: "error", RequestID: requestID,
-		Error: ErrorValue{Type: errorType(known.HTTPStatus()), Message: known.Message, Code: known.Code, Param: known.Param, Details: known.Details},
+		Error: ErrorValue{Type: errorType(known.HTTPStatus()), Message: known.Message, Code: known.Code,
+			Param: known.Param, Details: known.Details},
 	}
 	encoded, err := json.Marshal(body, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil { // the details are the only part that can be more than text
@@ -42,7 +52,7 @@ func Error(known *schema.Error, requestID string) []byte {
 }
 
 // errorType returns the type that errors of a status have.
-func errorType(status int) string {
+func errorType(status int) ErrorType {
 	if kind := errorTypes[status]; kind != "" {
 		return kind
 	}
@@ -53,7 +63,7 @@ func errorType(status int) string {
 }
 
 // errorTypes are the types that errors of some statuses have.
-var errorTypes = map[int]string{
+var errorTypes = map[int]ErrorType{
 	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
 	http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
 	http.StatusTooManyRequests: "rate_limit_error", http.StatusServiceUnavailable: "overloaded_error",

@@ -23,7 +23,8 @@ import (
 // Pass passes requests of the Messages API to backends that speak it themselves,
 // and their answers to the client. Only the name of the model is changed.
 var Pass = &dialect.Adapter{
-	Account: accountids.Anthropic, Call: callPass, Continues: dialect.Always, Reply: replyPass, Events: eventsPass, Split: splitPass,
+	Account: accountids.Anthropic, Call: callPass, Continues: dialect.Always, Reply: replyPass, Events: eventsPass,
+	Split:  splitPass,
 	Decode: anthropic.Decode, DecodeStream: anthropic.DecodeStream,
 }
 
@@ -95,7 +96,8 @@ func withoutMarkedThinking(edits []jsonscan.Edit, messages jsonscan.Value) []jso
 		var doc jsonscan.Document
 		kept, all := jsonwrite.Writer{Out: []byte{'['}}, true
 		for b := range doc.Rescan(content).All() {
-			if _, marked := unmarkThinking(b.Get("signature").Text()); marked && string(b.Get("type").Text()) == "thinking" {
+			if _, marked := unmarkThinking(b.Get("signature").Text()); marked &&
+				string(b.Get("type").Text()) == "thinking" {
 				all = false
 				continue
 			}
@@ -139,7 +141,8 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 
 // eventsPass passes the events of a streamed message on.
 func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.ModelJSON()), gave: req.Gave}
+	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.ModelJSON()),
+		gave: req.Gave}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: ErrorEvent}
 }
 
@@ -220,7 +223,8 @@ var (
 func (e *passedEvents) learn(piece []byte) {
 	start := bytes.LastIndex(piece, []byte(`":"`)) + len(`":`)
 	end := bytes.LastIndexByte(piece, '"')
-	if start < len(deltaStart) || start >= end || !jsonscan.StringEnds(piece, start+1, end) || bytes.IndexByte(piece, '\n') >= 0 {
+	if start < len(deltaStart) || start >= end || !jsonscan.StringEnds(piece, start+1, end) ||
+		bytes.IndexByte(piece, '\n') >= 0 {
 		return
 	}
 	e.pattern.Learn(piece, start, end+1)
@@ -298,13 +302,15 @@ func (e *passedEvents) pass(event dialect.Event) error {
 // blockHasContent reports whether a block has content when it begins, as calls have.
 func blockHasContent(block jsonscan.Value) bool {
 	kind := block.Get("type").Text()
-	return bytes.Contains(kind, []byte("tool_")) || len(chat.TextOf(block.Get("text")))+len(chat.TextOf(block.Get("thinking"))) > 0
+	return bytes.Contains(kind, []byte("tool_")) ||
+		len(chat.TextOf(block.Get("text")))+len(chat.TextOf(block.Get("thinking"))) > 0
 }
 
 // pieceHasContent reports whether a piece of a block has content: a signature does not
 // count.
 func pieceHasContent(delta jsonscan.Value) bool {
-	return len(chat.TextOf(delta.Get("text")))+len(chat.TextOf(delta.Get("thinking")))+len(chat.TextOf(delta.Get("partial_json"))) > 0
+	return len(chat.TextOf(delta.Get("text")))+len(chat.TextOf(delta.Get("thinking")))+len(chat.TextOf(delta.Get(
+		"partial_json"))) > 0
 }
 
 // write adds the event to the output, in its frame.

@@ -68,8 +68,10 @@ func checkSampling(root jsonscan.Value) error {
 }
 
 // fieldNames are the names of the fields of a request that are read here.
-var fieldNames = jsonscan.NewNames("model", "messages", "system", "stream", "metadata", "max_tokens", "temperature", "top_p", "top_k",
-	"stop_sequences", "tools", "tool_choice", "thinking", "output_config", "output_format", "mcp_servers", "container", "compaction", "thread")
+var fieldNames = jsonscan.NewNames("model", "messages", "system", "stream", "metadata", "max_tokens", "temperature",
+	"top_p", "top_k",
+	"stop_sequences", "tools", "tool_choice", "thinking", "output_config", "output_format", "mcp_servers", "container",
+	"compaction", "thread")
 
 func readRequest(req *schema.Request, door schema.Door, body []byte) error {
 	if err := req.ParseBody(door, body, fieldNames); err != nil {
@@ -151,7 +153,8 @@ func (r *reader) refuse() *schema.Error {
 	if r.root.Get("thread").Given() {
 		// The messages of a thread begin after its last turn. Clients that know the
 		// code in the details send the request again without a thread.
-		err := schema.InvalidValue("thread", "'thread' is not supported by the backend of this model, which keeps no conversations. Send the whole conversation without it.")
+		err := schema.InvalidValue("thread", "'thread' is not supported by the backend of this model, which keeps no "+
+			"conversations. Send the whole conversation without it.")
 		err.Details = map[string]any{"error_code": "thread_unsupported_request"}
 		return err
 	}
@@ -161,9 +164,12 @@ func (r *reader) refuse() *schema.Error {
 // readSampling reads how the answer is sampled and where it ends.
 func (r *reader) readSampling() *schema.Error {
 	if n, ok := r.root.Get("max_tokens").Int(); ok && n == 0 {
-		return schema.InvalidValue("max_tokens", "'max_tokens' is 0, which fills a cache of prompts that the backend of this model does not have. It must be at least 1.")
+		return schema.InvalidValue("max_tokens",
+			"'max_tokens' is 0, which fills a cache of prompts that the backend of this model does not have. It must "+
+				"be at least 1.")
 	}
-	r.MaxTokens, r.Temperature, r.TopP, r.TopK = r.root.Get("max_tokens"), r.root.Get("temperature"), r.root.Get("top_p"), r.root.Get("top_k")
+	r.MaxTokens, r.Temperature, r.TopP, r.TopK = r.root.Get("max_tokens"), r.root.Get("temperature"),
+		r.root.Get("top_p"), r.root.Get("top_k")
 	if stop := r.root.Get("stop_sequences"); !stop.Empty() {
 		r.Stop = stop
 	}
@@ -182,7 +188,8 @@ func (r *reader) readFormat() *schema.Error {
 		return nil
 	}
 	format = r.deep.Rescan(format)
-	r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"), Schema: format.Get("schema").Raw(), Strict: []byte("true")}
+	r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"),
+		Schema: format.Get("schema").Raw(), Strict: []byte("true")}
 	if string(format.Get("type").Text()) != r.Format.Type || !r.Format.HasSchema() {
 		return schema.InvalidValue(param, "'"+param+"' must be of type json_schema and have a schema.")
 	}
@@ -258,7 +265,8 @@ func (r *reader) readTool(tool jsonscan.Value) *schema.Error {
 		if bytes.HasPrefix(kind.Text(), []byte("tool_search_tool_")) {
 			return nil
 		}
-		return schema.InvalidValue("", "has the type '"+string(kind.Text())+"', a tool that the backend of this model does not have.")
+		return schema.InvalidValue("", "has the type '"+string(kind.Text())+
+			"', a tool that the backend of this model does not have.")
 	}
 	t := chat.Tool{
 		Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(tool.Get("name")),

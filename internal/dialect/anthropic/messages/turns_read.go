@@ -83,7 +83,8 @@ func (r *reader) systemTexts(content jsonscan.Value) (joined chat.Text, err *sch
 // message reads one message; the error names fields relative to it.
 func (r *reader) message(m jsonscan.Value) *schema.Error {
 	if m.Kind() != jsonscan.Object {
-		return schema.InvalidValue("role", "must be user, assistant or system: a message is an object with a role and a content.")
+		return schema.InvalidValue("role", "must be user, assistant or system: a message is an object with a role "+
+			"and a content.")
 	}
 	content := m.Get("content")
 	switch content.Kind() {
@@ -251,7 +252,8 @@ func (r *reader) image(source jsonscan.Value) *schema.Error {
 			return schema.InvalidValue("source.url", "must be a string.")
 		}
 	default:
-		return schema.InvalidValue("source.type", "must be base64 or url: the backend of this model takes no other images.")
+		return schema.InvalidValue("source.type",
+			"must be base64 or url: the backend of this model takes no other images.")
 	}
 	r.user = append(r.user, part)
 	return nil
@@ -279,7 +281,8 @@ func (r *reader) document(b, source jsonscan.Value) *schema.Error {
 		}
 		return nil
 	}
-	return schema.InvalidValue("source.type", "must be base64, text or content: the backend of this model takes no other documents.")
+	return schema.InvalidValue("source.type", "must be base64, text or content: the backend of this model takes no "+
+		"other documents.")
 }
 
 // assistant reads the words, thoughts and calls of an earlier turn of the model.

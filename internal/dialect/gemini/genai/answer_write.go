@@ -16,8 +16,10 @@ import (
 // The two forms of streams. Neither has comments: clients read every line that is not empty,
 // and only line ends say nothing.
 var (
-	eventsClient = &dialect.Client{Reply: reply, Events: streamEvents, Frame: &dialect.Stream{Filler: []byte("\n"), Failure: failureEvent}}
-	arrayClient  = &dialect.Client{Reply: reply, Events: streamEvents, Frame: &dialect.Stream{Filler: []byte("\n"), Failure: failureElement}}
+	eventsClient = &dialect.Client{Reply: reply, Events: streamEvents,
+		Frame: &dialect.Stream{Filler: []byte("\n"), Failure: failureEvent}}
+	arrayClient = &dialect.Client{Reply: reply, Events: streamEvents,
+		Frame: &dialect.Stream{Filler: []byte("\n"), Failure: failureElement}}
 )
 
 // ClientFor returns how the callers of generateContent are translated for. A stream is a
@@ -113,7 +115,8 @@ func readWishes(req *schema.Request) wishes {
 		thinking = doc.Rescan(thinking)
 	}
 	return wishes{
-		model: bytes.Clone(req.ModelJSON()), wantsThoughts: member(thinking, "includeThoughts", "include_thoughts").Kind() == jsonscan.True,
+		model: bytes.Clone(req.ModelJSON()), wantsThoughts: member(thinking, "includeThoughts",
+			"include_thoughts").Kind() == jsonscan.True,
 		framing: framing{isArray: req.Stream && !asksForEvents(req.Query)},
 	}
 }
@@ -360,7 +363,8 @@ func (e *clientEvents) gather(c *chat.Choice) error {
 				return dialect.ErrTooManyCalls
 			}
 			known.calls = append(known.calls, chat.ToolCall{
-				Index: piece.Index, ID: bytes.Clone(piece.ID), Name: bytes.Clone(piece.Name), Arguments: bytes.Clone(piece.Arguments), Extra: bytes.Clone(piece.Extra),
+				Index: piece.Index, ID: bytes.Clone(piece.ID), Name: bytes.Clone(piece.Name),
+				Arguments: bytes.Clone(piece.Arguments), Extra: bytes.Clone(piece.Extra),
 			})
 		}
 	}

@@ -19,7 +19,8 @@ import (
 // Pass passes requests to backends that speak the API themselves, and their answers to the
 // client. Only the name of the model is changed.
 var Pass = &dialect.Adapter{
-	Account: accountids.Gemini, Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass, Decode: gemini.Chat.Decode, DecodeStream: gemini.Chat.DecodeStream,
+	Account: accountids.Gemini, Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass,
+	Decode: gemini.Chat.Decode, DecodeStream: gemini.Chat.DecodeStream,
 }
 
 // PassCount and PassEmbedding do the same for counts of tokens and for embeddings.

@@ -15,8 +15,10 @@ import (
 
 // fieldNames are the names of the fields of a request that are read here. The API takes
 // each with underscores as well.
-var fieldNames = jsonscan.NewNames("model", "contents", "systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config",
-	"generationConfig", "generation_config", "safetySettings", "safety_settings", "cachedContent", "cached_content", "labels")
+var fieldNames = jsonscan.NewNames("model", "contents", "systemInstruction", "system_instruction", "tools",
+	"toolConfig", "tool_config",
+	"generationConfig", "generation_config", "safetySettings", "safety_settings", "cachedContent", "cached_content",
+	"labels")
 
 // ReadRequest reads a request of generateContent. It checks the fields that the gateway
 // itself uses; a backend of this dialect gets the body as it came.
@@ -80,7 +82,8 @@ func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 func readFrom(root jsonscan.Value, room chat.Room) (*chat.Request, error) {
 	r := &reader{root: root, room: room}
 	r.parts.Deep, r.deep.Deep = true, true
-	for _, step := range []func() *schema.Error{r.refuse, r.readSystem, r.readContents, r.readTools, r.readToolConfig, r.readConfig} {
+	for _, step := range []func() *schema.Error{r.refuse, r.readSystem, r.readContents, r.readTools, r.readToolConfig,
+		r.readConfig} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -202,9 +205,11 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 		return part, nil
 	}
 	if file := member(p, "fileData", "file_data"); file.Given() {
-		kind, address := string(member(file, "mimeType", "mime_type").Text()), chat.TextOf(member(file, "fileUri", "file_uri"))
+		kind, address := string(member(file, "mimeType", "mime_type").Text()),
+			chat.TextOf(member(file, "fileUri", "file_uri"))
 		if len(address) == 0 || mediaPart(kind) != chat.ImagePart {
-			return part, schema.InvalidValue("fileData", "must be an image with an address: the backend of this model takes no other files by their addresses.")
+			return part, schema.InvalidValue("fileData",
+				"must be an image with an address: the backend of this model takes no other files by their addresses.")
 		}
 		part.Type = chat.ImagePart
 		part.SetSource(address)
@@ -216,7 +221,8 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 	for m := range p.All() {
 		switch string(m.Key()) {
 		case "executableCode", "executable_code", "codeExecutionResult", "code_execution_result":
-			return part, schema.InvalidValue("", "has code that the provider ran, which the backend of this model cannot read.")
+			return part, schema.InvalidValue("",
+				"has code that the provider ran, which the backend of this model cannot read.")
 		}
 	}
 	return part, nil

@@ -34,7 +34,8 @@ func (r *reader) readTools() *schema.Error {
 				}
 			default:
 				if m.Given() {
-					return schema.InvalidValue(place, "'"+place+"' has "+name+", a tool that the backend of this model does not have.")
+					return schema.InvalidValue(place, "'"+place+"' has "+name+
+						", a tool that the backend of this model does not have.")
 				}
 			}
 		}
@@ -43,7 +44,8 @@ func (r *reader) readTools() *schema.Error {
 }
 
 func (r *reader) readFunction(f jsonscan.Value) *schema.Error {
-	tool := chat.Tool{Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(f.Get("name")), Description: chat.Given(f.Get("description"))}
+	tool := chat.Tool{Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(f.Get("name")),
+		Description: chat.Given(f.Get("description"))}
 	if len(tool.Name) == 0 {
 		return schema.InvalidValue("functionDeclarations", "must have a name.")
 	}
@@ -83,7 +85,8 @@ func (r *reader) readToolConfig() *schema.Error {
 	case "NONE":
 		r.ToolChoice.Mode = "none"
 	default:
-		return schema.InvalidValue("toolConfig.functionCallingConfig.mode", "'toolConfig.functionCallingConfig.mode' must be AUTO, ANY, NONE or VALIDATED.")
+		return schema.InvalidValue("toolConfig.functionCallingConfig.mode",
+			"'toolConfig.functionCallingConfig.mode' must be AUTO, ANY, NONE or VALIDATED.")
 	}
 	return nil
 }
@@ -101,9 +104,11 @@ func (r *reader) readConfig() *schema.Error {
 		name, other string
 		to          *jsonscan.Value
 	}{
-		{"maxOutputTokens", "max_output_tokens", &r.MaxTokens}, {"temperature", "temperature", &r.Temperature}, {"topP", "top_p", &r.TopP},
+		{"maxOutputTokens", "max_output_tokens", &r.MaxTokens}, {"temperature", "temperature", &r.Temperature},
+		{"topP", "top_p", &r.TopP},
 		{"topK", "top_k", &r.TopK}, {"seed", "seed", &r.Seed}, {"candidateCount", "candidate_count", &r.N},
-		{"presencePenalty", "presence_penalty", &r.PresencePenalty}, {"frequencyPenalty", "frequency_penalty", &r.FrequencyPenalty},
+		{"presencePenalty", "presence_penalty", &r.PresencePenalty},
+		{"frequencyPenalty", "frequency_penalty", &r.FrequencyPenalty},
 	} {
 		v := member(config, f.name, f.other)
 		if v.Given() && v.Kind() != jsonscan.Number {
@@ -131,7 +136,8 @@ func (r *reader) readConfig() *schema.Error {
 func refuseModalities(list jsonscan.Value) *schema.Error {
 	for v := range list.All() {
 		if !strings.EqualFold(string(v.Text()), "TEXT") {
-			return schema.InvalidValue("generationConfig.responseModalities", "'generationConfig.responseModalities' must be TEXT: the backend of this model gives nothing else.")
+			return schema.InvalidValue("generationConfig.responseModalities",
+				"'generationConfig.responseModalities' must be TEXT: the backend of this model gives nothing else.")
 		}
 	}
 	return nil
@@ -176,7 +182,8 @@ func (r *reader) readFormat(config jsonscan.Value) *schema.Error {
 		return nil
 	case "application/json":
 	default:
-		return schema.InvalidValue("generationConfig.responseMimeType", "'generationConfig.responseMimeType' must be text/plain or application/json for the backend of this model.")
+		return schema.InvalidValue("generationConfig.responseMimeType",
+			"'generationConfig.responseMimeType' must be text/plain or application/json for the backend of this model.")
 	}
 	r.Format = chat.Format{Given: true, Type: "json_object"}
 	if form != nil {

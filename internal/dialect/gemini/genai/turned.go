@@ -9,8 +9,10 @@ import (
 )
 
 var (
-	countNames = jsonscan.NewNames("model", "contents", "generateContentRequest", "generate_content_request", "systemInstruction", "tools", "generationConfig")
-	embedNames = jsonscan.NewNames("model", "content", "taskType", "task_type", "title", "outputDimensionality", "output_dimensionality")
+	countNames = jsonscan.NewNames("model", "contents", "generateContentRequest", "generate_content_request",
+		"systemInstruction", "tools", "generationConfig")
+	embedNames = jsonscan.NewNames("model", "content", "taskType", "task_type", "title", "outputDimensionality",
+		"output_dimensionality")
 	batchNames = jsonscan.NewNames("model", "requests")
 )
 
@@ -36,9 +38,10 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 func CountBody(n int64, _ bool) []byte { return dialect.WriteCount(`{"totalTokens":`, n, false) }
 
 // Tokenize asks a backend that splits chats into tokens, as vLLM does.
-var Tokenize = &dialect.Adapter{Call: dialect.CallTokenize, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	return reply.Count(answer, "count", CountBody)
-}}
+var Tokenize = &dialect.Adapter{Call: dialect.CallTokenize,
+	Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+		return reply.Count(answer, "count", CountBody)
+	}}
 
 // ReadEmbed reads a request of embedContent.
 func ReadEmbed(req *schema.Request, body []byte) error {
@@ -63,7 +66,8 @@ func ReadBatchEmbed(req *schema.Request, body []byte) error {
 }
 
 // EmbedClient turns requests for embeddings into requests of the unified API.
-var EmbedClient = &dialect.Client{Turn: &dialect.Turn{Door: schema.DoorEmbeddings, Request: unifiedEmbedding, Reply: replyEmbedding}}
+var EmbedClient = &dialect.Client{Turn: &dialect.Turn{Door: schema.DoorEmbeddings, Request: unifiedEmbedding,
+	Reply: replyEmbedding}}
 
 // unifiedEmbedding makes the request of the unified API. The purpose of the vectors is a
 // hint that other backends do not take.
@@ -109,7 +113,8 @@ func textOf(content jsonscan.Value) (text chat.Text, err *schema.Error) {
 	for p := range content.Get("parts").All() {
 		piece := chat.TextOf(p.Get("text"))
 		if piece == nil {
-			return nil, schema.InvalidValue("content", "'content' must have texts only: the backend of this model embeds nothing else.")
+			return nil, schema.InvalidValue("content",
+				"'content' must have texts only: the backend of this model embeds nothing else.")
 		}
 		text = chat.JoinApart(text, piece)
 	}
