@@ -17,7 +17,7 @@ type Settings struct {
 
 // Docs describes the members that a tag has no room for.
 func (Settings) Docs() map[string]string {
-	return map[string]string{
+	return map[string]string{ //nolint:gosec // tokens of text are no credentials
 		"maxSplit":  "How many instances may share one request; 0 splits none.",
 		"minInputs": "How many inputs, documents or prompts an instance gets at least; 0 means 16.",
 		"minTokens": "How many tokens an instance gets at least, by an estimate; 0 means 512.",
