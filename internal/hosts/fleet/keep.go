@@ -391,14 +391,24 @@ func (i *Instance) EndLoad(entered int, now time.Time) {
 	i.useOwn(at)
 }
 
-// FailLoad notes that the model could not be loaded. The next report of its host says
-// where it is.
-func (i *Instance) FailLoad(now time.Time) {
+// FailLoad notes that the model could not be loaded. The next report of its host says where
+// it is. A report that was asked for earlier does not count, because a host may list a model
+// while it loads it.
+func (i *Instance) FailLoad(now time.Time) { i.endOrder(now, 0) }
+
+// GiveUpLoad notes that nobody waits for the model any more. Its host may take a while to
+// notice that, and to take the model off its list.
+func (i *Instance) GiveUpLoad(now time.Time) { i.endOrder(now, settled) }
+
+// endOrder ends a load without the model. Reports of the host count that are asked for after
+// so many seconds.
+func (i *Instance) endOrder(now time.Time, after float64) {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()
 	if i.kept != nil && i.kept.isOrdered {
 		i.kept.isOrdered = false
 		i.forget(absent, at)
+		i.kept.settles = at + after
 	}
 }
 

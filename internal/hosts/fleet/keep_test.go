@@ -88,9 +88,19 @@ func TestAHostIsNotBelievedRightAfterAChange(t *testing.T) {
 	if state := i.Residence(at(50)).State; state != "loading" {
 		t.Errorf("%s while it is loaded by order", state)
 	}
-	i.FailLoad(at(51))
+	i.GiveUpLoad(at(51))
 	if state := i.Residence(at(51)).State; state != "absent" {
-		t.Errorf("%s after that failed", state)
+		t.Errorf("%s after that was given up", state)
+	}
+	// An Ollama lists a model while it loads it, and for a moment after that was given up.
+	i.Host().Has(fleet.Models{Awake: []string{"m"}}, at(50.9))
+	i.Host().Has(fleet.Models{Awake: []string{"m"}}, at(51.1))
+	if state := i.Residence(at(51.1)).State; state != "absent" {
+		t.Errorf("%s by a report from before that was noticed", state)
+	}
+	i.Host().Has(fleet.Models{Awake: []string{"m"}}, at(60))
+	if state := i.Residence(at(60)).State; state != "loaded" {
+		t.Errorf("%s although the host has it all the same", state)
 	}
 }
 

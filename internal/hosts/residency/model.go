@@ -311,7 +311,11 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 			m.attrs(slog.String("error", err.Error()))...)
 		fallthrough
 	default:
-		m.place.FailLoad(time.Now())
+		if context.Cause(ctx) != nil {
+			m.place.GiveUpLoad(time.Now())
+		} else {
+			m.place.FailLoad(time.Now())
+		}
 	}
 	m.finish(w, err)
 	return true
