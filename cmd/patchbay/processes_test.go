@@ -392,3 +392,33 @@ func TestPreloadsAndTestsStartTheProcess(t *testing.T) {
 		t.Errorf("it is %s after its test", view.State)
 	}
 }
+
+// TestAPreloadedProcessRunsBeforeTheFirstRequest has one that is described by texts, and is
+// ended by its own command.
+func TestAPreloadedProcessRunsBeforeTheFirstRequest(t *testing.T) {
+	file, ended := filepath.Join(t.TempDir(), "patchbay.yaml"), filepath.Join(t.TempDir(), "the end")
+	gatewaytest.WriteFile(t, file, fmt.Sprintf(`
+processes:
+  a:
+    command: |
+      # the demo is a model server without a model
+      %q demo --listen 127.0.0.1:$PORT \
+        --data-dir '%s'
+    ready: http://127.0.0.1:$PORT/actuator/health
+    stop: sh -c 'kill "$0" && echo "$0" >"$1"' $PID '%s'
+    start-timeout: 2m
+    preload: true
+  b: %s
+`, binary, t.TempDir(), ended, demoProcess(t, "")))
+	c := serving(t, "--config", file, "--data-dir", t.TempDir())
+	gatewaytest.Eventually(t, "a is ready", func() bool { return c.process("a").State == processes.Ready })
+	if b := c.process("b"); b.State != processes.Stopped {
+		t.Errorf("b is %s", b.State)
+	}
+	pid := c.process("a").PID
+	c.signal(syscall.SIGTERM)
+	c.exits(exitOK)
+	if text, err := os.ReadFile(ended); err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(pid) || isRunning(pid) {
+		t.Errorf("%q %v; the process was %d", text, err, pid)
+	}
+}

@@ -190,7 +190,7 @@ func (i *Instance) Remove() {
 	i.model.index.remove(int(i.position))
 	i.model.instances = without(i.model.instances, i)
 	i.host.instances = without(i.host.instances, i)
-	i.leaveSpace()
+	i.leaveSpaces()
 	if len(i.model.instances) > 0 {
 		i.model.learned()
 	} else {

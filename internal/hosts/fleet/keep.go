@@ -32,6 +32,8 @@ type Keeping struct {
 	// Space names the memory that the model shares with others; empty means the memory
 	// of its host, which holds Room models.
 	Space string
+	// Beside names further spaces. A model that has some needs all its spaces for itself.
+	Beside []string
 	// Capacity is how much fits into the space, and Size how much of it the model takes.
 	// Both are 0 for the space of a host. Models that exclude each other have a space with the
 	// capacity 1 and the size 1.
@@ -45,11 +47,27 @@ type Keeping struct {
 	// it is loaded. IsWhole means that it comes and goes together with all such models of its
 	// host, because these are names of one model.
 	IsNear, IsWhole bool
+	// IsServer means that the server goes with the model: until Found says otherwise, a model
+	// that was told to leave takes its memory.
+	IsServer bool
 	// SleepAfter is the idle time after which the model is put to sleep; 0 means never.
 	SleepAfter time.Duration
 	// Start is how long a request waits for the model where the settings of its service type
 	// do not say; 0 means the default. The fleet does not use it.
 	Start time.Duration
+}
+
+// spaces returns the names of all spaces that the model takes memory in.
+func (k Keeping) spaces() []string {
+	if k.Space == "" {
+		return nil
+	}
+	return append([]string{k.Space}, k.Beside...)
+}
+
+// Shares reports whether two models take memory in the same space.
+func (k Keeping) Shares(other Keeping) bool {
+	return slices.ContainsFunc(k.spaces(), func(name string) bool { return slices.Contains(other.spaces(), name) })
 }
 
 // kept is the state of a model that is kept.
@@ -85,24 +103,25 @@ func (i *Instance) Keep(how Keeping) {
 	if i.kept == nil {
 		i.kept = new(kept)
 	}
-	if i.kept.Space != how.Space {
-		i.leaveSpace()
+	if !slices.Equal(i.kept.spaces(), how.spaces()) {
+		i.leaveSpaces()
 	}
 	if how.Room > 0 || i.kept.Room > 0 {
 		i.host.room = int32(min(max(how.Room, 0), math.MaxInt32))
 	}
 	i.kept.Keeping = how
-	if how.Space == "" {
-		return
-	}
-	s := f.spaces[how.Space]
-	if s == nil {
-		s = new(space)
-		f.spaces[how.Space] = s
-	}
-	s.capacity = how.Capacity
-	if !slices.Contains(s.members, i) {
-		s.members = append(s.members, i)
+	for _, name := range how.spaces() {
+		s := f.spaces[name]
+		if s == nil {
+			s = &space{capacity: 1}
+			f.spaces[name] = s
+		}
+		if name == how.Space {
+			s.capacity = how.Capacity
+		}
+		if !slices.Contains(s.members, i) {
+			s.members = append(s.members, i)
+		}
 	}
 }
 
@@ -111,22 +130,22 @@ func (i *Instance) LetGo() {
 	f := i.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i.leaveSpace()
+	i.leaveSpaces()
 	i.kept = nil
 }
 
-// leaveSpace takes the instance out of the space that it shares with others.
-func (i *Instance) leaveSpace() {
-	if i.kept == nil || i.kept.Space == "" {
+// leaveSpaces takes the instance out of the spaces that it shares with others.
+func (i *Instance) leaveSpaces() {
+	if i.kept == nil {
 		return
 	}
 	f := i.host.fleet
-	s := f.spaces[i.kept.Space]
-	if s == nil {
-		return
-	}
-	if s.members = without(s.members, i); len(s.members) == 0 {
-		delete(f.spaces, i.kept.Space)
+	for _, name := range i.kept.spaces() {
+		if s := f.spaces[name]; s != nil {
+			if s.members = without(s.members, i); len(s.members) == 0 {
+				delete(f.spaces, name)
+			}
+		}
 	}
 }
 
@@ -204,6 +223,9 @@ func (i *Instance) obey(to residence, now float64) {
 
 // goOut notes that the model leaves by order.
 func (i *Instance) goOut(now float64) {
+	if i.kept != nil {
+		i.kept.lingers = i.kept.IsServer
+	}
 	if i.kept != nil && i.kept.IsNear {
 		i.obey(sleeping, now)
 	} else {
@@ -361,17 +383,18 @@ func (i *Instance) Withdraw() {
 func (i *Instance) Found(isThere, takesMemory bool, now time.Time) {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()
-	if i.kept != nil {
-		i.kept.lingers = takesMemory && !isThere
+	if i.kept == nil {
+		return
 	}
 	switch {
-	case i.kept == nil || i.kept.isOrdered || isThere == (i.state == loaded) && i.state != unknown:
+	case i.kept.isOrdered || isThere == (i.state == loaded) && i.state != unknown:
 	case isThere && i.kept.believes(at):
 		i.forget(loaded, at)
 	case isThere:
 	case !i.isComing(at):
 		i.forget(absent, at)
 	}
+	i.kept.lingers = takesMemory && (!isThere || i.state == absent)
 }
 
 // EndLoad notes that the model is in memory, and that calls have entered which have waited
@@ -441,8 +464,8 @@ func (i *Instance) PutOutSurplus(now time.Time) bool {
 	}
 	var able []*Instance
 	for _, other := range members {
-		if !other.isResident(at) {
-			continue
+		if !other.isResident(at) || other.kept != nil && other.kept.lingers && !other.kept.isOrdered {
+			continue // it gives its memory back by itself
 		}
 		capacity -= other.takes()
 		if other.state == loaded && !other.isPinned() {
@@ -465,6 +488,10 @@ func (i *Instance) PutOutSurplus(now time.Time) bool {
 func (i *Instance) PutBack(now time.Time) {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()
+	if i.kept != nil && i.kept.IsServer {
+		i.kept.settles = 0 // Found tells where it is
+		return
+	}
 	if i.kept == nil || i.isResident(at) {
 		return
 	}

@@ -70,7 +70,18 @@ func rankLeavers(able []*Instance, areTold bool, now float64) {
 func (i *Instance) memoryOf() (capacity float64, members []*Instance) {
 	if i.kept != nil && i.kept.Space != "" {
 		s := i.host.fleet.spaces[i.kept.Space]
-		return s.capacity, s.members
+		if len(i.kept.Beside) == 0 {
+			return s.capacity, s.members
+		}
+		members = slices.Clone(s.members)
+		for _, name := range i.kept.Beside {
+			for _, other := range i.host.fleet.spaces[name].members {
+				if !slices.Contains(members, other) {
+					members = append(members, other)
+				}
+			}
+		}
+		return 1, members
 	}
 	return float64(i.host.room), i.host.instances
 }

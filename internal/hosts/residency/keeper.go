@@ -70,14 +70,16 @@ func GroupSpace(group string) string { return groupSpace + group }
 // groupSpace is how the names of spaces begin that groups have.
 const groupSpace = "group "
 
-// groupOf returns the name of the group with which a model shares memory, empty where there
+// groupOf returns the names of the groups with which a model shares memory, empty where there
 // is none.
 func groupOf(r Rules) string {
-	name, isGroup := strings.CutPrefix(r.Space, groupSpace)
-	if !isGroup {
-		return ""
+	var names []string
+	for _, space := range append([]string{r.Space}, r.Beside...) {
+		if name, isGroup := strings.CutPrefix(space, groupSpace); isGroup {
+			names = append(names, name)
+		}
 	}
-	return name
+	return strings.Join(names, ", ")
 }
 
 // both returns the rules of a model that has two, because instances share it.
@@ -90,7 +92,7 @@ func both(r, other Rules) Rules {
 	r.IsPinned = r.IsPinned || other.IsPinned
 	r.Room = max(r.Room, other.Room)
 	if r.Space == "" {
-		r.Space, r.Capacity, r.Size = other.Space, other.Capacity, other.Size
+		r.Space, r.Beside, r.Capacity, r.Size = other.Space, other.Beside, other.Capacity, other.Size
 	}
 	r.Start = max(r.Start, other.Start)
 	return r
@@ -204,6 +206,7 @@ func (k *Keeper) follow() {
 			k.models[place] = m
 		}
 		m.sleeper, m.rules, m.isAsked = one.Sleeper, one.Rules, one.isAsked
+		m.rules.IsServer = m.server != nil
 		m.place.Keep(m.rules)
 		m.look(time.Now())
 	}

@@ -395,7 +395,7 @@ func (m *Model) sleepers() map[*fleet.Instance]Looker {
 	found, hosts := map[*fleet.Instance]Looker{}, map[*fleet.Host]bool{m.place.Host(): true}
 	for place, other := range k.models {
 		looker, canTell := other.sleeper.(Looker)
-		if canTell && other.rules.IsWhole && other.rules.Space == m.rules.Space && !hosts[place.Host()] &&
+		if canTell && other.rules.IsWhole && other.rules.Shares(m.rules) && !hosts[place.Host()] &&
 			place.IsOut() {
 			hosts[place.Host()], found[place] = true, looker
 		}
@@ -446,7 +446,7 @@ func (k *Keeper) lookAround(m *Model, now time.Time) (changed <-chan struct{}) {
 	defer k.mu.Unlock()
 	for _, other := range k.models {
 		other.look(now)
-		if w := other.wake; w != nil && w.Size == 0 && m.rules.Space != "" && other.rules.Space == m.rules.Space {
+		if w := other.wake; w != nil && w.Size == 0 && other.rules.Shares(m.rules) {
 			w.Cancel(errUnwanted)
 			other.wake = nil // who comes now begins anew
 		}

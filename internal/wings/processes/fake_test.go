@@ -29,7 +29,7 @@ type host struct {
 	loads, ends, dies map[string]time.Duration
 	running           map[string]*value
 	launched          []string
-	groups            map[string]string
+	groups            map[string]Groups
 	memory            map[string]int64
 	peak              int64
 	isTaken           bool // the address of all processes, by a foreign program
@@ -47,7 +47,7 @@ type value struct {
 func newHost(t *testing.T) *host {
 	return &host{
 		t: t, loads: map[string]time.Duration{}, ends: map[string]time.Duration{}, dies: map[string]time.Duration{},
-		running: map[string]*value{}, groups: map[string]string{}, memory: map[string]int64{},
+		running: map[string]*value{}, groups: map[string]Groups{}, memory: map[string]int64{},
 	}
 }
 
@@ -151,7 +151,7 @@ func (h *host) launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, e
 	}
 	v := &value{host: h, name: name, begun: time.Now(), done: make(chan struct{})}
 	for other := range h.running {
-		if other == name || h.groups[other] != "" && h.groups[other] == h.groups[name] {
+		if other == name || slices.ContainsFunc(h.groups[other], func(group string) bool { return slices.Contains(h.groups[name], group) }) {
 			h.t.Errorf("%s was started while %s runs", name, other)
 		}
 	}

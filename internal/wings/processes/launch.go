@@ -17,11 +17,13 @@ type child interface {
 	Ending() ending
 }
 
-// inherited are the variables of the gateway that every process gets: the places of
-// programs and files, and people's language and time zone. All others may be secrets.
+// inherited are the variables of the gateway that every process gets: the places of programs,
+// libraries and models, the GPUs, and people's language and time zone. All others may be secrets.
 var inherited = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ",
-	"XDG_RUNTIME_DIR", "SYSTEMROOT",
+	"XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "SYSTEMROOT", "LD_LIBRARY_PATH", "HF_HOME", "LLAMA_CACHE", "DOCKER_HOST",
+	"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+	"HSA_OVERRIDE_GFX_VERSION",
 }
 
 // environment returns the variables of a process.
@@ -47,12 +49,13 @@ func processEnvironment(p Process) []string { return environment(p.Env, os.Looku
 // Missing returns why the program of a process cannot be started, as far as that can be
 // seen without starting it, or nothing.
 func (p Process) Missing() string {
-	if len(p.Command) == 0 {
+	words, err := p.Command.words()
+	if err != nil || len(words) == 0 {
 		return ""
 	}
 	path := os.Getenv("PATH")
 	if own, ok := p.Env["PATH"]; ok {
 		path = own
 	}
-	return missing(p.Command[0], p.Directory, strings.Split(path, string(os.PathListSeparator)))
+	return missing(words[0], p.Directory, strings.Split(path, string(os.PathListSeparator)))
 }

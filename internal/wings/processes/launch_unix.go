@@ -58,7 +58,7 @@ func launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
 	opened = append(opened, orders, tell, write)
 	cmd := &exec.Cmd{
 		Path:        program,
-		Args:        append([]string{"patchbay", supervisorWord, p.Directory}, p.Command...),
+		Args:        task{p.Directory, p.StopTimeout.Std(), p.Stop, p.Command}.arguments(),
 		Env:         processEnvironment(p),
 		Stdout:      write,
 		Stderr:      write,

@@ -43,6 +43,15 @@ func fake(mode string, args []string) {
 	case "stubborn": // port
 		signal.Ignore(syscall.SIGTERM)
 		serve(args[0], http.StatusOK)
+	case "deaf": // port, file to end by: it ends when the file is there
+		signal.Ignore(syscall.SIGTERM)
+		go serve(args[0], http.StatusOK)
+		for {
+			if _, err := os.Stat(args[1]); err == nil {
+				os.Exit(0)
+			}
+			<-time.After(10 * time.Millisecond)
+		}
 	case "flood": // port
 		listener := listen(args[0]) // before all that takes long: in the meantime another test could be given the port
 		go func() {

@@ -42,7 +42,7 @@ func stateOf(t *testing.T, m *kept, name string) State {
 func five() Settings {
 	all := Settings{}
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		all[name] = Process{Group: "gpu", Restarts: 3}
+		all[name] = Process{Group: Groups{"gpu"}, Restarts: 3}
 	}
 	return all
 }
@@ -675,4 +675,86 @@ func history(t *testing.T, random *rand.Rand) {
 		t.Errorf("nobody was served; %d failed, %d left", failed, left)
 	}
 	t.Logf("served %d, failed %d, left %d, %d starts", served, failed, left, len(all))
+}
+
+// TestAProcessOfSeveralGroupsRunsAlone has a large model that needs both GPUs, and others that
+// need one of them: one of each GPU runs at a time, and the large one beside none.
+func TestAProcessOfSeveralGroupsRunsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		settings := Settings{
+			"large": {Group: Groups{"gpu0", "gpu1"}}, "a": {Group: Groups{"gpu0"}}, "b": {Group: Groups{"gpu0"}},
+			"voice": {Group: Groups{"gpu1"}},
+		}
+		for name := range settings {
+			h.loads[name] = 10 * time.Second
+		}
+		k := h.manager(settings, 0)
+		defer k.Close()
+		for _, c := range []struct{ name, runs string }{
+			{"a", "a"}, {"voice", "a voice"}, {"b", "b voice"}, {"large", "large"}, {"voice", "voice"}, {"a", "a voice"},
+		} {
+			use(t, k, c.name, time.Second)
+			if now, _ := h.Running(); strings.Join(now, " ") != c.runs {
+				t.Errorf("beside %s run %v", c.name, now)
+			}
+			<-time.After(time.Minute)
+		}
+		if got := k.List()[2]; got.Group != "gpu0, gpu1" {
+			t.Errorf("%+v", got)
+		}
+		end := time.Now().Add(time.Hour)
+		served := map[string]int{}
+		var mu sync.Mutex
+		var users sync.WaitGroup
+		for name := range settings {
+			users.Go(func() {
+				for time.Now().Before(end) {
+					use(t, k, name, time.Second)
+					mu.Lock()
+					served[name]++
+					mu.Unlock()
+				}
+			})
+		}
+		users.Wait()
+		for name := range settings {
+			if served[name] < 200 {
+				t.Errorf("%s was served %d times in an hour of four models: %v", name, served[name], served)
+			}
+		}
+	})
+}
+
+// TestMemoryIsTakenUntilAProcessHasEnded has a process that takes long to end, in the place of
+// which two others fit.
+func TestMemoryIsTakenUntilAProcessHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		m := h.manager(Settings{"all": {Memory: 10}, "a": {Memory: 4}, "b": {Memory: 4}, "c": {Memory: 4}}, 10)
+		defer m.Close()
+		for _, name := range []string{"all", "a", "b", "c"} {
+			h.loads[name], h.ends[name] = time.Second, 5*time.Second
+		}
+		for range 10 {
+			use(t, m, "all", time.Second)
+			<-time.After(time.Minute)
+			var users sync.WaitGroup
+			for _, name := range []string{"a", "b"} {
+				users.Go(func() { use(t, m, name, time.Second) })
+			}
+			users.Wait()
+			<-time.After(time.Minute)
+		}
+		use(t, m, "a", time.Second)
+		<-time.After(time.Minute)
+		use(t, m, "c", time.Second)
+		<-time.After(time.Minute)
+		if now, _ := h.Running(); !slices.Equal(now, []string{"a", "c"}) {
+			t.Errorf("%v run; only b had to leave", now)
+		}
+		if h.peak > 10 {
+			t.Errorf("they had %d together", h.peak)
+		}
+	})
 }

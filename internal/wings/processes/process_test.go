@@ -206,7 +206,7 @@ func TestAProcessThatFillsItsOutputIsServed(t *testing.T) {
 
 // TestTheEnvironmentOfAProcessIsClean looks at the variables and files that a process has.
 func TestTheEnvironmentOfAProcessIsClean(t *testing.T) {
-	for name, value := range map[string]string{"PATCHBAY_MASTER_KEY": "secret", "OPENAI_API_KEY": "secret", "HOME": "/home-of-somebody", "LANG": "C"} {
+	for name, value := range map[string]string{"PATCHBAY_MASTER_KEY": "secret", "OPENAI_API_KEY": "secret", "HOME": "/home-of-somebody", "LANG": "C", "CUDA_VISIBLE_DEVICES": "1"} {
 		t.Setenv(name, value)
 	}
 	p := fakeProcess(t, "environment")
@@ -232,7 +232,7 @@ func TestTheEnvironmentOfAProcessIsClean(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"env HF_TOKEN=named", "env HOME=/home-of-somebody", "env LANG=de_DE.UTF-8", "env LISTEN=127.0.0.1:" + port, "directory " + directory, "env PATH="} {
+	for _, want := range []string{"env HF_TOKEN=named", "env HOME=/home-of-somebody", "env CUDA_VISIBLE_DEVICES=1", "env LANG=de_DE.UTF-8", "env LISTEN=127.0.0.1:" + port, "directory " + directory, "env PATH="} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in:\n%s", want, all)
 		}

@@ -112,7 +112,7 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 		}
 	}
 	cancel()
-	m.finish(started, described.StopTimeout.Std())
+	m.finish(started, described)
 	look.Wait()
 	p.out.flush()
 	if fault == "" {
@@ -121,15 +121,16 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 	m.ended(p, fault, started.Ending().fault != "")
 }
 
-// finish ends a process and waits until nothing is left of it.
-func (m *Manager) finish(c child, grace time.Duration) {
-	c.Terminate()
-	over := time.NewTimer(grace)
-	defer over.Stop()
-	select {
-	case <-c.Done():
-		return
-	case <-over.C:
+// finish ends a process and waits until nothing is left of it. It asks by the stop command, if
+// there is one, then by SIGTERM.
+func (m *Manager) finish(c child, described Process) {
+	for range 1 + min(len(described.Stop), 1) {
+		c.Terminate()
+		select {
+		case <-c.Done():
+			return
+		case <-time.After(described.StopTimeout.Std()):
+		}
 	}
 	c.Kill()
 	<-c.Done()
@@ -297,7 +298,7 @@ func (g *ports) give(name string) (int, error) {
 // place fills in the port of a process that is about to be started.
 func (m *Manager) place(name string, described Process) (Process, error) {
 	if !described.usesPort() && described.Ready != "" {
-		return described, nil
+		return described.withPort(0), nil
 	}
 	moved, err := m.ports.renew(name)
 	if err != nil {

@@ -139,8 +139,11 @@ func (m *Manager) lookAt(p *process) {
 func (s *Server) Rules() residency.Rules {
 	rules := residency.Rules{SleepAfter: s.settings.StopAfter.Std(), Start: s.settings.StartTimeout.Std()}
 	switch {
-	case s.settings.Group != "":
-		rules.Space, rules.Capacity, rules.Size = residency.GroupSpace(s.settings.Group), 1, 1
+	case len(s.settings.Group) > 0:
+		rules.Space, rules.Capacity, rules.Size = residency.GroupSpace(s.settings.Group[0]), 1, 1
+		for _, group := range s.settings.Group[1:] {
+			rules.Beside = append(rules.Beside, residency.GroupSpace(group))
+		}
 	case s.settings.Memory > 0:
 		rules.Space, rules.Capacity, rules.Size = "process memory", float64(s.memory), float64(s.settings.Memory)
 	}

@@ -5,6 +5,7 @@
 package processes
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -22,9 +23,12 @@ const (
 	maxName      = 63 // as in a host, which a name is part of
 	maxArguments = 1024
 	maxRestarts  = 100
+	maxGroups    = 64
 	// portWord is the word for the port of a process in its command, its environment and
 	// its ready URL. It has no braces, because braces are references of the configuration.
 	portWord = "$PORT"
+	// pidWord is the word for the number of the process in its stop command.
+	pidWord = "$PID"
 	// defaultReady is the path that reports readiness in llama.cpp, vLLM and others.
 	defaultReady = "http://127.0.0.1:" + portWord + "/health"
 )
@@ -43,7 +47,11 @@ type Bounds struct {
 // Process describes one process.
 type Process struct {
 	// Command is the program and its arguments. No shell reads it.
-	Command []string `json:"command"`
+	Command Command `json:"command"`
+	// Stop is the command that ends the process, in place of SIGTERM.
+	Stop Command `json:"stop"`
+	// Preload starts the process with the gateway.
+	Preload bool `json:"preload" doc:"Whether the process is started with the gateway, before a request needs it."`
 	// Env are the environment variables of the process beside PATH, HOME and the few
 	// others that every program needs.
 	Env map[string]string `json:"env"`
@@ -52,13 +60,13 @@ type Process struct {
 	// Ready is the URL that answers with a status of 200 to 299 once the process is ready.
 	Ready string `json:"ready"`
 	// StartTimeout is how long a start may take, and StopTimeout how long the process may
-	// take to end after SIGTERM before it gets SIGKILL.
+	// take to end after its stop command, and after SIGTERM before it gets SIGKILL.
 	StartTimeout schema.Duration `json:"startTimeout" minimum:"1" doc:"How long a start may take."`
 	StopTimeout  schema.Duration `json:"stopTimeout" minimum:"0"`
 	// StopAfter is how long a process may be idle before it is stopped; 0 means for ever.
 	StopAfter schema.Duration `json:"stopAfter" minimum:"0"`
-	// Group names a set of processes. At most one of them runs at a time.
-	Group string `json:"group" doc:"At most one process of a group runs at a time."`
+	// Group names sets of processes. At most one process of each set runs at a time.
+	Group Groups `json:"group" doc:"A name, or several; at most one process of each group runs at a time."`
 	// Memory is the process's part of limits.process-memory, in place of a group.
 	Memory schema.Bytes `json:"memory" doc:"What the process takes of limits.process-memory, in place of a group."`
 	// Restarts is how often a process that fails is started again before requests for it
@@ -66,17 +74,26 @@ type Process struct {
 	Restarts int `json:"restarts" minimum:"0" maximum:"100"`
 }
 
+// Groups are names of groups.
+type Groups []string
+
+// OneOrMore allows one name in place of a list.
+func (Groups) OneOrMore() {}
+
 // Docs describes the members that a tag has no room for.
 func (Process) Docs() map[string]string {
 	return map[string]string{
-		"command": "The program and its arguments, as a list; no shell reads it. $PORT stands for the port that " +
-			"the process is to listen on.",
+		"command": "The program and its arguments, as a list or as one text with quotes; no shell reads it. $PORT " +
+			"stands for the port that the process is to listen on.",
+		"stop": "The command that ends the process, written as command is; empty for SIGTERM. $PID stands for the " +
+			"number of the process.",
 		"env": "Environment variables of the process; it gets none of the gateway's beside PATH, HOME and " +
 			"the like.",
 		"ready": "The URL that answers 2xx once the process is ready; empty for http://127.0.0.1:$PORT/health. " +
 			"Its address is that of the instances that name the process and have no base-url.",
-		"stopTimeout": "How long the process may take to end after SIGTERM; then it gets SIGKILL.",
-		"stopAfter":   "How long the process may have no requests before it is stopped; 0 for ever.",
+		"stopTimeout": "How long the process may take to end after its stop command, which SIGTERM follows, and " +
+			"after SIGTERM; then it gets SIGKILL.",
+		"stopAfter": "How long the process may have no requests before it is stopped; 0 for ever.",
 		"restarts": "How often a process that fails is started again, at growing intervals, before requests for " +
 			"it are refused.",
 	}
@@ -125,10 +142,20 @@ func CheckMemory(s Settings, bounds Bounds, report func(path, message string)) {
 	}
 }
 
-// Lint reports processes that cannot run here, or answer elsewhere.
+// Lint reports processes that cannot run here, answer elsewhere, or push each other out of
+// memory at the start.
 func Lint(s Settings, report func(path, message string)) {
+	loaded := map[string]string{}
 	for _, name := range Names(s) {
 		process, at := s[name], "processes["+strconv.Quote(name)+"]"
+		for _, group := range process.Group {
+			if first := loaded[group]; process.Preload && first != "" {
+				report(at+".preload", "has no room beside "+first+", which is preloaded too: one process of the group "+
+					group+" runs at a time")
+			} else if process.Preload {
+				loaded[group] = name
+			}
+		}
 		if missing := process.Missing(); missing != "" {
 			report(at+".command", "the program cannot be started here: "+missing)
 		}
@@ -181,12 +208,17 @@ func (p Process) check(report func(path, message string)) {
 	if p.StartTimeout <= 0 {
 		report("startTimeout", "must be longer than 0")
 	}
-	if p.Group != "" && p.Memory != 0 {
+	if len(p.Group) > 0 && p.Memory != 0 {
 		report("memory", "must be left out beside group: processes share memory by one of the two")
 	}
-	if len(p.Group) > maxName || strings.ContainsFunc(p.Group, isNotInName) {
-		report("group", fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores",
-			maxName))
+	if len(p.Group) > maxGroups {
+		report("group", fmt.Sprintf("must not have more than %d names", maxGroups))
+	}
+	for _, group := range p.Group {
+		if group == "" || len(group) > maxName || strings.ContainsFunc(group, isNotInName) {
+			report("group", fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores",
+				maxName))
+		}
 	}
 	if p.Restarts < 0 || p.Restarts > maxRestarts {
 		report("restarts", fmt.Sprintf("must be between 0 and %d, not %d", maxRestarts, p.Restarts))
@@ -194,17 +226,22 @@ func (p Process) check(report func(path, message string)) {
 }
 
 func (p Process) checkCommand(report func(path, message string)) {
-	switch {
-	case len(p.Command) == 0:
-		report("command", "is required: a list of the program and its arguments")
-	case strings.TrimSpace(p.Command[0]) == "":
-		report("command", "has no program")
-	case len(p.Command) > maxArguments:
-		report("command", fmt.Sprintf("must not have more than %d arguments", maxArguments))
-	case slices.ContainsFunc(p.Command, func(arg string) bool { return strings.ContainsRune(arg, 0) }):
-		report("command", "must not contain a zero byte")
-	case len(p.Command) == 1 && strings.ContainsAny(p.Command[0], " \t"):
-		report("command", "is a list, which no shell reads: write [program, argument, argument]")
+	if len(p.Command) == 0 {
+		report("command", "is required: the program and its arguments")
+	}
+	for i, command := range []Command{p.Command, p.Stop} {
+		at := []string{"command", "stop"}[i]
+		words, err := command.words()
+		switch {
+		case err != nil:
+			report(at, err.Error())
+		case len(command) > 0 && (len(words) == 0 || strings.TrimSpace(words[0]) == ""):
+			report(at, "has no program")
+		case len(words) > maxArguments:
+			report(at, fmt.Sprintf("must not have more than %d arguments", maxArguments))
+		case slices.ContainsFunc(words, func(word string) bool { return strings.ContainsRune(word, 0) }):
+			report(at, "must not contain a zero byte")
+		}
 	}
 }
 
@@ -234,22 +271,19 @@ func (p Process) usesPort() bool {
 		slices.ContainsFunc(slices.Collect(maps.Values(p.Env)), has)
 }
 
-// withPort returns the process with its port in place of portWord.
+// withPort returns the process as it is started: its commands split into words, and its port
+// in place of portWord.
 func (p Process) withPort(port int) Process {
 	number := strconv.Itoa(port)
-	put := func(text string) string { return strings.ReplaceAll(text, portWord, number) }
-	p.Command = slices.Clone(p.Command)
-	for i, argument := range p.Command {
-		p.Command[i] = put(argument)
+	for _, command := range []*Command{&p.Command, &p.Stop} {
+		words, _ := command.words() // was checked
+		*command = replaced(words, portWord, number)
 	}
 	p.Env = maps.Clone(p.Env)
 	for name, value := range p.Env {
-		p.Env[name] = put(value)
+		p.Env[name] = strings.ReplaceAll(value, portWord, number)
 	}
-	if p.Ready == "" {
-		p.Ready = defaultReady
-	}
-	p.Ready = put(p.Ready)
+	p.Ready = strings.ReplaceAll(cmp.Or(p.Ready, defaultReady), portWord, number)
 	return p
 }
 
@@ -276,5 +310,5 @@ func (p Process) IsLocal() bool {
 // started anew to run by the other.
 func (p Process) sameProgram(other Process) bool {
 	return slices.Equal(p.Command, other.Command) && maps.Equal(p.Env, other.Env) && p.Directory == other.Directory &&
-		p.Ready == other.Ready && p.Group == other.Group && p.Memory == other.Memory
+		p.Ready == other.Ready && slices.Equal(p.Group, other.Group) && p.Memory == other.Memory
 }

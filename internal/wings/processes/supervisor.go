@@ -2,8 +2,10 @@ package processes
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Each process has a supervisor between it and the gateway: the gateway's own program,
@@ -15,6 +17,34 @@ const supervisorWord = "supervise-process"
 // The gateway writes commands into the pipe to a supervisor. The end of the pipe means:
 // kill everything.
 const commandTerminate = 't'
+
+// task is what a supervisor has to do.
+type task struct {
+	directory string
+	patience  time.Duration // with the stop command
+	stop      []string      // ends the process; empty for SIGTERM
+	command   []string
+}
+
+// arguments returns the task as arguments of a program.
+func (t task) arguments() []string {
+	return slices.Concat([]string{"patchbay", supervisorWord, t.directory, t.patience.String(),
+		strconv.Itoa(len(t.stop))}, t.stop, t.command)
+}
+
+// taskIn returns the task that arguments returned.
+func taskIn(args []string) (t task, ok bool) {
+	const head = 5
+	if len(args) <= head {
+		return t, false
+	}
+	patience, err := time.ParseDuration(args[3])
+	words, countErr := strconv.Atoi(args[4])
+	if err != nil || countErr != nil || words < 0 || words >= len(args)-head {
+		return t, false
+	}
+	return task{args[2], patience, args[head : head+words], args[head+words:]}, true
+}
 
 // Supervise supervises a process if the program was started for that with these arguments,
 // beginning with its name. It reports whether it did, which is all that the program has to do.

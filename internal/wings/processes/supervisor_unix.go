@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,17 +45,18 @@ func supervise(args []string) {
 		syscall.SIGQUIT)
 	adopt()
 	control, news := os.NewFile(controlFile, "control"), os.NewFile(newsFile, "news")
-	if control == nil || news == nil || len(args) < 4 {
+	task, ok := taskIn(args)
+	if control == nil || news == nil || !ok {
 		return
 	}
 	tell := func(word string, values ...any) { _, _ = io.WriteString(news, formatNews(word, values...)) }
-	pid, err := begin(args[2], args[3:])
+	pid, err := begin(task.directory, task.command)
 	if err != nil {
 		tell(newsFault, oneLine(err))
 		return
 	}
 	tell(newsStarted, pid)
-	s := supervisor{pid: pid, status: make(chan syscall.WaitStatus, 1), over: make(chan struct{})}
+	s := supervisor{task: task, pid: pid, status: make(chan syscall.WaitStatus, 1), over: make(chan struct{})}
 	var reaping sync.WaitGroup
 	reaping.Go(s.reap)
 	defer reaping.Wait()
@@ -72,10 +74,15 @@ func supervise(args []string) {
 
 // supervisor is the supervisor of a process that runs.
 type supervisor struct {
+	task   task
 	pid    int
 	status chan syscall.WaitStatus // of the process, when it has ended
 	ended  atomic.Bool             // the process has ended
 	over   chan struct{}           // is closed when no child is left
+
+	mu      sync.Mutex
+	stopper int           // the process of the stop command
+	stopped chan struct{} // is closed when it has ended; nil before it is started
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
@@ -127,18 +134,55 @@ func (s *supervisor) obey(orders <-chan bool) {
 	for {
 		select {
 		case inPeace := <-orders:
-			if !inPeace {
+			switch isAsked := s.ask(); {
+			case !inPeace:
+				if isAsked { // otherwise a container, say, would outlive the process
+					s.awaitStop()
+				}
 				s.sweep()
 				return
-			}
-			if !s.ended.Load() {
-				_ = syscall.Kill(-s.pid, syscall.SIGTERM)
+			case !isAsked:
+				s.terminate()
 			}
 		case end := <-s.status:
 			s.status <- end // there is room, because only one comes
+			s.awaitStop()
 			s.sweep()
 			return
 		}
+	}
+}
+
+// ask runs the stop command. It returns false where there is none, or it was run before.
+func (s *supervisor) ask() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.task.stop) == 0 || s.stopped != nil || s.ended.Load() {
+		return false
+	}
+	pid, err := begin("", replaced(s.task.stop, pidWord, strconv.Itoa(s.pid)))
+	if err != nil {
+		_, _ = os.Stdout.WriteString("the stop command cannot be started: " + oneLine(err) + "\n")
+		return false
+	}
+	s.stopper, s.stopped = pid, make(chan struct{})
+	return true
+}
+
+// awaitStop waits for the stop command, if it runs, as long as its patience allows.
+func (s *supervisor) awaitStop() {
+	if s.stopped == nil {
+		return
+	}
+	select {
+	case <-s.stopped:
+	case <-time.After(s.task.patience):
+	}
+}
+
+func (s *supervisor) terminate() {
+	if !s.ended.Load() {
+		_ = syscall.Kill(-s.pid, syscall.SIGTERM)
 	}
 }
 
@@ -155,7 +199,24 @@ func (s *supervisor) reap() {
 		case done == s.pid:
 			s.ended.Store(true)
 			s.status <- status
+		default:
+			s.reaped(done, status)
 		}
+	}
+}
+
+// reaped notes the end of the stop command. If it has failed, the process gets SIGTERM.
+func (s *supervisor) reaped(pid int, status syscall.WaitStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pid != s.stopper {
+		return
+	}
+	s.stopper = 0
+	close(s.stopped)
+	if status.ExitStatus() != 0 && !s.ended.Load() {
+		_, _ = os.Stdout.WriteString("the stop command has failed\n")
+		s.terminate()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -68,7 +69,7 @@ func (m *Manager) view(p *process) View {
 	v := View{
 		Name: p.name, State: p.state, Reason: p.reason, Said: say.Of(p.reason), Since: p.since,
 		BaseURL: m.Address(p.name, p.settings),
-		Group:   p.settings.Group, Memory: p.settings.Memory, Requests: p.uses, Waiting: p.waiting,
+		Group:   strings.Join(p.settings.Group, ", "), Memory: p.settings.Memory, Requests: p.uses, Waiting: p.waiting,
 		LastUsed: p.lastUsed, Took: schema.Duration(p.took.Truncate(time.Millisecond)), Starts: p.starts,
 		Restarts: p.restarts, Failures: p.failures,
 	}

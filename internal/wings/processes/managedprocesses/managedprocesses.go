@@ -24,13 +24,25 @@ type host struct {
 	manager *processes.Manager
 }
 
-// New returns the wing of processes. None is started before somebody asks for it.
+// New returns the wing of processes. Most are not started before somebody asks for them.
 func New(core *wing.Core) *wing.Wing {
 	h := &host{core: core}
 	h.manager = processes.New(core.Document.Processes, core.Document.Limits.ProcessMemory, processes.Options{
 		Log: logs.Named(core.Log, "processes"), Moved: h.moved, Load: h.load,
 	})
-	return &wing.Wing{Routes: h.routes, Read: h.read, Set: h.set, State: h.state, Close: h.manager.Close}
+	return &wing.Wing{
+		Routes: h.routes, Read: h.read, Set: h.set, State: h.state, Close: h.manager.Close,
+		Run: h.preload, Doing: "starting processes",
+	}
+}
+
+// preload starts the processes that run from the beginning.
+func (h *host) preload(context.Context) {
+	for _, name := range processes.Names(h.core.Document.Processes) {
+		if h.core.Document.Processes[name].Preload {
+			_ = h.manager.Start(name) // which fails only if the file has another process by now
+		}
+	}
 }
 
 // read lets the instances of a configuration find its processes.
@@ -71,10 +83,10 @@ func (h *host) moved() {
 	}
 }
 
-// load starts a process for an administrator, once there is room for it.
+// load starts a process that no request asked for, once there is room for it.
 func (h *host) load(ctx context.Context, name string) {
 	if err := h.core.Residency.Start(ctx, backend.ProcessPlace(h.core.Fleet, name)); err != nil {
-		h.core.Log.Warn("a process was not started for an administrator", "process", name, "error", err)
+		h.core.Log.Warn("a process was not started", "process", name, "error", err)
 	}
 }
 
