@@ -57,15 +57,6 @@ type Content struct {
 	isFull bool // nothing more is kept
 }
 
-// Size returns how many bytes it takes in memory, once the record is finished.
-func (c *Captured) Size() int {
-	size := cap(c.Request.Text) + cap(c.Answer.Text)
-	for _, h := range c.Headers {
-		size += len(h.Name) + len(h.Value)
-	}
-	return size
-}
-
 // SetHeaders keeps headers of the request. The caller has masked secret values.
 func (c *Captured) SetHeaders(headers []Header) {
 	for i, h := range headers {

@@ -3,7 +3,6 @@ package calls
 import (
 	"context"
 	"encoding/hex"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,8 +11,6 @@ import (
 )
 
 const (
-	// bufferSize is how many records may wait to be moved on.
-	bufferSize = 2048
 	// outboxSize is how many records may wait for the exporter.
 	outboxSize = 8192
 	// liveInterval is how often records are moved on while there are subscribers.
@@ -33,13 +30,11 @@ type Exporter func(ctx context.Context, batch []Record) error
 // Observer reads every record that is kept. It must neither wait nor retain the batch.
 type Observer func(batch []Record)
 
-// Archive keeps records for longer than the list of the latest calls does.
+// Archive keeps records for longer than the memory of calls does. It reads them with the cursor
+// that ArchiveTo returns.
 type Archive interface {
 	// Days returns for how many days it keeps records.
 	Days() int
-	// Offer gives it records with their captured parts. It must neither wait nor retain the
-	// batch.
-	Offer(batch []Record)
 	// Forget removes captured parts beyond a level, because the settings keep no more.
 	Forget(most metrics.Capture)
 	// Search passes on calls, the newest first, until yield returns false or there are no more.
@@ -63,17 +58,15 @@ type Query struct {
 
 // pipeline has the records on their way from the requests to their readers.
 type pipeline struct {
-	buffer      buffer
-	dropped     atomic.Int64
-	faults      faults
-	breaker     breaker
-	level       degradation
-	ring        *ring
-	problems    problems
-	captures    captures
-	subscribers subscribers
-	exporter    atomic.Pointer[Exporter]
-	archive     atomic.Pointer[Archive]
+	tail     *tail
+	dropped  atomic.Int64
+	faults   faults
+	breaker  breaker
+	level    degradation
+	problems problems
+	captures captures
+	exporter atomic.Pointer[Exporter]
+	archive  atomic.Pointer[Archive]
 
 	batchSize     atomic.Int64
 	flushInterval atomic.Int64
@@ -81,7 +74,6 @@ type pipeline struct {
 	awake         atomic.Bool
 
 	moving      sync.Mutex // held while batches are moved on
-	sequence    uint64     // of the latest record
 	observers   []Observer
 	outbox      []exportBatch
 	waiting     int   // records in the outbox and in the export that runs
@@ -96,10 +88,10 @@ type exportBatch struct {
 	due   time.Time
 }
 
-// offer copies a record into the buffer, or counts it as dropped and returns false
-// where there is no room. It never waits.
+// offer copies a record into the memory of calls, or counts it as dropped and returns false if
+// too many wait there. It never waits.
 func (r *Recorder) offer(c *Record) bool {
-	waiting := r.buffer.push(c)
+	waiting := r.tail.push(c)
 	if waiting == 0 {
 		r.dropped.Add(1)
 		return false
@@ -110,7 +102,7 @@ func (r *Recorder) offer(c *Record) bool {
 	return true
 }
 
-// wake makes run drain the buffer soon. It is cheap while a wake-up is pending.
+// wake makes run drain the records soon. It is cheap while a wake-up is pending.
 func (r *Recorder) wake() {
 	if r.awake.Load() || !r.awake.CompareAndSwap(false, true) {
 		return
@@ -140,72 +132,53 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		now := time.Now()
-		if r.subscribers.len() > 0 || now.Sub(lastFlush) >= time.Duration(r.flushInterval.Load()) {
+		if r.tail.isWatched() || now.Sub(lastFlush) >= time.Duration(r.flushInterval.Load()) {
 			r.drain(now)
 			lastFlush = now
 		}
 		r.export(ctx, now)
 		r.maintain(time.Now())
 		pause := min(tick, time.Duration(r.flushInterval.Load()))
-		if r.subscribers.len() > 0 {
+		if r.tail.isWatched() {
 			pause = min(pause, liveInterval)
 		}
 		timer.Reset(pause)
 	}
 }
 
-// drain moves the records in the buffer on, in batches. It does no input or
-// output.
+// drain moves the waiting records on, in batches. It does no input or output.
 func (r *Recorder) drain(now time.Time) {
 	r.moving.Lock()
 	defer r.moving.Unlock()
 	if r.breaker.isForcedOpen() {
 		return
 	}
-	for records := r.buffer.take(); len(records) > 0; records = r.buffer.take() {
-		for batch := range slices.Chunk(records, int(r.batchSize.Load())) {
-			r.keep(batch, now)
-		}
+	r.release(now) // cursors may have read on
+	for waiting := r.tail.waiting(); waiting > 0; waiting = r.tail.waiting() {
+		r.keep(min(waiting, int(r.batchSize.Load())), now)
 	}
 }
 
-// keep passes a batch to everything that reads records.
-func (r *Recorder) keep(batch []Record, now time.Time) {
-	for n := range batch {
-		r.sequence++
-		batch[n].Sequence = r.sequence
-	}
-	if archive := r.archive.Load(); archive != nil {
-		(*archive).Offer(batch) // before the ring: every record is in one of them
-	}
-	for n := range batch {
-		if captured := batch[n].Captured; captured != nil {
-			batch[n].Captured = nil
-			r.captures.keep(batch[n].Sequence, captured)
-		}
-	}
-	if size := uint64(len(r.ring.calls)); r.sequence > size {
-		r.captures.dropBefore(r.sequence - size + 1)
-	}
-	r.ring.add(batch)
-	r.problems.note(batch)
-	for _, observe := range r.observers {
-		observe(batch)
-	}
-	if slow := r.subscribers.publish(batch); slow > 0 {
-		r.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)
-	}
+// keep notes a batch of so many waiting records, lets readers see them, and puts the traced ones
+// into the outbox.
+func (r *Recorder) keep(size int, now time.Time) {
 	var traced []Record
-	for n := range batch {
-		c := &batch[n]
-		if !c.Traced() {
-			continue
+	for size > 0 {
+		run := r.tail.run(size)
+		size -= len(run)
+		for n := range run {
+			if captured := run[n].Captured; captured != nil {
+				run[n].Captured = nil
+				r.captures.keep(run[n].Sequence, captured)
+			}
 		}
-		traced = append(traced, *c)
-		if i := c.Series; i != nil {
-			i.KeepExemplar(hex.EncodeToString(c.Trace.ID[:]), c.Ended, c.Started.Add(c.Ended))
+		r.tail.move(len(run))
+		for _, observe := range r.observers {
+			observe(run)
 		}
+		traced = appendTraced(traced, run)
 	}
+	r.release(now)
 	if r.exporter.Load() == nil {
 		r.breaker.done(true, now)
 		return
@@ -219,6 +192,31 @@ func (r *Recorder) keep(batch []Record, now time.Time) {
 	}
 	r.outbox = append(r.outbox, exportBatch{calls: traced, due: now})
 	r.waiting += len(traced)
+}
+
+// release tells readers about the records that were moved on, and forgets those that nobody
+// reads any more.
+func (r *Recorder) release(now time.Time) {
+	oldest, slow := r.tail.release()
+	r.captures.dropBefore(oldest)
+	if slow > 0 {
+		r.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)
+	}
+}
+
+// appendTraced appends the traced calls, which become the exemplars of their instances.
+func appendTraced(to, batch []Record) []Record {
+	for n := range batch {
+		c := &batch[n]
+		if !c.Traced() {
+			continue
+		}
+		to = append(to, *c)
+		if i := c.Series; i != nil {
+			i.KeepExemplar(hex.EncodeToString(c.Trace.ID[:]), c.Ended, c.Started.Add(c.Ended))
+		}
+	}
+	return to
 }
 
 // export sends the batches that are due. Only run calls it: no reader waits for the
@@ -289,7 +287,7 @@ func (r *Recorder) maintain(now time.Time) {
 	r.levelChanged()
 }
 
-// CacheStats describe the records that wait in the buffer and in the outbox.
+// CacheStats describe the records that wait to be moved on and in the outbox.
 type CacheStats struct {
 	Current, Max                 int
 	ActiveRetries, QueuedRetries int
@@ -302,7 +300,7 @@ func (s CacheStats) Usage() float64 { return float64(s.Current) / float64(s.Max)
 func (r *Recorder) Cache() CacheStats {
 	r.moving.Lock()
 	defer r.moving.Unlock()
-	s := CacheStats{Current: r.buffer.len() + r.waiting, Max: bufferSize + outboxSize, ActiveRetries: r.sending}
+	s := CacheStats{Current: r.tail.waiting() + r.waiting, Max: bufferSize + outboxSize, ActiveRetries: r.sending}
 	for _, batch := range r.outbox {
 		if batch.tries > 0 {
 			s.QueuedRetries++
@@ -319,83 +317,9 @@ func (r *Recorder) ClearCache() {
 		r.waiting -= len(batch.calls)
 	}
 	r.outbox = nil
-	for _, c := range r.buffer.take() {
+	r.tail.drop(func(c *Record) {
 		if c.Captured != nil {
 			r.captures.release(c.Captured)
 		}
-	}
-	r.buffer.take() // which forgets them
-}
-
-// buffer holds the records that were not moved on yet. Its writers only wait for each
-// other's copying.
-type buffer struct {
-	mu      sync.Mutex
-	records []Record
-	spare   []Record // the memory of the last records that take returned
-}
-
-// push copies a record into the buffer and returns how many it holds, 0 where there is no
-// room.
-func (b *buffer) push(c *Record) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.records) == bufferSize {
-		return 0
-	}
-	b.records = append(b.records, *c)
-	b.records[len(b.records)-1].Running = nil // it ends with the request
-	return len(b.records)
-}
-
-// take takes all records out, the oldest first. They are valid until the next call.
-func (b *buffer) take() []Record {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clear(b.spare) // an idle buffer must not keep strings in memory
-	taken := b.records
-	b.records, b.spare = b.spare[:0], taken
-	return taken
-}
-
-// len returns how many records wait.
-func (b *buffer) len() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.records)
-}
-
-// ring keeps the latest calls.
-type ring struct {
-	mu    sync.RWMutex
-	calls []Record // has its full length from the start; the first count calls before next are valid
-	next  int      // where the next call goes
-	count int
-}
-
-func newRing(size int) *ring { return &ring{calls: make([]Record, size)} }
-
-func (r *ring) add(batch []Record) {
-	if len(r.calls) == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range batch {
-		r.calls[r.next] = batch[i]
-		r.next = (r.next + 1) % len(r.calls)
-		r.count = min(r.count+1, len(r.calls))
-	}
-}
-
-// latest passes on the calls, the newest first, until yield returns false.
-func (r *ring) latest(yield func(*Record) bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for n := range r.count {
-		c := &r.calls[(r.next-1-n+2*len(r.calls))%len(r.calls)]
-		if !yield(c) {
-			return
-		}
-	}
+	})
 }

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -40,10 +41,10 @@ type problems struct {
 	groups  map[GroupKey]*Group
 	tracked map[string]*minutes
 	// recorded passes on the latest calls, the newest first.
-	recorded func(yield func(*Record) bool)
+	recorded iter.Seq[*Record]
 }
 
-func newProblems(recorded func(yield func(*Record) bool)) problems {
+func newProblems(recorded iter.Seq[*Record]) problems {
 	return problems{
 		all: map[ProblemKey]*Problem{}, groups: map[GroupKey]*Group{}, tracked: map[string]*minutes{},
 		recorded: recorded,

@@ -46,8 +46,9 @@ type Recorder struct {
 func NewRecorder(configured metrics.Settings) *Recorder {
 	configured = settings.Clone(configured)
 	r := &Recorder{counts: metrics.NewRegistry(&configured),
-		pipeline: pipeline{ring: newRing(configured.Calls), wakes: make(chan struct{}, 1)}}
-	r.problems = newProblems(r.ring.latest)
+		pipeline: pipeline{tail: newTail(configured.Calls), wakes: make(chan struct{}, 1)}}
+	r.problems = newProblems(r.tail.latest(false))
+	r.Observe(r.problems.note)
 	r.level.Auto, r.level.Changed = true, r.counts.Started()
 	r.apply(configured)
 	return r
@@ -153,8 +154,8 @@ func (r *Recorder) Registry() *metrics.Registry {
 	return r.counts
 }
 
-// EndStreams ends the live subscriptions: a shutdown need not wait for their readers.
-func (r *Recorder) EndStreams() { r.subscribers.close() }
+// EndStreams ends the feeds: a shutdown need not wait for their readers.
+func (r *Recorder) EndStreams() { r.tail.endFeeds() }
 
 // On reports whether anything is counted.
 func (r *Recorder) On() bool { return r.Registry().On() }
@@ -241,10 +242,10 @@ func (r *Recorder) apply(s metrics.Settings) {
 		capture = metrics.CaptureNone
 	}
 	before := metrics.Capture(r.capture.Swap(uint32(capture)))
+	r.captures.limit(capture) // before the archive forgets: it takes them from there
 	if archive := r.archive.Load(); archive != nil && capture < before {
 		(*archive).Forget(capture)
 	}
-	r.captures.limit(capture)
 }
 
 // isRecording reports whether calls are recorded at all.
@@ -334,18 +335,23 @@ func (r *Recorder) ForceClose() {
 }
 
 // Calls returns the latest records, the newest first. The loop must not keep the values it
-// is given, nor take long.
-func (r *Recorder) Calls() iter.Seq[*Record] {
+// is given.
+func (r *Recorder) Calls() iter.Seq[*Record] { return r.recorded(false) }
+
+// recorded returns the latest records, and with all the older ones that the archive may not
+// have yet.
+func (r *Recorder) recorded(all bool) iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		r.drain(time.Now()) // readers see records that were not flushed yet
-		r.ring.latest(yield)
+		r.tail.latest(all)(yield)
 	}
 }
 
 // Search passes on calls, the newest first: calls in memory, then calls of the archive. A
 // further search goes on before the number next; 0 means that there are no more.
 func (r *Recorder) Search(ctx context.Context, q Query, yield func(*Record) bool) (next uint64, err error) {
-	for c := range r.Calls() {
+	archive := r.archive.Load()
+	for c := range r.recorded(archive != nil) {
 		switch {
 		case c.Sequence >= q.Before:
 			continue
@@ -356,7 +362,6 @@ func (r *Recorder) Search(ctx context.Context, q Query, yield func(*Record) bool
 			return q.Before, nil
 		}
 	}
-	archive := r.archive.Load()
 	if archive == nil {
 		return 0, nil
 	}
@@ -373,18 +378,18 @@ func (r *Recorder) ArchivedDays() int {
 
 // Subscribe returns a feed of records from now on. It ends where the reader is too
 // slow.
-func (r *Recorder) Subscribe() (*Subscription, error) { return r.subscribe(false) }
+func (r *Recorder) Subscribe() (*Cursor, error) { return r.watch(true) }
 
 // Follow returns a feed of records from now on. A reader who is too slow misses
-// some of them; Subscription.Missed tells how many.
-func (r *Recorder) Follow() (*Subscription, error) { return r.subscribe(true) }
+// some of them; Cursor.Missed tells how many.
+func (r *Recorder) Follow() (*Cursor, error) { return r.watch(false) }
 
-func (r *Recorder) subscribe(mayMiss bool) (*Subscription, error) {
-	s, err := r.subscribers.subscribe(mayMiss)
+func (r *Recorder) watch(isStrict bool) (*Cursor, error) {
+	feed, err := r.tail.open(&Cursor{room: feedRoom, isStrict: isStrict, wakeAt: 1, isFeed: true})
 	if err == nil {
 		r.wake()
 	}
-	return s, err
+	return feed, err
 }
 
 // Export sends the records of traced calls somewhere else from now on.
@@ -397,14 +402,16 @@ func (r *Recorder) Observe(observer Observer) { r.observers = append(r.observers
 // Flush moves the waiting records on to their readers.
 func (r *Recorder) Flush() { r.drain(time.Now()) }
 
-// ArchiveTo gives an archive all records that are kept from now on. They are numbered from
-// the one behind the last that it has. It must be called before the first request.
-func (r *Recorder) ArchiveTo(archive Archive, last uint64) {
-	r.moving.Lock()
-	defer r.moving.Unlock()
-	r.sequence = last
+// ArchiveTo makes searches go on in an archive, and returns the cursor by which it reads all
+// records that are kept from now on. They are numbered from the one behind the last that it has.
+// The cursor may fall room records behind, and is woken by a quarter of them. ArchiveTo must be
+// called before the first request.
+func (r *Recorder) ArchiveTo(archive Archive, last, room uint64) *Cursor {
+	r.tail.begin(last + 1)
+	cursor, _ := r.tail.open(&Cursor{room: room, wakeAt: room / 4}) // only feeds are refused
 	r.archive.Store(&archive)
 	archive.Forget(metrics.Capture(r.capture.Load()))
+	return cursor
 }
 
 // State adds the state of recording to a scrape.

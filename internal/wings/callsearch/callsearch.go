@@ -25,8 +25,8 @@ func New(core *wing.Core) *wing.Wing {
 			return err
 		}
 		dir := core.Store.Data().Path("")
-		file, last, err := callfile.Open(callfile.Options{
-			Dir: dir, Settings: settings, Keys: keys,
+		file, err := callfile.Open(callfile.Options{
+			Dir: dir, Settings: settings, Keys: keys, Recorder: core.Recorder,
 			IsFull: func() bool {
 				space, err := durable.SpaceOf(dir)
 				return err == nil && space.IsShort(cmp.Or(core.Document.ReservedSpace(), space.Reserve()))
@@ -37,7 +37,6 @@ func New(core *wing.Core) *wing.Wing {
 		if err != nil {
 			return err
 		}
-		core.Recorder.ArchiveTo(file, last)
 		w.Doing, w.Run, w.Close = "keeping calls", file.Run, file.Close
 		return nil
 	}

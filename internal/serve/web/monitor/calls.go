@@ -290,18 +290,20 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	events.write(": calls as they end\n\n")
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for events.flush() {
+	for events.flush() && !feed.HasEnded() {
 		select {
 		case <-r.Context().Done():
 			return
 		case now := <-tick.C:
 			events.keepAlive(now)
-		case call, open := <-feed.Calls:
-			if !open {
-				return
-			}
-			if data, err := web.Encode(viewOfCall(&call, words)); err == nil { // a view can always be encoded
-				events.write("event: call\ndata: " + string(data) + "\n\n")
+		case <-feed.Ready():
+			for call := range feed.Waiting() {
+				if data, err := web.Encode(viewOfCall(call, words)); err == nil { // a view can always be encoded
+					events.write("event: call\ndata: " + string(data) + "\n\n")
+				}
+				if feed.Done(call.Sequence); !events.flush() {
+					return
+				}
 			}
 		}
 	}

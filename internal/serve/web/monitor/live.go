@@ -163,7 +163,7 @@ type liveStream struct {
 	api    *API
 	events *eventStream
 	reader *live.Reader
-	calls  *calls.Subscription // nil where the reader wants none
+	calls  *calls.Cursor // nil where the reader wants none
 	// isBrief says that calls are sent in short.
 	isBrief bool
 	words   web.Wording
@@ -185,9 +185,9 @@ func (s *liveStream) run(r *http.Request, resumes bool) {
 	if s.calls != nil && resumes {
 		s.resumeCalls()
 	}
-	var recorded <-chan calls.Record
+	var recorded <-chan struct{}
 	if s.calls != nil {
-		recorded = s.calls.Calls
+		recorded = s.calls.Ready()
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -197,11 +197,14 @@ func (s *liveStream) run(r *http.Request, resumes bool) {
 			return
 		case <-s.reader.Ended():
 			return
-		case call, open := <-recorded:
-			if !open {
+		case <-recorded:
+			for call := range s.calls.Waiting() {
+				s.sendCall(call)
+				s.calls.Done(call.Sequence)
+			}
+			if s.calls.HasEnded() {
 				return
 			}
-			s.sendCalls(&call)
 		case <-s.reader.Ready():
 			s.sendNews()
 		case now := <-tick.C:
@@ -234,22 +237,7 @@ func (s *liveStream) resumeCalls() {
 	}
 }
 
-// sendCalls sends a call, and the calls that ended together with it.
-func (s *liveStream) sendCalls(first *calls.Record) {
-	s.sendCall(first)
-	for range cap(s.calls.Calls) {
-		select {
-		case call, open := <-s.calls.Calls:
-			if !open {
-				return
-			}
-			s.sendCall(&call)
-		default:
-			return
-		}
-	}
-}
-
+// sendCall sends a call that has ended.
 func (s *liveStream) sendCall(c *calls.Record) {
 	if c.Sequence <= s.lastCall {
 		return // it was sent with the calls that ended while the reader was away

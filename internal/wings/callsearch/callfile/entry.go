@@ -127,6 +127,9 @@ func named[T interface {
 
 // appendRecord appends the line of a record.
 func (f form) appendRecord(to []byte, c *calls.Record) ([]byte, error) {
+	if !c.Usage.Known {
+		c.Usage = schema.Usage{}
+	}
 	line, err := json.Marshal(entry{c, c.Described()}, f.write)
 	if err != nil {
 		return to, fmt.Errorf("a call cannot be written: %w", err)

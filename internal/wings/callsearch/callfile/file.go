@@ -1,6 +1,6 @@
 // Package callfile keeps the records of calls on disk, for searches that reach further back
-// than the list of the latest calls. It writes them once a second, apart from the requests,
-// into segments (see segment.go) that are deleted by age and size. Captured texts of
+// than the memory of calls. It writes them once a second, apart from the requests, into
+// segments (see segment.go) that are deleted by age and size. Captured texts of
 // clients and models are kept as well, in segments of their own, and only if there is a
 // master key to seal them with.
 package callfile
@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
@@ -30,11 +29,9 @@ const (
 	folder = "calls"
 	// flushInterval is how long a record may wait to be written.
 	flushInterval = time.Second
-	// maxWaiting is how many records may wait, and maxWaitingContents how many bytes of
-	// contents; later ones are not written.
-	maxWaiting, maxWaitingContents = 8192, 16 << 20
-	// flushedAt is the number of waiting records that are written without waiting for more.
-	flushedAt = maxWaiting / 4
+	// maxWaiting is how many records may wait; the oldest of more are not written. A quarter of
+	// them is written without waiting for more.
+	maxWaiting = 8192
 	// blockLines is the length that the lines of a block grow to.
 	blockLines = 512 << 10
 	// segmentSize and segmentAge are when the next segment begins.
@@ -51,6 +48,8 @@ type Options struct {
 	// IsFull reports whether the rest of the disk is reserved for more important writes;
 	// nil means that it never is.
 	IsFull func() bool
+	// Recorder has the records.
+	Recorder *calls.Recorder
 	// Fault receives failures to read or write.
 	Fault func(operation, text string)
 	// Log receives a line where a crash has cut a segment off.
@@ -63,17 +62,13 @@ type File struct {
 	form    form
 	dir     *durable.Dir
 
-	wakes chan struct{}
+	// waiting reads the records that are not written yet.
+	waiting *calls.Cursor
 	// searching bounds how many searches read at a time.
 	searching chan struct{}
 
-	mu       sync.Mutex // for waiting records; nobody writes or reads a disk while it is held
-	waiting  []calls.Record
-	contents int // how many bytes of contents wait
-	most     metrics.Capture
-	dropped  int64
-
 	writing sync.Mutex // for the fields below
+	most    metrics.Capture
 	logs    [kinds]log
 }
 
@@ -110,29 +105,29 @@ type stored struct {
 	written time.Time
 }
 
-// Open opens the file, and returns the number of the last call that it has.
-func Open(options Options) (*File, uint64, error) {
+// Open opens the file and makes it the archive of the recorder.
+func Open(options Options) (*File, error) {
 	f := &File{
 		options: options, form: newForm(), dir: durable.At(filepath.Join(options.Dir, folder)),
-		wakes: make(chan struct{}, 1), searching: make(chan struct{}, 2),
+		searching: make(chan struct{}, 2),
 	}
 	err := f.dir.Make()
 	if err != nil {
-		return nil, 0, fmt.Errorf("monitoring.calls-file: %w", err)
+		return nil, fmt.Errorf("monitoring.calls-file: %w", err)
 	}
 	entries, err := os.ReadDir(f.dir.Path("."))
 	if err != nil {
-		return nil, 0, fmt.Errorf("monitoring.calls-file: %w", err)
+		return nil, fmt.Errorf("monitoring.calls-file: %w", err)
 	}
 	for k := range f.logs {
 		f.logs[k].series = series[k]
 		f.logs[k].find(entries)
 	}
-	last := f.last()
+	f.waiting = options.Recorder.ArchiveTo(f, f.last(), maxWaiting)
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	f.expire(time.Now())
-	return f, last, nil
+	return f, nil
 }
 
 // find finds the segments among the files of the folder.
@@ -178,57 +173,13 @@ func (f *File) read(one stored, most int64) (*segment, error) {
 
 var _ calls.Archive = (*File)(nil)
 
-// Offer takes records to be written. It neither waits nor keeps the batch.
-func (f *File) Offer(batch []calls.Record) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := range batch {
-		if len(f.waiting) >= maxWaiting {
-			f.dropped += int64(len(batch) - i)
-			break
-		}
-		c := batch[i]
-		if c.Captured != nil && !f.takes(c.Captured) {
-			c.Captured = nil
-		}
-		if c.Series = nil; !c.Usage.Known {
-			c.Usage = schema.Usage{}
-		}
-		f.waiting = append(f.waiting, c)
-	}
-	if len(f.waiting) >= flushedAt {
-		select {
-		case f.wakes <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// takes reports whether contents are kept, and counts them.
-func (f *File) takes(c *calls.Captured) bool {
-	size := c.Size()
-	if f.options.Keys == nil || c.What > f.most || f.contents+size > maxWaitingContents {
-		return false
-	}
-	f.contents += size
-	return true
-}
-
 // Forget removes the contents that were captured beyond a level. Where less is to be kept than
 // before, it removes all of them.
 func (f *File) Forget(most metrics.Capture) {
-	f.mu.Lock()
-	isLess := most < f.most
-	f.most = most
-	for i := range f.waiting {
-		if c := f.waiting[i].Captured; c != nil && (isLess || c.What > most) {
-			f.waiting[i].Captured = nil
-			f.contents -= c.Size()
-		}
-	}
-	f.mu.Unlock()
 	f.writing.Lock()
 	defer f.writing.Unlock()
+	isLess := most < f.most
+	f.most = most
 	kept := &f.logs[ofContents]
 	if isLess {
 		f.endSegment(kept)
@@ -252,7 +203,7 @@ func (f *File) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-f.wakes:
+		case <-f.waiting.Ready():
 		}
 		f.flush(time.Now())
 	}
@@ -261,7 +212,7 @@ func (f *File) Run(ctx context.Context) {
 // Days returns for how many days calls are kept.
 func (f *File) Days() int { return f.options.Settings.Days }
 
-// Close writes the waiting records and closes the file. Nothing may be offered after it.
+// Close writes the waiting records and closes the file. Later ones are not kept.
 func (f *File) Close() {
 	if f == nil {
 		return
@@ -278,39 +229,18 @@ func (f *File) Close() {
 func (f *File) flush(now time.Time) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
-	f.mu.Lock()
-	batch := slices.Clone(f.waiting)
-	dropped := f.dropped
-	f.dropped = 0
-	f.mu.Unlock()
-	if dropped > 0 {
-		f.fault("store", fmt.Errorf("%d calls were not kept, because they came faster than they could be written",
-			dropped))
-	}
-	var written int
-	var unfit unwritable
-	var err error
-	if len(batch) > 0 && f.options.IsFull != nil && f.options.IsFull() {
-		err = errReserved
-	} else {
-		written, unfit, err = f.write(batch, now)
-	}
+	unfit, err := f.write(now)
 	if err != nil {
 		f.fault("write", err)
+	}
+	if missed := f.waiting.Missed(); missed > 0 {
+		f.fault("store", fmt.Errorf("%d calls were not kept, because they came faster than they could be written",
+			missed))
 	}
 	if unfit.number > 0 {
 		f.fault("encode", fmt.Errorf("%d calls were not kept, because they cannot be written: %w", unfit.number,
 			unfit.last))
 	}
-	f.mu.Lock()
-	for i := range f.waiting[:written] {
-		if c := f.waiting[i].Captured; c != nil {
-			f.contents -= c.Size()
-		}
-	}
-	f.waiting = append(f.waiting[:0], f.waiting[written:]...)
-	clear(f.waiting[len(f.waiting):min(len(f.waiting)+written, cap(f.waiting))])
-	f.mu.Unlock()
 	f.expire(now)
 }
 
@@ -325,29 +255,44 @@ func (f *File) fault(operation string, err error) {
 	f.options.Fault(operation, err.Error())
 }
 
-// write writes records in blocks, and returns how many of them it has done with, and how many
-// of these it left out because they cannot be written.
-func (f *File) write(batch []calls.Record, now time.Time) (written int, unfit unwritable, err error) {
-	for written < len(batch) {
-		var b portion
-		for written+b.records < len(batch) && len(b.lines) < blockLines && len(b.contents) < blockLines {
-			b.add(f.form, &batch[written+b.records])
+// write writes the waiting records in blocks, and returns how many of them it left out because
+// they cannot be written.
+func (f *File) write(now time.Time) (unfit unwritable, err error) {
+	for {
+		b, err := f.portion()
+		if b.records == 0 {
+			return unfit, err
 		}
 		if len(b.contents) > 0 {
 			if err := f.add(ofContents, b.of, b.contents, now); err != nil {
-				return written, unfit, err
+				return unfit, err
 			}
 		}
 		if len(b.lines) > 0 {
 			if err := f.add(ofRecords, b.of, b.lines, now); err != nil {
-				return written, unfit, err
+				return unfit, err
 			}
 		}
-		written += b.records
+		f.waiting.Done(b.last)
 		unfit.number += b.unfit.number
 		unfit.last = cmp.Or(b.unfit.last, unfit.last)
 	}
-	return written, unfit, nil
+}
+
+// portion returns the waiting records that make the next block, none if the disk is full.
+func (f *File) portion() (b portion, err error) {
+	for c := range f.waiting.Waiting() {
+		if b.records == 0 && f.options.IsFull != nil && f.options.IsFull() {
+			return b, errReserved
+		}
+		if f.options.Keys != nil {
+			c.Captured = f.options.Recorder.Captured(c)
+		}
+		if b.add(f.form, c); len(b.lines) >= blockLines || len(b.contents) >= blockLines {
+			break
+		}
+	}
+	return b, nil
 }
 
 // unwritable counts the records, or contents of them, that cannot be written, and has the
@@ -359,7 +304,8 @@ type unwritable struct {
 
 // portion is the records that are written as one block.
 type portion struct {
-	records         int // that were added, with the unwritable ones
+	records         int    // that were added, with the unwritable ones
+	last            uint64 // the number of the last of them
 	of              span
 	lines, contents []byte
 	unfit           unwritable
@@ -369,6 +315,7 @@ type portion struct {
 // better, and the ones behind it would wait for ever.
 func (b *portion) add(form form, c *calls.Record) {
 	b.records++
+	b.last = c.Sequence
 	lines, err := form.appendRecord(b.lines, c)
 	if err != nil {
 		b.unfit = unwritable{b.unfit.number + 1, err}
@@ -425,9 +372,7 @@ func (f *File) sizeOfSegments() int64 { return min(segmentSize, int64(f.options.
 func (f *File) beginSegment(l *log, isOfContents bool, first uint64, now time.Time) error {
 	l.level = metrics.CaptureNone
 	if isOfContents {
-		f.mu.Lock()
 		l.level = f.most
-		f.mu.Unlock()
 	}
 	name := l.series.Name(first)
 	// One of this name has no whole block: its calls would have been written.

@@ -34,12 +34,13 @@ func keysOf(t testing.TB, text string) *seal.Keys {
 
 const masterKey = "a-master-key-of-thirty-two-characters"
 
-// kept is a file in a test, with the faults that it told.
+// kept is a file in a test with its recorder, which lists no calls itself, and the faults that it
+// told.
 type kept struct {
 	*File
-	last   uint64
-	faults []string
-	log    strings.Builder
+	recorder *calls.Recorder
+	faults   []string
+	log      strings.Builder
 }
 
 func openFile(t testing.TB, dir string, settings Settings, keys *seal.Keys) *kept {
@@ -50,17 +51,43 @@ func openFile(t testing.TB, dir string, settings Settings, keys *seal.Keys) *kep
 	if settings.MaxBytes == 0 {
 		settings.MaxBytes = 64 * schema.MiB
 	}
-	k := &kept{}
-	file, last, err := Open(Options{
-		Dir: dir, Settings: settings, Keys: keys, Log: slog.New(slog.NewTextHandler(&k.log, nil)),
+	monitoring := metrics.DefaultSettings()
+	monitoring.Calls, monitoring.Capture = 0, metrics.CaptureContent
+	k := &kept{recorder: calls.NewRecorder(monitoring)}
+	file, err := Open(Options{
+		Dir: dir, Settings: settings, Keys: keys, Recorder: k.recorder, Log: slog.New(slog.NewTextHandler(&k.log, nil)),
 		Fault: func(operation, text string) { k.faults = append(k.faults, operation+": "+text) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.File, k.last = file, last
+	k.File = file
 	t.Cleanup(file.Close)
 	return k
+}
+
+// offer records calls, which get the numbers behind the last.
+func (k *kept) offer(batch ...calls.Record) {
+	for _, c := range batch {
+		k.recorder.Finish(&c)
+		k.recorder.Flush()
+	}
+}
+
+// waits returns how many calls are not written.
+func (k *kept) waits() (count int) {
+	for range k.waiting.Waiting() {
+		count++
+	}
+	return count
+}
+
+// captures changes which parts of calls are kept.
+func (k *kept) captures(t testing.TB, most metrics.Capture) {
+	t.Helper()
+	if err := k.recorder.Update(func(s *metrics.Settings) { s.Capture = most }); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // record returns a call with a number, all of whose members can be told.
@@ -79,7 +106,7 @@ func record(number uint64) calls.Record {
 // numbers returns the numbers that a search finds.
 func numbers(t testing.TB, f *kept, q calls.Query) (all []uint64, next uint64) {
 	t.Helper()
-	next, err := f.Search(context.Background(), q, func(c *calls.Record) bool {
+	next, err := f.recorder.Search(context.Background(), q, func(c *calls.Record) bool {
 		all = append(all, c.Sequence)
 		return true
 	})
@@ -95,14 +122,14 @@ func TestCallsComeBackAsTheyWere(t *testing.T) {
 		dir := t.TempDir()
 		f := openFile(t, dir, Settings{}, keys)
 		want := record(1)
-		f.Offer([]calls.Record{want, record(2)})
+		f.offer(want, record(2))
 		f.Close()
 		again := openFile(t, dir, Settings{}, keys)
-		if again.last != 2 {
-			t.Errorf("%s: the last call is %d", name, again.last)
+		if again.last() != 2 {
+			t.Errorf("%s: the last call is %d", name, again.last())
 		}
 		var got calls.Record
-		if _, err := again.Search(t.Context(), calls.Query{Before: 2, Most: 10}, func(c *calls.Record) bool { got = *c; return true }); err != nil {
+		if _, err := again.recorder.Search(t.Context(), calls.Query{Before: 2, Most: 10}, func(c *calls.Record) bool { got = *c; return true }); err != nil {
 			t.Fatal(err)
 		}
 		if fmt.Sprintf("%+v %+v", got, *got.Told) != fmt.Sprintf("%+v %+v", want, *want.Told) {
@@ -140,7 +167,7 @@ func TestACrashLosesAtMostTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	f := openFile(t, dir, Settings{}, nil)
 	for n := range uint64(4) {
-		f.Offer([]calls.Record{record(n + 1)})
+		f.offer(record(n + 1))
 		f.flush(time.Now())
 	}
 	f.Close()
@@ -171,7 +198,7 @@ func TestACrashLosesAtMostTheEnd(t *testing.T) {
 	if logged := again.log.String(); !strings.Contains(logged, filepath.Base(path)) || !strings.Contains(logged, "bytes=") {
 		t.Errorf("the log says %q", logged)
 	}
-	again.Offer([]calls.Record{record(again.last + 1)})
+	again.offer(record(again.last() + 1))
 	again.flush(time.Now())
 	if got, _ := numbers(t, again, calls.Query{Before: math.MaxUint64, Most: 100}); fmt.Sprint(got) != "[4 3 2 1]" {
 		t.Errorf("%v", got)
@@ -189,7 +216,7 @@ func TestPagesHaveEveryCallOnce(t *testing.T) {
 		arrive := func() {
 			for range random.IntN(30) {
 				last++
-				f.Offer([]calls.Record{record(last)})
+				f.offer(record(last))
 			}
 			if random.IntN(2) == 0 {
 				f.flush(time.Now())
@@ -208,7 +235,7 @@ func TestPagesHaveEveryCallOnce(t *testing.T) {
 		for {
 			size := 1 + random.IntN(7)
 			page, isFull := 0, false
-			after, err := f.Search(t.Context(), calls.Query{Before: next, Most: 1 + random.IntN(20)}, func(c *calls.Record) bool {
+			after, err := f.recorder.Search(t.Context(), calls.Query{Before: next, Most: 1 + random.IntN(20)}, func(c *calls.Record) bool {
 				seen = append(seen, c.Sequence)
 				page++
 				isFull = page == size
@@ -248,7 +275,7 @@ func TestOldSegmentsMakeRoom(t *testing.T) {
 				batch[i].RequestID += strconv.FormatUint(rand.Uint64(), 36)
 			}
 		}
-		f.Offer(batch)
+		f.offer(batch...)
 		f.flush(now)
 	}
 	for range 60 {
@@ -279,7 +306,7 @@ func TestASearchLooksAtSoManyCallsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	f := openFile(t, t.TempDir(), Settings{}, nil)
 	for n := range uint64(100) {
-		f.Offer([]calls.Record{record(n + 1)})
+		f.offer(record(n + 1))
 	}
 	f.flush(time.Now())
 	got, next := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: 40})
@@ -308,7 +335,7 @@ func TestWhatCannotBeWrittenIsAFault(t *testing.T) {
 	for i := range batch {
 		batch[i] = record(uint64(i + 1))
 	}
-	f.Offer(batch)
+	f.offer(batch...)
 	f.flush(time.Now())
 	f.flush(time.Now())
 	if got := strings.Join(f.faults, "\n"); !strings.Contains(got, "10 calls were not kept") || !strings.Contains(got, "write: open: no such file") || strings.Contains(got, dir) {
@@ -318,8 +345,8 @@ func TestWhatCannotBeWrittenIsAFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.flush(time.Now())
-	if len(f.waiting) > 0 || len(segmentFiles(t, dir, "calls-")) == 0 {
-		t.Errorf("%d calls wait", len(f.waiting))
+	if f.waits() > 0 || len(segmentFiles(t, dir, "calls-")) == 0 {
+		t.Errorf("%d calls wait", f.waits())
 	}
 	if got, _ := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: math.MaxInt}); len(got) != maxWaiting {
 		t.Errorf("%d calls", len(got))
@@ -336,14 +363,14 @@ func TestARecordThatCannotBeEncodedIsLeftOut(t *testing.T) {
 		c.Restore(1, []calls.Try{{Instance: "a", Matched: math.NaN()}})
 		return c
 	}
-	f.Offer([]calls.Record{unfit(1), record(2), unfit(3), record(4), unfit(5)})
+	f.offer(unfit(1), record(2), unfit(3), record(4), unfit(5))
 	f.flush(time.Now())
-	f.Offer([]calls.Record{unfit(6)})
+	f.offer(unfit(6))
 	f.flush(time.Now())
-	f.Offer([]calls.Record{record(7)})
+	f.offer(record(7))
 	f.flush(time.Now())
-	if got, _ := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: 10}); !slices.Equal(got, []uint64{7, 4, 2}) || len(f.waiting) != 0 {
-		t.Errorf("%v, and %d calls wait", got, len(f.waiting))
+	if got, _ := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: 10}); !slices.Equal(got, []uint64{7, 4, 2}) || f.waits() != 0 {
+		t.Errorf("%v, and %d calls wait", got, f.waits())
 	}
 	if len(f.faults) != 2 || !strings.HasPrefix(f.faults[0], "encode: 3 calls were not kept") || !strings.HasPrefix(f.faults[1], "encode: 1 calls were not kept") {
 		t.Errorf("%q", f.faults)
@@ -364,44 +391,48 @@ func TestContentsAreSealedAndForgotten(t *testing.T) {
 		return c
 	}
 	plain := openFile(t, t.TempDir(), Settings{}, nil)
-	plain.Forget(metrics.CaptureContent)
-	plain.Offer([]calls.Record{call(1, metrics.CaptureContent)})
+	plain.offer(call(1, metrics.CaptureContent))
 	plain.flush(time.Now())
 	if plain.Captured(1) != nil {
 		t.Error("contents are kept without a master key")
 	}
 	dir, keys := t.TempDir(), keysOf(t, masterKey)
 	f := openFile(t, dir, Settings{}, keys)
-	f.Forget(metrics.CaptureContent)
-	f.Offer([]calls.Record{call(1, metrics.CaptureContent), record(2), call(3, metrics.CaptureHeaders)})
-	for _, state := range []string{"waiting", "written"} {
-		if got := f.Captured(1); got == nil || got.Answer.String() != "the-answer" || got.Headers[0].Value != "text/x" {
+	f.offer(call(1, metrics.CaptureContent), record(2), call(3, metrics.CaptureHeaders))
+	find := func(number uint64) *calls.Captured {
+		return f.recorder.FindCaptured(&calls.Record{Sequence: number})
+	}
+	for _, state := range []string{"waiting", "written", "on disk"} {
+		if got := find(1); got == nil || got.Answer.String() != "the-answer" || got.Headers[0].Value != "text/x" {
 			t.Errorf("%s: %+v", state, got)
 		}
-		if f.Captured(2) != nil || f.Captured(3) == nil {
+		if find(2) != nil || find(3) == nil {
 			t.Errorf("%s: other calls", state)
 		}
-		f.flush(time.Now())
+		if f.flush(time.Now()); state == "written" {
+			find = f.Captured
+		}
 	}
 	if content, err := os.ReadFile(segmentFiles(t, dir, "contents-")[0]); err != nil || strings.Contains(string(content), "the-answer") {
 		t.Errorf("%v", err)
 	}
 	f.Close()
 	again := openFile(t, dir, Settings{}, keys)
-	again.Forget(metrics.CaptureContent) // as at the start
 	if again.Captured(1) == nil {
 		t.Error("the contents are lost with a restart")
 	}
-	again.Forget(metrics.CaptureHeaders)
+	again.offer(call(4, metrics.CaptureContent)) // which waits
+	again.captures(t, metrics.CaptureHeaders)
+	again.flush(time.Now())
 	if again.Captured(1) != nil || len(segmentFiles(t, dir, "contents-")) > 0 {
 		t.Error("the contents are kept although less is to be kept")
 	}
-	if got, _ := numbers(t, again, calls.Query{Before: math.MaxUint64, Most: 10}); len(got) != 3 {
+	if got, _ := numbers(t, again, calls.Query{Before: math.MaxUint64, Most: 10}); len(got) != 4 {
 		t.Errorf("%v", got)
 	}
 	other := openFile(t, dir, Settings{}, keysOf(t, "another-master-key-of-many-characters"))
-	if got, _ := numbers(t, other, calls.Query{Before: math.MaxUint64, Most: 10}); len(got) != 0 || other.last <= 3 || len(other.faults) == 0 {
-		t.Errorf("%v %d %v", got, other.last, other.faults)
+	if got, _ := numbers(t, other, calls.Query{Before: math.MaxUint64, Most: 10}); len(got) != 0 || other.last() <= 4 || len(other.faults) == 0 {
+		t.Errorf("%v %d %v", got, other.last(), other.faults)
 	}
 }
 
@@ -453,7 +484,7 @@ func TestCallsLeaveTheReserveOfTheDiskAlone(t *testing.T) {
 	f := openFile(t, t.TempDir(), Settings{}, nil)
 	isFull := true
 	f.options.IsFull = func() bool { return isFull }
-	f.Offer([]calls.Record{record(1)})
+	f.offer(record(1))
 	f.flush(time.Now())
 	if len(f.logs[ofRecords].segments) > 0 || len(f.faults) != 1 || !strings.Contains(f.faults[0], "reserved") {
 		t.Errorf("calls were written to %v, with the faults %v", f.logs[ofRecords].segments, f.faults)

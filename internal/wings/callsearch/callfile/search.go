@@ -20,13 +20,7 @@ func (f *File) Search(ctx context.Context, q calls.Query, yield func(*calls.Reco
 		return 0, ctx.Err()
 	}
 	s := search{Query: q, ctx: ctx, yield: yield}
-	waiting, segments := f.view(ofRecords)
-	for _, c := range slices.Backward(waiting) {
-		if c.Sequence < s.Before && !s.look(&c) {
-			return s.next(), s.ctx.Err()
-		}
-	}
-	for _, one := range slices.Backward(segments) {
+	for _, one := range slices.Backward(f.segments(ofRecords)) {
 		if one.first >= s.Before {
 			continue
 		}
@@ -40,13 +34,11 @@ func (f *File) Search(ctx context.Context, q calls.Query, yield func(*calls.Reco
 	return 0, s.ctx.Err()
 }
 
-// view returns the records that wait, and the segments.
-func (f *File) view(k kind) ([]calls.Record, []stored) {
+// segments returns the segments of one kind, the oldest first.
+func (f *File) segments(k kind) []stored {
 	f.writing.Lock()
 	defer f.writing.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.waiting), slices.Clone(f.logs[k].segments)
+	return slices.Clone(f.logs[k].segments)
 }
 
 // search is a search on its way. Before moves with it.
@@ -132,13 +124,7 @@ func (f *File) unread(err error) {
 
 // Captured returns the captured parts of the call with a number, or nil if there are none.
 func (f *File) Captured(number uint64) *calls.Captured {
-	waiting, segments := f.view(ofContents)
-	for i := range waiting {
-		if waiting[i].Sequence == number {
-			return waiting[i].Captured
-		}
-	}
-	for _, one := range slices.Backward(segments) {
+	for _, one := range slices.Backward(f.segments(ofContents)) {
 		if one.first > number {
 			continue
 		}
