@@ -452,6 +452,10 @@ docs: ## Make the documentation as a site with a search, which needs no network 
 	@cd docs/site && go run . -out ../../bin/site
 
 # They are committed, so that the gateway builds without what renders them.
+.PHONY: pictures
+pictures: build ## Make the pictures of the README: terminals in which the commands of docs/images/*.sh run, and a chart of docs/performance.md
+	@cd docs/site && go run . -pictures ../../$(BINARY)
+
 .PHONY: docs-served
 docs-served: ## Make the pages of the documentation that the gateway serves (docs/served)
 	@cd docs/site && go run . -served -out ../served

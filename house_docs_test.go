@@ -195,3 +195,46 @@ func packagesOfRow(line string) []string {
 	}
 	return dirs
 }
+
+const (
+	// turnOnPage lists what can be switched on, each feature with its setting and default.
+	turnOnPage    = "docs/turn-on.md"
+	referencePage = "docs/configuration.md"
+)
+
+var (
+	turnOnRow    = regexp.MustCompile("^\\| [^|]+ \\| `([a-zA-Z.-]+): [^`]+` \\| ([^|]+) \\|")
+	ofAService   = regexp.MustCompile(`^services\.[a-z]+\.(instances\.)?`)
+	referenceRow = regexp.MustCompile("(?m)^\\| `([a-zA-Z.-]+)` \\| [^|]+ \\| ([^|]+) \\|")
+)
+
+// featuresHaveTheirDefaults finds rows of the page of features with a setting that the
+// reference does not have, or with another default.
+func featuresHaveTheirDefaults(tr *tree) []string {
+	defaults := map[string]string{}
+	for _, page := range tr.texts {
+		if page.path == referencePage {
+			for _, match := range referenceRow.FindAllSubmatch(page.content, -1) {
+				defaults[string(match[1])] = string(match[2])
+			}
+		}
+	}
+	var found []string
+	for _, page := range tr.texts {
+		if page.path != turnOnPage {
+			continue
+		}
+		for i, line := range strings.Split(string(page.content), "\n") {
+			match := turnOnRow.FindStringSubmatch(line)
+			switch {
+			case match == nil && (!tableRow.MatchString(line) || strings.HasPrefix(line, "| you want |")):
+			case match == nil:
+				found = append(found, fmt.Sprintf("%s:%d: write the row as: feature, `setting: value`, default", page.path, i+1))
+			case defaults[ofAService.ReplaceAllString(match[1], "")] != match[2]:
+				found = append(found, fmt.Sprintf("%s:%d: %s does not say that the default of %s is %s", page.path, i+1,
+					referencePage, match[1], match[2]))
+			}
+		}
+	}
+	return found
+}

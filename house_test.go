@@ -215,6 +215,7 @@ var rules = []rule{
 	{"the architecture shows the tree", architectureShowsTheTree},
 	{"shell blocks are run", shellBlocksAreRun},
 	{"YAML blocks are tried", yamlBlocksAreTried},
+	{"features have their defaults", featuresHaveTheirDefaults},
 	{"packages are small", packagesAreSmall},
 	{"lines are short", linesAreShort},
 	{"folders are few", foldersAreFew},
@@ -809,6 +810,14 @@ var page string
 		{"YAML blocks are tried", "no reason", map[string]string{"docs/a.md": "```yaml no-test:\na: 1\n```\n"}, "a.md:1: write ```yaml for a configuration"},
 		{"YAML blocks are tried", "an unknown mark", map[string]string{"docs/a.md": "```sh test\nls\n```\n```yaml test\na: 1\n```\n"}, "a.md:4: write ```yaml"},
 		{"YAML blocks are tried", "marked", map[string]string{"docs/a.md": "```yaml\na: 1\n```\n```yaml no-test: a file of Prometheus\na: 1\n```\n"}, ""},
+		{"features have their defaults", "another default", map[string]string{
+			turnOnPage: "| a | `services.chat.b.c: 1` | `0` | d |\n", referencePage: "| `b.c` | integer | `2` | e |\n",
+		}, "turn-on.md:1: docs/configuration.md does not say that the default of services.chat.b.c is `0`"},
+		{"features have their defaults", "no setting", map[string]string{turnOnPage: "| a | b | c |\n"}, "turn-on.md:1: write the row as"},
+		{"features have their defaults", "the same", map[string]string{
+			turnOnPage:    "| you want | setting |\n|---|---|\n| a | `services.chat.instances.b: 1` | none | d |\n",
+			referencePage: "| `b` | integer | none | e |\n",
+		}, ""},
 		{"decisions have tests", "one that is gone", map[string]string{decisionsPage: "| a | b | c | `TestGone` |\n"}, "there is no TestGone"},
 		{"decisions have tests", "one of another module", map[string]string{decisionsPage: "| a | b | c | `TestThere` |\n", "other/go.mod": "module other\n", "other/a_test.go": "package other\n\nfunc TestThere(t *testing.T) {}\n"}, ""},
 		{"decisions have tests", "one that is there", map[string]string{

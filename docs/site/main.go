@@ -1,6 +1,7 @@
 // Command site makes the documentation as a static site (make docs): pages that are read
 // from a disk or a server, with a search that needs no network. With -served it makes the
-// pages that the gateway itself serves (make docs-served). It is a module of its own: the
+// pages that the gateway itself serves (make docs-served), and with -pictures the pictures of
+// the README (make pictures). It is a module of its own: the
 // gateway does not depend on its libraries.
 package main
 
@@ -14,7 +15,17 @@ func main() {
 	root := flag.String("root", "../..", "root of the repository")
 	out := flag.String("out", "../../bin/site", "directory to write; what is in it is removed")
 	served := flag.Bool("served", false, "write the pages that the gateway serves")
+	pictures := flag.String("pictures", "", "draw the pictures of the README, with this program")
 	flag.Parse()
+	if *pictures != "" {
+		made, err := draw(*root, *pictures)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Printf("%d pictures: %s\n", made, images)
+		return
+	}
 	produce := build
 	if *served {
 		produce = serve

@@ -45,6 +45,8 @@ export const en = {
   'guide.start': 'First five minutes',
   'guide.backend': 'First real backend',
   'guide.traffic': 'Traffic policy',
+  'guide.limits': 'Limits, slots and the queue',
+  'guide.failures': 'When a backend fails',
   'guide.quota': 'The quota ledger',
   'guide.errors': 'Error codes',
   'guide.whatToDo': 'What to do',

@@ -46,6 +46,8 @@ export const zh: Dictionary = {
   'guide.start': '最初的五分钟',
   'guide.backend': '接入第一个真实后端',
   'guide.traffic': '流量策略',
+  'guide.limits': '限流、槽位与队列',
+  'guide.failures': '后端出故障时',
   'guide.quota': '配额账本',
   'guide.errors': '错误码',
   'guide.whatToDo': '怎么办',

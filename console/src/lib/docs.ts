@@ -1,7 +1,7 @@
 import type { Key, Language } from '@/i18n'
 
 /** The pages of the documentation that the gateway itself serves, with their names. */
-export const docsPages = { start: 'guide.start', 'first-backend': 'guide.backend', traffic: 'guide.traffic', quota: 'guide.quota', errors: 'guide.errors' } satisfies Record<string, Key>
+export const docsPages = { start: 'guide.start', 'first-backend': 'guide.backend', traffic: 'guide.traffic', limits: 'guide.limits', failures: 'guide.failures', quota: 'guide.quota', errors: 'guide.errors' } satisfies Record<string, Key>
 
 export type DocsPage = keyof typeof docsPages
 

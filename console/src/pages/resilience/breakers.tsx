@@ -62,7 +62,7 @@ export function Breakers() {
         <span className="muted trunc grow" title={sum}>
           {sum}
         </span>
-        <DocsLink className="onlydesk" page="traffic" section="circuit-breaker">
+        <DocsLink className="onlydesk" page="failures" section="circuit-breaker">
           {t('guide.how')}
         </DocsLink>
         <Segments

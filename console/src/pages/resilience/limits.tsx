@@ -21,7 +21,7 @@ export function Limits() {
     <section>
       <div className="h2">
         <h2 className="grow">{t('res.limits')}</h2>
-        <DocsLink page="traffic" section="rate-limits">
+        <DocsLink page="limits" section="rate-limits">
           {t('guide.how')}
         </DocsLink>
       </div>

@@ -14,6 +14,10 @@ import (
 var documentPages = map[string][2]string{
 	"/docs": {"Documentation", "文档"}, "/docs/start": {"First five minutes", "最初的五分钟"}, "/docs/first-backend": {"First real backend", "接入第一个真实后端"},
 	"/docs/traffic": {"Traffic policy", "流量策略"}, "/docs/quota": {"The quota ledger", "配额账本"}, "/docs/errors": {"Error codes", "错误码"},
+	"/docs/balancing": {"Where a request goes", "请求发往哪里"}, "/docs/limits": {"Limits, slots and the queue", "限流、槽位与队列"},
+	"/docs/failures": {"When a backend fails", "后端出故障时"}, "/docs/websockets": {"WebSockets", "WebSocket"},
+	"/docs/models":  {"Models: names, discovery, sleep", "模型：名称、发现与休眠"},
+	"/docs/caching": {"Answers that are kept or shared", "保留或共用的回答"},
 }
 
 func TestDocumentationIsServedInTwoLanguages(t *testing.T) {
