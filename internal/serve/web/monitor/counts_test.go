@@ -13,6 +13,9 @@ import (
 func TestDeletedServicesAreCounted(t *testing.T) {
 	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
+	if length, there := r.Scrape()[`model_router_queue_length{service="chat"}`]; !there || length != 0 {
+		t.Errorf("the queue of a service without requests has the length %v (there: %v)", length, there)
+	}
 	r.Do(http.MethodDelete, "/api/config/type/services/chat", "").Succeeds(t)
 	r.Chat(gatewaytest.PlainHi).FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
 	r.Chat(`{"model":`).FailsWith(t, 400, gatewaytest.InvalidRequest, "invalid_json", "")
