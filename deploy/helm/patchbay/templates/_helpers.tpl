@@ -58,13 +58,38 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- fail "autoscaling.minReplicas is greater than autoscaling.maxReplicas." -}}
 {{- end -}}
 {{- if include "patchbay.several" . -}}
-{{- if .Values.persistence.enabled -}}
+{{- if eq (toString .Values.persistence.enabled) "true" -}}
 {{- fail "persistence.enabled makes one volume, which only one gateway can use: set replicaCount to 1 and autoscaling.enabled to false, or turn persistence off. Several gateways keep what must last in config.store.config." -}}
 {{- end -}}
 {{- if not (or (dig "store" "config" "" .Values.config) .Values.allowSeparate) -}}
 {{- fail "More than one gateway needs config.store.config, a PostgreSQL database: without it each has versions, keys and limits of its own. Set it, or set replicaCount to 1 and autoscaling.enabled to false, or permit it with allowSeparate." -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* volume is the name of the claim that the data directory is on, empty where it is on none. */ -}}
+{{- define "patchbay.volume" -}}
+{{- $wanted := toString .Values.persistence.enabled -}}
+{{- $alone := not (or (include "patchbay.several" .) (dig "store" "config" "" .Values.config)) -}}
+{{- if or (eq $wanted "true") (and (eq $wanted "auto") $alone) -}}
+{{- .Values.persistence.existingClaim | default (include "patchbay.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* seconds is a duration of the configuration, such as 1m30s, in whole seconds. */ -}}
+{{- define "patchbay.seconds" -}}
+{{- $text := toString . -}}
+{{- $hours := regexFind "[0-9.]+h" $text | trimSuffix "h" | float64 -}}
+{{- $minutes := regexFind "[0-9.]+m([^s]|$)" $text | regexFind "[0-9.]+" | float64 -}}
+{{- $seconds := regexFind "[0-9.]+s" (regexReplaceAll "[0-9.]+(ms|us|µs|ns)" $text "") | trimSuffix "s" | float64 -}}
+{{- ceil (addf (mulf $hours 3600) (mulf $minutes 60) $seconds) | int -}}
+{{- end -}}
+
+{{- /* gracePeriod is how long a pod gets to stop. */ -}}
+{{- define "patchbay.gracePeriod" -}}
+{{- $delay := include "patchbay.seconds" (dig "server" "shutdown-delay" "0s" .Values.config) | int -}}
+{{- $grace := include "patchbay.seconds" (dig "server" "shutdown-grace" "30s" .Values.config) | int -}}
+{{- max (int .Values.terminationGracePeriodSeconds) (add $delay $grace 10) -}}
 {{- end -}}
 
 {{- /* managementPort is the port of config.server.management-listen, empty where the port
