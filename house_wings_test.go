@@ -15,14 +15,16 @@ var wingLists = []string{"internal/wings/wings.go", "internal/gateway/wings.go",
 // verbFiles are the files of the program that belong to the wing which they import: its verbs
 // and their tests. Files that import none say so in their first line.
 var verbFiles = map[string]string{
-	"cmd/patchbay/bench.go":          "measure",
-	"cmd/patchbay/bench_test.go":     "measure",
-	"cmd/patchbay/demo.go":           "demo",
-	"cmd/patchbay/doctor.go":         "doctor",
-	"cmd/patchbay/import.go":         "importer",
-	"cmd/patchbay/init.go":           "starter",
-	"cmd/patchbay/processes_test.go": "processes",
-	"cmd/patchbay/watch.go":          "terminal",
+	"cmd/patchbay/bench.go":               "measure",
+	"cmd/patchbay/bench_test.go":          "measure",
+	"cmd/patchbay/demo.go":                "demo",
+	"cmd/patchbay/doctor.go":              "doctor",
+	"cmd/patchbay/import.go":              "importer",
+	"cmd/patchbay/init.go":                "starter",
+	"cmd/patchbay/processes.go":           "processes",
+	"cmd/patchbay/processes_test.go":      "processes",
+	"cmd/patchbay/processes_verb_test.go": "processes",
+	"cmd/patchbay/watch.go":               "terminal",
 }
 
 // stillNamed are files of the core that import a wing. The list only shrinks.

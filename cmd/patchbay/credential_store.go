@@ -39,7 +39,7 @@ type tokenLine struct {
 
 // at runs an action on the store that the flags name.
 func (f *credentialFlags) at(ctx context.Context, do func(*credentialStore) error) error {
-	if f.url != "" {
+	if f.gatewayURL(f.url) != "" {
 		ctx, stop := untilSignal(ctx)
 		defer stop()
 		r, err := f.remote()

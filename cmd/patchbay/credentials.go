@@ -1,21 +1,26 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // credentialPlaces is the part of the help that keys and tokens share.
 const credentialPlaces = `While no gateway runs, they are changed in its data directory, and in the
 database of store.config where several gateways share it: use the flags that you
-start the gateway with. A running gateway is asked over its API with --url, and
-with --token or PATCHBAY_TOKEN for a management token of the role ADMIN where
-security is on. Changes take effect at once.`
+start the gateway with. A running gateway is asked over its API with --url or
+PATCHBAY_URL, and with --token or PATCHBAY_TOKEN for a management token of the
+role ADMIN where security is on. Changes take effect at once.`
 
 // credentialFlags say where keys and tokens are managed: in the data directory
 // of a gateway that does not run, or at one that does.
@@ -32,7 +37,7 @@ func newCredentialFlags(env []string) *credentialFlags {
 
 func (f *credentialFlags) register(cmd *cobra.Command) {
 	f.settingFlags.register(cmd)
-	cmd.Flags().StringVar(&f.url, "url", "", "address of the running gateway, such as http://127.0.0.1:8080")
+	registerURL(cmd, &f.url)
 	cmd.Flags().StringVar(&f.token, "token", "", "management token (default $PATCHBAY_TOKEN)")
 	f.trust.register(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
@@ -113,10 +118,47 @@ func newCredentialList[Line any](env []string, stdout io.Writer, w credentialWor
 	})
 }
 
+// newCredentialEdit completes a command that changes the terms of one credential that was issued.
+// patch returns those that the flags give, and terms prints those of the changed credential.
+func newCredentialEdit[Line any](env []string, stdout io.Writer, w credentialWords, cmd *cobra.Command,
+	patch func(*cobra.Command) (map[string]any, error), terms func(*Line) string) *cobra.Command {
+	flags := newCredentialFlags(env)
+	cmd.Use, cmd.Args = "edit "+strings.ToUpper(w.field), w.oneArg()
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		wanted, err := patch(cmd)
+		if err != nil {
+			return err
+		}
+		if len(wanted) == 0 {
+			return fmt.Errorf("nothing to change was given; patchbay %ss edit --help names the flags", w.word)
+		}
+		return flags.at(cmd.Context(), func(store *credentialStore) error {
+			var line Line
+			if err := store.ask(store.ctx, http.MethodPut, w.path+"/"+url.PathEscape(args[0]), wanted,
+				&line); err != nil {
+				return err
+			}
+			return flags.print(stdout, line, "changed %s: %s\n", args[0], terms(&line))
+		})
+	}
+	flags.register(cmd)
+	return cmd
+}
+
+// sameFlag lets one flag be given by a second name.
+func sameFlag(other, name string) func(*pflag.FlagSet, string) pflag.NormalizedName {
+	return func(_ *pflag.FlagSet, given string) pflag.NormalizedName {
+		if given == other {
+			given = name
+		}
+		return pflag.NormalizedName(given)
+	}
+}
+
 // newCredentialRevoke completes a command that revokes one credential. To revoke it again
 // is no error.
 func newCredentialRevoke(env []string, stdout io.Writer, w credentialWords, cmd *cobra.Command) *cobra.Command {
-	cmd.Use, cmd.Args = "revoke "+strings.ToUpper(w.field), w.oneArg()
+	cmd.Use, cmd.Args, cmd.Aliases = "revoke "+strings.ToUpper(w.field), w.oneArg(), []string{"delete", "remove"}
 	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store *credentialStore, args []string) error {
 		changed, err := store.revoke(w.path, args[0])
 		if err != nil {
@@ -128,4 +170,32 @@ func newCredentialRevoke(env []string, stdout io.Writer, w credentialWords, cmd 
 		}
 		return flags.print(stdout, map[string]any{w.field: args[0], "changed": changed}, line, args[0])
 	})
+}
+
+// newCredentialHash returns the command that prints the hash of a credential's text.
+func newCredentialHash(stdout io.Writer, w credentialWords) *cobra.Command {
+	flags := new(credentialFlags)
+	cmd := &cobra.Command{
+		Use:   "hash",
+		Short: "Print the hash of a token or key that is read from standard input",
+		Long: `Reads a token or key of your own from standard input, one line, and prints its
+SHA-256 as security.tokens[].token-sha256 and security.keys[].key-sha256 take it.
+A line break at the end does not count.`,
+		Example: fmt.Sprintf("  openssl rand -hex 32 | tee %[1]s.txt | patchbay %[1]ss hash", w.word),
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			const longest = 8 << 10
+			content, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), longest))
+			if err != nil {
+				return failed(err)
+			}
+			text := strings.TrimRight(string(content), "\r\n")
+			if text == "" || strings.TrimSpace(text) != text || strings.ContainsAny(text, "\r\n") {
+				return failed(errors.New("want one line on standard input, without blanks at its ends"))
+			}
+			return flags.print(stdout, map[string]string{"sha256": access.HashOf(text)}, "%s\n", access.HashOf(text))
+		},
+	}
+	cmd.Flags().BoolVar(&flags.json, "json", false, "print JSON")
+	return cmd
 }

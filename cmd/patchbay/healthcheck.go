@@ -19,7 +19,7 @@ func newHealthcheck(env []string, stdout io.Writer) *cobra.Command {
 		Use:   "healthcheck",
 		Short: "Ask a running gateway whether it is ready (for containers)",
 		Long: `Asks the address that serve would listen on with the same flags, or the one
-that --url names, and exits with 0 when the gateway there is ready, else with 1.`,
+that --url or PATCHBAY_URL names, and exits with 0 when the gateway there is ready, else with 1.`,
 		Example: `  patchbay healthcheck
   patchbay healthcheck --listen 127.0.0.1:9000
   patchbay healthcheck --url https://gateway.example --ca /etc/ssl/our-ca.pem`,
@@ -41,11 +41,8 @@ that --url names, and exits with 0 when the gateway there is ready, else with 1.
 	}
 	flags.register(cmd)
 	trust.register(cmd)
-	cmd.Flags().StringVar(&address, "url", "",
-		"address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
-	for _, other := range []string{"config", "listen", "data-dir", "set"} {
-		cmd.MarkFlagsMutuallyExclusive("url", other)
-	}
+	registerURL(cmd, &address)
+	excludeFromURL(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
 	return cmd
 }

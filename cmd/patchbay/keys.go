@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -23,12 +22,13 @@ only its hash is stored.
 		Example: `  patchbay keys create --tenant acme --service chat --expires 2160h --budget month.cost=500
   patchbay keys list --url http://127.0.0.1:8080
   patchbay keys edit team-a --requests-per-minute 600 --url https://gateway.example --token "$TOKEN"
-  patchbay keys revoke team-a --url https://gateway.example --token "$TOKEN"`,
+  patchbay keys revoke team-a --url https://gateway.example --token "$TOKEN"
+  printf %s "$SECRET" | patchbay keys hash`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newKeysCreate(env, stdout), newKeysList(env, stdout), newKeysEdit(env, stdout),
-		newKeysRotate(env, stdout), newKeysRevoke(env, stdout))
+		newKeysRotate(env, stdout), newKeysRevoke(env, stdout), newCredentialHash(stdout, keyWords))
 	return cmd
 }
 
@@ -38,8 +38,9 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 	var terms termFlags
 	var id string
 	cmd := &cobra.Command{
-		Use:   "create",
-		Short: "Issue a key and print it, this once",
+		Use:     "create",
+		Aliases: []string{"issue"},
+		Short:   "Issue a key and print it, this once",
 		Example: `  patchbay keys create --id team-a --tenant acme --service chat --model 'llama*' ` +
 			"--expires 2030-01-31T00:00:00Z\n" +
 			"  patchbay keys create --id batch --requests-per-minute 60 --tokens-per-minute 100000 " +
@@ -62,40 +63,20 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 		},
 	}
 	flags.register(cmd)
-	cmd.Flags().StringVar(&id, "id", "", "name of the key (default: one is made up)")
+	cmd.Flags().StringVar(&id, "id", "", "name of the key; also --name (default: one is made up)")
+	cmd.Flags().SetNormalizeFunc(sameFlag("name", "id"))
 	terms.register(cmd)
 	return cmd
 }
 
 func newKeysEdit(env []string, stdout io.Writer) *cobra.Command {
-	flags := newCredentialFlags(env)
 	var terms termFlags
-	cmd := &cobra.Command{
-		Use:   "edit ID",
+	cmd := newCredentialEdit(env, stdout, keyWords, &cobra.Command{
 		Short: "Change what is given of a key that was issued; requests from then on are held to it",
 		Example: `  patchbay keys edit team-a --requests-per-minute 600 --budget month.cost=750
   patchbay keys edit team-a --model "" --expires ""         # all models, never ends
   patchbay keys edit team-a --budget day.tokens=0 --json    # as security.defaults says`,
-		Args: keyWords.oneArg(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			wanted, err := terms.patch(cmd, time.Now())
-			if err != nil {
-				return err
-			}
-			if len(wanted) == 0 {
-				return errors.New("nothing to change was given; patchbay keys edit --help names the flags")
-			}
-			return flags.at(cmd.Context(), func(store *credentialStore) error {
-				var line keyLine
-				if err := store.ask(store.ctx, http.MethodPut, keyWords.path+"/"+url.PathEscape(args[0]), wanted,
-					&line); err != nil {
-					return err
-				}
-				return flags.print(stdout, line, "changed %s: %s\n", line.ID, line.terms())
-			})
-		},
-	}
-	flags.register(cmd)
+	}, func(cmd *cobra.Command) (map[string]any, error) { return terms.patch(cmd, time.Now()) }, (*keyLine).terms)
 	terms.register(cmd)
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
 
@@ -65,10 +66,16 @@ func (l *residentLine) row(now time.Time) []string {
 	if l.Waiting > 0 {
 		state += fmt.Sprintf(", %d wait", l.Waiting)
 	}
+	why := "-"
+	if l.State != "loaded" && l.Failure != "" {
+		why = strings.TrimSuffix(l.Failure+": "+l.Line, ": ")
+	}
+	if l.State == residency.Failed && l.Since != nil {
+		state += " for " + since(*l.Since, now)
+	}
 	used := "-"
 	if l.LastUsed != nil {
-		at, _ := time.Parse(time.RFC3339, *l.LastUsed) // the gateway wrote it
-		used = now.Sub(at).Truncate(time.Second).String() + " ago"
+		used = since(*l.LastUsed, now) + " ago"
 	}
 	if l.InUse {
 		used = "now"
@@ -80,7 +87,14 @@ func (l *residentLine) row(now time.Time) []string {
 	if l.Pinned {
 		pinned = "pinned"
 	}
-	return []string{l.Model, l.Host, state, used, memory, pinned, fmt.Sprint(l.Loads), fmt.Sprint(l.Evictions)}
+	return []string{l.Model, l.Host, state, used, memory, pinned, fmt.Sprint(l.Loads), fmt.Sprint(l.Evictions),
+		why}
+}
+
+// since returns how long ago a time was that the gateway wrote.
+func since(at string, now time.Time) string {
+	then, _ := time.Parse(time.RFC3339, at) // the gateway wrote it
+	return now.Sub(then).Truncate(time.Second).String()
 }
 
 // modelFlags are the flags of the verbs about models.
@@ -138,7 +152,7 @@ func newModelsList(env []string, stdout io.Writer) *cobra.Command {
 	flags := &modelFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List the models: where they are, when they were used, what they take",
+		Short:   "List the models: where they are, when they were used, what they take, why one is not there",
 		Example: "  patchbay models list --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -152,7 +166,7 @@ func newModelsList(env []string, stdout io.Writer) *cobra.Command {
 				return writeJSON(stdout, lines)
 			}
 			table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "MODEL\tHOST\tSTATE\tUSED\tMEMORY\tPINNED\tLOADS\tEVICTIONS")
+			fmt.Fprintln(table, "MODEL\tHOST\tSTATE\tUSED\tMEMORY\tPINNED\tLOADS\tEVICTIONS\tWHY")
 			for i := range lines {
 				fmt.Fprintln(table, strings.Join(lines[i].row(time.Now()), "\t"))
 			}

@@ -23,7 +23,7 @@ type reachable struct {
 // gatewayAddress returns the gateway to ask: the one that is given, or the one on this
 // machine at one of its addresses.
 func gatewayAddress(flags *settingFlags, given string, addresses func(config.Server) []string) (reachable, error) {
-	if given == "" {
+	if given = flags.gatewayURL(given); given == "" {
 		loaded, err := flags.load()
 		if err != nil {
 			return reachable{}, err
@@ -32,10 +32,19 @@ func gatewayAddress(flags *settingFlags, given string, addresses func(config.Ser
 	}
 	parsed, err := url.Parse(given)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
-		return reachable{}, errors.New("--url: want an address such as http://127.0.0.1:8080")
+		return reachable{}, errors.New("--url, or PATCHBAY_URL: want an address such as http://127.0.0.1:8080")
 	}
 	base := strings.TrimSuffix(given, "/")
 	return reachable{base, base, &http.Transport{DisableKeepAlives: true}}, nil
+}
+
+// gatewayURL returns the address of the gateway to ask, given that of --url: that one, else
+// PATCHBAY_URL. It is empty where other flags describe the gateway.
+func (f *settingFlags) gatewayURL(given string) string {
+	if given != "" || f.file != "" || f.listen != "" || f.dataDir != "" || len(f.set) > 0 {
+		return given
+	}
+	return variable(f.env, "PATCHBAY_URL")
 }
 
 // ownURL returns the base URL for requests from this machine to a gateway that listens on

@@ -50,22 +50,34 @@ type remoteFlags struct {
 }
 
 const remotePlaces = `The gateway is the one that serve would run with the same flags on this machine, or
-the one of --url. Where security is on, --token or PATCHBAY_TOKEN is a management
-token.`
+the one of --url or PATCHBAY_URL. Where security is on, --token or PATCHBAY_TOKEN is a
+management token.`
 
 const batchPlaces = `The gateway is the one that serve would run with the same flags on this machine, or
-the one of --url. Where keys are needed, --key or PATCHBAY_KEY is an API key.`
+the one of --url or PATCHBAY_URL. Where keys are needed, --key or PATCHBAY_KEY is an API
+key.`
 
 func (f *remoteFlags) register(cmd *cobra.Command) {
 	f.settingFlags.register(cmd)
 	f.trust.register(cmd)
-	cmd.Flags().StringVar(&f.url, "url", "",
-		"address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
+	registerURL(cmd, &f.url)
+	excludeFromURL(cmd)
 	if f.isClient {
 		cmd.Flags().StringVar(&f.token, "key", "", "API key (default $PATCHBAY_KEY)")
 	} else {
 		cmd.Flags().StringVar(&f.token, "token", "", "management token (default $PATCHBAY_TOKEN)")
 	}
+}
+
+// registerURL adds the flag for the address of a gateway.
+func registerURL(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "url", "",
+		"address of a running gateway, such as http://127.0.0.1:8080 (default $PATCHBAY_URL)")
+}
+
+// excludeFromURL refuses the flags of a configuration beside --url, for verbs that find a gateway
+// by either.
+func excludeFromURL(cmd *cobra.Command) {
 	for _, other := range []string{"config", "listen", "data-dir", "set"} {
 		cmd.MarkFlagsMutuallyExclusive("url", other)
 	}

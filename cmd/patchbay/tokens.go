@@ -1,11 +1,10 @@
 package main
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,44 +15,69 @@ import (
 func newTokens(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tokens",
-		Short: "Issue, list, rotate and revoke management tokens",
-		Long: `Issues, lists, rotates and revokes the tokens with which people and programs
-manage the gateway (/api, /actuator). Tokens are asked for where security.enabled
-is true; a token is shown once, and only its hash is stored.
+		Short: "Issue, list, change, rotate and revoke management tokens",
+		Long: `Issues, lists, changes, rotates and revokes the tokens with which people and
+programs manage the gateway (/api, /actuator). Tokens are asked for where
+security.enabled is true; a token is shown once, and only its hash is stored.
 
 ` + credentialPlaces,
-		Example: `  patchbay tokens issue --name ops --role ADMIN
+		Example: `  patchbay tokens create --name ops --role ADMIN
+  patchbay tokens edit ops --role OPERATOR --expires 720h
   patchbay tokens rotate ops --url https://gateway.example --token "$TOKEN"
   printf %s "$SECRET" | patchbay tokens hash`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTokensIssue(env, stdout), newTokensList(env, stdout), newTokensRotate(env, stdout),
-		newTokensRevoke(env, stdout), newTokensHash(stdout))
+	cmd.AddCommand(newTokensCreate(env, stdout), newTokensList(env, stdout), newTokensEdit(env, stdout),
+		newTokensRotate(env, stdout), newTokensRevoke(env, stdout), newCredentialHash(stdout, tokenWords))
 	return cmd
 }
 
-func newTokensIssue(env []string, stdout io.Writer) *cobra.Command {
+// tokenFlags are the terms of a token, as flags of its creation and its edit.
+type tokenFlags struct{ role, expires string }
+
+func (f *tokenFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.role, "role", "", "what it is good for: ADMIN, OPERATOR or VIEWER")
+	cmd.Flags().StringVar(&f.expires, "expires", "",
+		"when it ends: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h")
+}
+
+// patch returns the given terms in the form of the management API.
+func (f *tokenFlags) patch(cmd *cobra.Command) (map[string]any, error) {
+	said := map[string]any{}
+	if cmd.Flags().Changed("role") {
+		var role access.Role
+		if err := role.UnmarshalText([]byte(f.role)); err != nil {
+			return nil, fmt.Errorf("--role: %w", err)
+		}
+		said["role"] = role
+	}
+	expires, err := expiry(f.expires, time.Now())
+	if cmd.Flags().Changed("expires") {
+		said["expiresAt"] = expires
+	}
+	return said, err
+}
+
+func newTokensCreate(env []string, stdout io.Writer) *cobra.Command {
 	flags := newCredentialFlags(env)
 	flags.makes = true
-	var wanted access.IssuedToken
-	var role, expires string
+	var terms tokenFlags
+	var name string
 	cmd := &cobra.Command{
-		Use:     "issue",
+		Use:     "create",
+		Aliases: []string{"issue"},
 		Short:   "Issue a token and print it, this once",
-		Example: "  patchbay tokens issue --name ci --role OPERATOR --expires 720h",
+		Example: "  patchbay tokens create --name ci --role OPERATOR --expires 720h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := wanted.Role.UnmarshalText([]byte(role)); err != nil {
-				return fmt.Errorf("--role: %w", err)
-			}
-			var err error
-			if wanted.ExpiresAt, err = expiry(expires, time.Now()); err != nil {
+			wanted, err := terms.patch(cmd)
+			if err != nil {
 				return err
 			}
 			return flags.at(cmd.Context(), func(store *credentialStore) error {
-				asks := map[string]any{"name": wanted.Name, "role": wanted.Role, "expiresAt": wanted.ExpiresAt}
-				made, err := store.makeText(tokenWords.path, asks)
+				wanted["name"] = name
+				made, err := store.makeText(tokenWords.path, wanted)
 				if err != nil {
 					return err
 				}
@@ -62,12 +86,24 @@ func newTokensIssue(env []string, stdout io.Writer) *cobra.Command {
 		},
 	}
 	flags.register(cmd)
-	cmd.Flags().StringVar(&wanted.Name, "name", "",
-		"name of the token, for lists and the audit log (default: one is made up)")
-	cmd.Flags().StringVar(&role, "role", "", "what it is good for: ADMIN, OPERATOR or VIEWER")
-	cmd.Flags().StringVar(&expires, "expires", "",
-		"when it ends: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h")
+	cmd.Flags().StringVar(&name, "name", "",
+		"name of the token, for lists and the audit log; also --id (default: one is made up)")
+	cmd.Flags().SetNormalizeFunc(sameFlag("id", "name"))
+	terms.register(cmd)
 	_ = cmd.MarkFlagRequired("role") // the flag is there
+	return cmd
+}
+
+func newTokensEdit(env []string, stdout io.Writer) *cobra.Command {
+	var terms tokenFlags
+	cmd := newCredentialEdit(env, stdout, tokenWords, &cobra.Command{
+		Short: "Change what is given of a token that was issued; requests from then on are held to it",
+		Example: `  patchbay tokens edit ops --role VIEWER
+  patchbay tokens edit ops --expires ""    # never ends`,
+	}, terms.patch, func(l *tokenLine) string {
+		return "role=" + l.Role.String() + " expires=" + cmp.Or(l.ExpiresAt, "never")
+	})
+	terms.register(cmd)
 	return cmd
 }
 
@@ -100,31 +136,4 @@ func newTokensRevoke(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Short: "Make a token useless, also one of the configuration file",
 		Example: "  patchbay tokens revoke ops"}
 	return newCredentialRevoke(env, stdout, tokenWords, cmd)
-}
-
-func newTokensHash(stdout io.Writer) *cobra.Command {
-	flags := new(credentialFlags)
-	cmd := &cobra.Command{
-		Use:   "hash",
-		Short: "Print the hash of a token or key that is read from standard input",
-		Long: `Reads a token or key of your own from standard input, one line, and prints its
-SHA-256 as security.tokens[].token-sha256 and security.keys[].key-sha256 take it.
-A line break at the end does not count.`,
-		Example: `  openssl rand -hex 32 | tee token.txt | patchbay tokens hash`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			const longest = 8 << 10
-			content, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), longest))
-			if err != nil {
-				return failed(err)
-			}
-			text := strings.TrimRight(string(content), "\r\n")
-			if text == "" || strings.TrimSpace(text) != text || strings.ContainsAny(text, "\r\n") {
-				return failed(errors.New("want one line on standard input, without blanks at its ends"))
-			}
-			return flags.print(stdout, map[string]string{"sha256": access.HashOf(text)}, "%s\n", access.HashOf(text))
-		},
-	}
-	cmd.Flags().BoolVar(&flags.json, "json", false, "print JSON")
-	return cmd
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,4 +114,62 @@ func writeConfig(t *testing.T, content string) string {
 	path := t.TempDir() + "/patchbay.yaml"
 	gatewaytest.WriteFile(t, path, content)
 	return path
+}
+
+// TestKeysAndTokensHaveTheSameVerbs goes through the life of both with the same words.
+func TestKeysAndTokensHaveTheSameVerbs(t *testing.T) {
+	t.Parallel()
+	verbs := map[string][]string{}
+	for _, verb := range verbsBelow(newRoot(nil, io.Discard, io.Discard)) {
+		if word := verb.Parent().Name(); word == "keys" || word == "tokens" {
+			verbs[word] = append(verbs[word], verb.Name()+" "+strings.Join(verb.Aliases, " "))
+		}
+	}
+	if !slices.Equal(verbs["keys"], verbs["tokens"]) || len(verbs["keys"]) != 6 {
+		t.Errorf("%q and %q", verbs["keys"], verbs["tokens"])
+	}
+	dir := t.TempDir()
+	for _, c := range []struct{ args, want string }{
+		{"tokens create --id b --role VIEWER --expires 720h", "name   b\ntoken  "},
+		{"tokens edit b --role OPERATOR --expires=", "changed b: role=OPERATOR expires=never"},
+		{"tokens list", "b     OPERATOR  ACTIVE"},
+		{"tokens delete b", "revoked b"},
+		{"keys issue --name b --tenant t", "id   b\nkey  pb-"},
+		{"keys edit b --model m", "changed b: model=m"},
+		{"keys remove b", "revoked b"},
+	} {
+		code, stdout, stderr := runFor(t, append(strings.Fields(c.args), "--data-dir", dir)...)
+		if code != exitOK || !strings.Contains(stdout, c.want) {
+			t.Errorf("%s: %d %s%s", c.args, code, stdout, stderr)
+		}
+	}
+	for args, want := range map[string]string{
+		"tokens edit b --role VIEWER": "revoked", "tokens edit c --role VIEWER": "does not exist", "tokens edit b": "nothing to change",
+		"tokens edit b --role king": "--role",
+	} {
+		if code, stdout, stderr := runFor(t, append(strings.Fields(args), "--data-dir", dir)...); code == exitOK || !strings.Contains(stderr, want) {
+			t.Errorf("%s: %d %s%s", args, code, stdout, stderr)
+		}
+	}
+}
+
+// TestTokensAreChangedAtOnce takes a role away while the gateway runs.
+func TestTokensAreChangedAtOnce(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
+	as := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
+	const tokens = "/api/auth/tokens"
+	made := gatewaytest.DataOf[newCredential](t, r.API("POST", tokens, `{"name":"boss","role":"ADMIN"}`, as("admin-token")...).Is(t, 201)).Token
+	r.API("PUT", tokens+"/boss?dryRun=true", `{"role":"VIEWER"}`, as("admin-token")...).Is(t, 200, `"dryRun":true`)
+	r.API("PUT", tokens+"/boss", `{"expiresAt":"2036-01-01T00:00:00Z"}`, as(made)...).Is(t, 200, `"role":"ADMIN"`)
+	for body, want := range map[string]string{
+		`{"role":"KING"}`: "role", `{"expiresAt":"2001-01-01T00:00:00Z"}`: "expiresAt", `{"name":"x"}`: "name",
+	} {
+		r.API("PUT", tokens+"/boss", body, as(made)...).Is(t, 400, want)
+	}
+	r.API("PUT", tokens+"/a", `{"role":"VIEWER"}`, as(made)...).Is(t, 400, "configuration file")
+	r.API("PUT", tokens+"/boss", `{"role":"VIEWER"}`, as("operator-token")...).Is(t, 403)
+	r.API("PUT", tokens+"/boss", `{"role":"VIEWER"}`, as(made)...).Is(t, 200, `"expiresAt":"2036-01-01T00:00:00Z"`)
+	r.API("GET", tokens, "", as(made)...).Is(t, 403)
+	gatewaytest.Start(t, "").API("PUT", tokens+"/boss", `{"role":"ADMIN"}`).Is(t, 403, "security")
 }

@@ -19,6 +19,7 @@ func wingVerbs(env []string, stdout, stderr io.Writer) []*cobra.Command {
 		newDoctor(env, stdout),          // wing: doctor
 		newImport(stdout, stderr),       // wing: importer
 		newBench(env, stdout, stderr),   // wing: measure
+		newProcesses(env, stdout),       // wing: processes
 		newInit(env, stdout, stderr),    // wing: starter
 		newTail(env, stdout, stderr),    // wing: terminal
 		newTop(env, stdout, stderr),     // wing: terminal

@@ -15,11 +15,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-const (
-	environmentPrefix = "PATCHBAY_"
-	// fileVariable names the configuration file and is no setting.
-	fileVariable = "PATCHBAY_CONFIG"
-)
+const environmentPrefix = "PATCHBAY_"
+
+// isOfProgram reports whether a variable is read by the verbs of the program and is no setting:
+// the configuration file, and the gateway that a verb asks with its credentials.
+func isOfProgram(variable string) bool {
+	return slices.Contains([]string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_TOKEN", "PATCHBAY_KEY"}, variable)
+}
 
 // onlyInFile is why a setting cannot come from elsewhere.
 const onlyInFile = "is read from the configuration file only, because it says which programs are run"
@@ -61,7 +63,7 @@ func (o *overrides) fromEnvironment(variables map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		rest, ours := strings.CutPrefix(name, environmentPrefix)
 		// An empty variable is how scripts and compose files leave one out.
-		if !ours || name == fileVariable || variables[name] == "" {
+		if !ours || isOfProgram(name) || variables[name] == "" {
 			continue
 		}
 		to, found := findByVariable(place{typ: reflect.TypeFor[Document]()}, strings.Split(rest, "_"))

@@ -274,6 +274,7 @@ export const en = {
   'fleet.state.sleeping': 'asleep',
   'fleet.state.loading': 'loading',
   'fleet.state.absent': 'not loaded',
+  'fleet.state.failed': 'failed',
   'models.title': 'Models in memory',
   'models.sum': '{loaded} of {all} are loaded',
   'models.used': 'Last used',

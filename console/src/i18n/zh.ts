@@ -275,6 +275,7 @@ export const zh: Dictionary = {
   'fleet.state.sleeping': '休眠',
   'fleet.state.loading': '加载中',
   'fleet.state.absent': '未加载',
+  'fleet.state.failed': '失败',
   'models.title': '内存中的模型',
   'models.sum': '已加载 {loaded} / {all}',
   'models.used': '上次使用',

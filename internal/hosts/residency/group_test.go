@@ -292,10 +292,11 @@ func TestAServerThatSomebodyElseWokeUpIsPutToSleep(t *testing.T) {
 // process is a server on a GPU that ends to give its memory up.
 type process struct{ server }
 
-func (p process) Enter(int) bool  { return p.gpu.has(p.name) }
-func (p process) Leave()          {}
-func (p process) IsRunning() bool { return p.gpu.has(p.name) }
-func (p process) IsLoaded() bool  { return p.gpu.has(p.name) }
+func (p process) Enter(int) bool         { return p.gpu.has(p.name) }
+func (p process) Leave()                 {}
+func (p process) IsRunning() bool        { return p.gpu.has(p.name) }
+func (p process) IsLoaded() bool         { return p.gpu.has(p.name) }
+func (p process) Fault() residency.Fault { return residency.Fault{} }
 
 // TestAProcessDoesNotStartBesideAServerThatDoesNotFallAsleep has both in one group.
 func TestAProcessDoesNotStartBesideAServerThatDoesNotFallAsleep(t *testing.T) {

@@ -58,7 +58,18 @@ type Server interface {
 	// IsRunning reports whether the server takes calls, and IsLoaded whether it takes memory.
 	IsRunning() bool
 	IsLoaded() bool
+	// Fault says why the server does not run; it is zero unless the server has failed.
+	Fault() Fault
 }
+
+// Fault says why a server failed, since when, and the last line that it wrote.
+type Fault struct {
+	Since     time.Time
+	Why, Line string
+}
+
+// Failed is the state of a model whose server has failed, beside fleet.States.
+const Failed = "failed"
 
 // Rules are how one model is kept.
 type Rules = fleet.Keeping
@@ -308,6 +319,8 @@ type State struct {
 	// counts how often it was not loaded because the models in its memory are pinned.
 	Counts
 	Failure string
+	// Line is the last line of a server that has failed.
+	Line string
 }
 
 // Counts are the events of a model since the gateway started.

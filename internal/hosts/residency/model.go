@@ -558,6 +558,10 @@ func (m *Model) state(now time.Time) State {
 	}
 	if m.wake != nil {
 		s.Waiting = m.wake.Size
+	} else if m.server != nil {
+		if fault := m.server.Fault(); fault.Why != "" {
+			s.State, s.Since, s.Failure, s.Line = Failed, fault.Since, fault.Why, fault.Line
+		}
 	}
 	return s
 }

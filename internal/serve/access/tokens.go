@@ -33,6 +33,16 @@ func (t *Tokens) Rotate(ctx context.Context, name string, change Change) (text s
 	return t.rotate(ctx, name, change, func(token *IssuedToken) { token.IsUnsigned = false })
 }
 
+// Edit changes role and expiry of an issued token, at once. edit gets the token with the role
+// that is in force.
+func (t *Tokens) Edit(ctx context.Context, name string, change Change,
+	edit func(*IssuedToken) error) (edited IssuedToken, err error) {
+	return t.edit(ctx, name, change, func(token *IssuedToken) error {
+		token.Role, token.IsUnsigned = token.RoleInForce(), false
+		return edit(token)
+	})
+}
+
 // markUnsigned notes whether the token of a stored value is not signed.
 func (t *Tokens) markUnsigned(stored string, isUnsigned bool) {
 	name := strings.TrimPrefix(stored, t.storedName(""))

@@ -122,6 +122,14 @@ func printable(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
+// lastLine returns the text of the last line, empty if there is none.
+func (o *output) lastLine() string {
+	for _, line := range o.last(1) {
+		return line.Text
+	}
+	return ""
+}
+
 // last returns up to n of the lines, the oldest first.
 func (o *output) last(n int) []Line {
 	o.mu.Lock()

@@ -97,6 +97,16 @@ func (s *Server) IsLoaded() (isLoaded bool) {
 	return isLoaded
 }
 
+// Fault implements residency.Server.
+func (s *Server) Fault() (f residency.Fault) {
+	s.with(func(p *process) {
+		if p.state == Failed {
+			f = residency.Fault{Since: p.since, Why: p.reason, Line: p.out.lastLine()}
+		}
+	})
+	return f
+}
+
 // Doubt says that a connection to a process which is ready broke: it may have died a moment
 // ago. It takes no calls until it has answered again, or has been given a moment to.
 func (s *Server) Doubt() {

@@ -91,7 +91,7 @@ func TestAKeptProcessThatGoesByItself(t *testing.T) {
 		residence := func() string { return k.keeper.States(time.Now())[0].State }
 		use(t, k, "a", time.Second)
 		<-time.After(6 * time.Minute)
-		if got := residence(); got != "absent" {
+		if got := residence(); got != residency.Failed {
 			t.Errorf("a that has died is %s", got)
 		}
 		use(t, k, "a", time.Second)

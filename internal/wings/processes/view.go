@@ -17,6 +17,7 @@ type View struct {
 	State  State          `json:"state" doc:"What the process does."`
 	Reason string         `json:"reason,omitzero" doc:"Why it failed."`
 	Said   []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
+	Line   string         `json:"lastLine,omitzero" doc:"The last line that it wrote, for administrators only."`
 	// Since is when it came into its state.
 	Since    time.Time       `json:"since"`
 	PID      int             `json:"pid,omitzero"`
@@ -68,6 +69,7 @@ func (m *Manager) View(name string) (View, []Line, error) {
 func (m *Manager) view(p *process) View {
 	v := View{
 		Name: p.name, State: p.state, Reason: p.reason, Said: say.Of(p.reason), Since: p.since,
+		Line:    p.out.lastLine(),
 		BaseURL: m.Address(p.name, p.settings),
 		Group:   strings.Join(p.settings.Group, ", "), Memory: p.settings.Memory, Requests: p.uses, Waiting: p.waiting,
 		LastUsed: p.lastUsed, Took: schema.Duration(p.took.Truncate(time.Millisecond)), Starts: p.starts,

@@ -59,7 +59,7 @@ function Row({ model }: { model: Resident }) {
           <Name className="muted">{host(model.host)}</Name>
         </span>
       </td>
-      <td className="cut" title={said(model.said, model.failure)}>
+      <td className="cut" title={[said(model.said, model.failure), model.lastLine].filter(Boolean).join(': ')}>
         {state(t, model)}
       </td>
       <td className="onlydesk">
@@ -93,6 +93,6 @@ function state(t: ReturnType<typeof useI18n>['t'], model: Resident): string {
   if (model.state === 'loading' && model.leftMs !== undefined) words = t('models.loadingMore', { time: text(duration(model.leftMs)) })
   if (model.waiting > 0) words += t('models.waiting', { n: model.waiting })
   if (model.pinned) words += t('models.isPinned')
-  if (model.failure !== undefined && model.state !== 'loaded') words += t('models.failed')
+  if (model.failure !== undefined && model.state !== 'loaded' && model.state !== 'failed') words += t('models.failed')
   return words
 }

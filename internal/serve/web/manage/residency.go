@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -18,14 +19,14 @@ import (
 type residence string
 
 // Names returns every state.
-func (residence) Names() []string { return fleet.States() }
+func (residence) Names() []string { return append(fleet.States(), residency.Failed) }
 
 // ResidentView is a model that is loaded for requests and put to sleep.
 type ResidentView struct {
 	Host      string         `json:"host" doc:"The address of its server."`
 	Model     string         `json:"model" doc:"Its name there."`
 	Group     string         `json:"group,omitzero"`
-	State     residence      `json:"state" doc:"Whether it is in memory."`
+	State     residence      `json:"state" doc:"Whether it is in memory; failed is that of a process."`
 	Since     *string        `json:"since,omitzero" format:"date-time" doc:"When that began, if it is known."`
 	LastUsed  *string        `json:"lastUsed,omitzero" format:"date-time" doc:"By any gateway, as far as known."`
 	InUse     bool           `json:"inUse" doc:"Whether requests are there."`
@@ -43,6 +44,7 @@ type ResidentView struct {
 	WaitedMs  int64          `json:"waitedMs" doc:"How long requests have waited for it, all together."`
 	Failure   string         `json:"failure,omitzero" doc:"Why it could not be loaded the last time."`
 	Said      []say.Sentence `json:"said,omitzero" doc:"The same as codes and values."`
+	Line      string         `json:"lastLine,omitzero" doc:"Of a process that failed, for administrators only."`
 	Instances []residentUser `json:"instances" doc:"Those that use it; each can pin it, load it or put it to sleep."`
 }
 
@@ -76,6 +78,9 @@ func (a *API) residents(c *web.Call) ([]ResidentView, error) {
 	views := []ResidentView{}
 	for _, s := range a.options.Residency.States(time.Now()) {
 		view := viewOfResident(&s, c.Words())
+		if c.Who.Role.Holds(access.ManageProcesses) {
+			view.Line = s.Line
+		}
 		view.Instances = append([]residentUser{}, users[place{s.Host, s.Model}]...)
 		views = append(views, view)
 	}

@@ -357,6 +357,12 @@ func (a *API) tokens() []web.Route {
 			Says:    "The token was issued. It is shown this once only.", Status: http.StatusCreated,
 		},
 		{
+			Pattern: "PUT /api/auth/tokens/{name}", Permission: access.ManageTokens, Does: web.Do(a.editToken),
+			Body:    tokenTerms{},
+			Summary: "Change what is given of a token that was issued: its role and expiry; at once",
+			Says:    "The token was changed; requests from now on are held to it.",
+		},
+		{
 			Pattern: "POST /api/auth/tokens/{name}/rotate", Permission: access.ManageTokens,
 			Does: web.Do(a.rotateToken),
 			Summary: "Give a token that was issued a new text, which is shown this once; the old one is refused at " +

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -37,6 +38,19 @@ func (a *API) listTokens(c *web.Call) (views []tokenView, err error) {
 	return views, nil
 }
 
+// tokenTerms are the members of a token that may change after it was issued.
+type tokenTerms struct {
+	Role      access.Role `json:"role"`
+	ExpiresAt string      `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9]|2[1-9]|[3-9])" empty:"true"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (tokenTerms) Docs() map[string]string {
+	return map[string]string{
+		"expiresAt": "In the future; a token without it does not expire.",
+	}
+}
+
 // tokenRequest is the body of a request to issue a token.
 type tokenRequest struct {
 	Name      string      `json:"name" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made if left out."`
@@ -45,11 +59,7 @@ type tokenRequest struct {
 }
 
 // Docs says more about some members than a tag has room for.
-func (tokenRequest) Docs() map[string]string {
-	return map[string]string{
-		"expiresAt": "In the future; a token without it does not expire.",
-	}
-}
+func (tokenRequest) Docs() map[string]string { return tokenTerms{}.Docs() }
 
 // refuseWhileOpen returns an error while management needs no tokens: then anybody could
 // issue one.
@@ -78,6 +88,29 @@ func (a *API) issueToken(c *web.Call, wanted *tokenRequest) (tokenView, error) {
 	tellCredential(c, "token", issued.Name, "issued")
 	c.Change.Summary += ", role " + issued.Role.String()
 	return viewToken(c, issued, text, now), err
+}
+
+func (a *API) editToken(c *web.Call) (tokenView, error) {
+	now := time.Now()
+	if err := a.refuseWhileOpen(); err != nil {
+		return tokenView{}, err
+	}
+	edited, err := a.options.Credentials.Tokens.Edit(c.Context(), c.PathValue("name"), changeAt(c, now),
+		func(token *access.IssuedToken) error {
+			wanted := tokenTerms{token.Role, token.ExpiresAt}
+			if _, err := config.DecodeJSON(c.Content, &wanted); err != nil {
+				return err
+			}
+			isSame := wanted.ExpiresAt == token.ExpiresAt // an unchanged value may be in the past
+			token.Role, token.ExpiresAt = wanted.Role, wanted.ExpiresAt
+			if isSame {
+				return problemsOf(token.Check)
+			}
+			return checkCredential(token.Check, token.ExpiresAt, now)
+		})
+	tellCredential(c, "token", edited.Name, "changed")
+	c.Change.Summary += ", role " + edited.Role.String()
+	return viewToken(c, edited, "", now), err
 }
 
 func (a *API) rotateToken(c *web.Call) (tokenView, error) {

@@ -140,11 +140,19 @@ type processDetail struct {
 	Output []processes.Line `json:"output,omitempty" doc:"The last lines that it wrote, for administrators only."`
 }
 
-func (h *host) list(*web.Call) (views []processView, err error) {
+func (h *host) list(c *web.Call) (views []processView, err error) {
 	for _, view := range h.manager.List() {
-		views = append(views, processView{view})
+		views = append(views, processView{withoutLine(view, c)})
 	}
 	return views, nil
+}
+
+// withoutLine hides the output of a process from people who may not manage it.
+func withoutLine(view processes.View, c *web.Call) processes.View {
+	if !c.Who.Role.Holds(access.ManageProcesses) {
+		view.Line = ""
+	}
+	return view
 }
 
 func (h *host) show(c *web.Call) (processDetail, error) {
@@ -152,7 +160,7 @@ func (h *host) show(c *web.Call) (processDetail, error) {
 	if err != nil {
 		return processDetail{}, unknown(c)
 	}
-	detail := processDetail{View: view}
+	detail := processDetail{View: withoutLine(view, c)}
 	if c.Who.Role.Holds(access.ManageProcesses) {
 		detail.Output = lines
 	}
