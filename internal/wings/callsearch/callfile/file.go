@@ -227,6 +227,7 @@ func (f *File) Close() {
 
 // flush writes the records that wait. A record that cannot be written waits on.
 func (f *File) flush(now time.Time) {
+	f.options.Recorder.Flush() // it moves records on less often
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	unfit, err := f.write(now)

@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -148,6 +150,28 @@ func TestCallsComeBackAsTheyWere(t *testing.T) {
 			t.Errorf("%s: mode %v", name, info.Mode())
 		}
 	}
+}
+
+// TestACrashLosesAtMostASecond: the file asks for records that were not moved on yet, which happens
+// every ten seconds without much traffic.
+func TestACrashLosesAtMostASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := openFile(t, t.TempDir(), Settings{}, nil)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { f.Run(ctx) })
+		running.Go(func() { f.recorder.Run(ctx) })
+		c := record(1)
+		f.recorder.Finish(&c)
+		<-time.After(flushInterval)
+		synctest.Wait()
+		if f.waits() != 0 || len(f.segments(ofRecords)) != 1 {
+			t.Error("the call is not on disk")
+		}
+		stop()
+		running.Wait()
+	})
 }
 
 func segmentFiles(t testing.TB, dir, prefix string) []string {
