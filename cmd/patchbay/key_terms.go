@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
 
 // termFlags are the terms of a key, as flags of its creation and its edit.
@@ -143,10 +143,18 @@ func readBudgets(list []string) (map[string]map[string]any, error) {
 
 // keyLine is one key in a list.
 type keyLine struct {
-	ID string `json:"id"`
-	manage.KeyTerms
-	Status string `json:"status"`
-	Source string `json:"source"`
+	ID         string               `json:"id"`
+	Tenant     string               `json:"tenant"`
+	UserHeader string               `json:"userHeader,omitzero"`
+	Services   []schema.ServiceType `json:"services"`
+	Models     []string             `json:"models"`
+	Addresses  []string             `json:"addresses"`
+	ExpiresAt  string               `json:"expiresAt"`
+	Priority   schema.Class         `json:"priority,omitzero"`
+	Limits     allowance.Limits     `json:"limits"`
+	Budgets    budget.Budgets       `json:"budgets"`
+	Status     string               `json:"status"`
+	Source     string               `json:"source"`
 }
 
 // terms prints the models and amounts that the key may use, in the words of the flags.

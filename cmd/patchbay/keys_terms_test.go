@@ -57,3 +57,16 @@ func TestKeysVerbSaysAndShowsTheTermsOfKeys(t *testing.T) {
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: dir, YAML: gatewaytest.SecuredYAML()})
 	try([]string{"--url", r.URL, "--token", "admin-token"}, "remote")
 }
+
+// Scripts read the list as JSON: members without a value are there or not, as they always were.
+func TestAKeyWithoutTermsIsListedInJSONAsItWas(t *testing.T) {
+	dir := t.TempDir()
+	if code, _, stderr := runHere(t, "keys", "create", "--id", "a", "--data-dir", dir); code != exitOK {
+		t.Fatal(stderr)
+	}
+	const want = `[{"id":"a","tenant":"","services":[],"models":[],"addresses":[],"expiresAt":"","limits":{},"budgets":{},"status":"ACTIVE","source":"issued"}]`
+	_, stdout, _ := runHere(t, "keys", "list", "--json", "--data-dir", dir)
+	if got := strings.Join(strings.Fields(stdout), ""); got != want {
+		t.Errorf("listed\n%s, want\n%s", got, want)
+	}
+}

@@ -78,16 +78,16 @@ func viewKey(c *web.Call, key access.IssuedKey, text string, now time.Time) keyV
 	}
 }
 
-// KeyTerms are the members of a key that a caller sets when it is issued, and may change
+// keyTerms are the members of a key that a caller sets when it is issued, and may change
 // later.
-type KeyTerms struct {
+type keyTerms struct {
 	Tenant     string `json:"tenant" maxLength:"128" pattern:"^[^\\x00-\\x1f\\x7f-\\x9f]*$" doc:"At most 128 bytes."`
-	UserHeader string `json:"userHeader,omitzero" maxLength:"64"`
+	UserHeader string `json:"userHeader" maxLength:"64"`
 	termFields
 }
 
 // Docs says more about some members than a tag has room for.
-func (KeyTerms) Docs() map[string]string {
+func (keyTerms) Docs() map[string]string {
 	return map[string]string{
 		"userHeader": "A header of requests with this key that is trusted to name their user, such as " +
 			"X-OpenWebUI-User-Email; it goes before 'user' of the body. Empty trusts none.",
@@ -95,7 +95,7 @@ func (KeyTerms) Docs() map[string]string {
 }
 
 // Patterns describe the name of a header, in addition to the patterns of the terms.
-func (t KeyTerms) Patterns() map[string]string {
+func (t keyTerms) Patterns() map[string]string {
 	patterns := t.termFields.Patterns()
 	patterns["userHeader"] = access.UserHeaderPattern
 	return patterns
@@ -128,7 +128,7 @@ func (termFields) Patterns() map[string]string {
 	return map[string]string{"addresses": access.RangePattern}
 }
 
-func (t *KeyTerms) key() access.Key {
+func (t *keyTerms) key() access.Key {
 	return access.Key{Tenant: t.Tenant, UserHeader: t.UserHeader, Terms: t.terms()}
 }
 
@@ -148,14 +148,14 @@ func fieldsOfTerms(t access.Terms) termFields {
 	}
 }
 
-func termsOf(key *access.IssuedKey) KeyTerms {
-	return KeyTerms{key.Tenant, key.UserHeader, fieldsOfTerms(key.Terms)}
+func termsOf(key *access.IssuedKey) keyTerms {
+	return keyTerms{key.Tenant, key.UserHeader, fieldsOfTerms(key.Terms)}
 }
 
 // keyRequest is the body of a request to issue a key.
 type keyRequest struct {
 	ID string `json:"id" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
-	KeyTerms
+	keyTerms
 }
 
 func (a *API) issueKey(c *web.Call, wanted *keyRequest) (keyView, error) {

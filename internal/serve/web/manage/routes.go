@@ -328,7 +328,7 @@ func (a *API) keys() []web.Route {
 		},
 		{
 			Pattern: "PUT /api/auth/keys/{id}", Permission: access.ManageKeys, Does: web.Do(a.editKey),
-			Body:    KeyTerms{},
+			Body:    keyTerms{},
 			Summary: "Change what is given of a key that was issued: its tenant, scope, expiry and limits; at once",
 			Says:    "The key was changed; requests from now on are held to it.",
 		},
