@@ -33,6 +33,7 @@ var packageOrder = []string{
 	"internal/config/settings",
 	"internal/see/say",
 	"internal/request/chat",
+	"internal/request/shape",
 	"internal/request/schema",
 	"internal/request/recall",
 	"internal/request/accountids",
@@ -565,7 +566,9 @@ func maker(call *ast.CallExpr) bool {
 	switch fun := call.Fun.(type) {
 	case *ast.SelectorExpr:
 		pkg, ok := fun.X.(*ast.Ident)
-		return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues", "jsonscan.NewNames"}, pkg.Name+"."+fun.Sel.Name)
+		return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues", "jsonscan.NewNames", "schema.FieldsOf"}, pkg.Name+"."+fun.Sel.Name)
+	case *ast.Ident: // within package schema
+		return fun.Name == "FieldsOf"
 	case *ast.ArrayType: // []byte("text")
 		return len(call.Args) == 1 && literal(call.Args[0])
 	}

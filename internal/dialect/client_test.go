@@ -100,7 +100,9 @@ func passedCall(req *schema.Request, to *dialect.Target, call *wire.Call) error 
 func doorRequest(t *testing.T, read *int) *schema.Request {
 	t.Helper()
 	req := schema.Request{Decode: upper{read}.decode}
-	if err := req.ParseBody(schema.DoorMessages, []byte(`{"model":"M","SAYS":"HI"}`), jsonscan.NewNames("model")); err != nil {
+	if err := req.ParseBody(schema.DoorMessages, []byte(`{"model":"M","SAYS":"HI"}`), schema.FieldsOf(struct {
+		Model string `json:"model"`
+	}{})); err != nil {
 		t.Fatal(err)
 	}
 	return &req
@@ -116,7 +118,8 @@ func doorTarget(t *testing.T, kind *dialect.Kind, path string) *dialect.Target {
 }
 
 func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
-	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo}}}, "")
+	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat",
+		Adapter: echo}}}, "")
 	unified := 0
 	req := doorRequest(t, &unified)
 	client := upper{&unified}.client()
@@ -134,7 +137,8 @@ func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
 		}
 	}
 	var reply dialect.Reply
-	if err := adapter.Reply(req, dialect.Answer{Body: []byte("answer")}, &reply); err != nil || string(reply.Segments[0]) != "ANSWER" {
+	if err := adapter.Reply(req, dialect.Answer{Body: []byte("answer")}, &reply); err != nil ||
+		string(reply.Segments[0]) != "ANSWER" {
 		t.Errorf("%s, %v", reply.Segments, err)
 	}
 	events := adapter.Events(req, nil)
@@ -146,7 +150,8 @@ func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
 // A backend that answers at once although a stream was asked for is streamed to the
 // client in its own dialect.
 func TestWholeAnswerBecomesTheDoorsEvents(t *testing.T) {
-	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo}}}, "")
+	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat",
+		Adapter: echo}}}, "")
 	unified := 0
 	req := doorRequest(t, &unified)
 	req.Stream = true
@@ -193,9 +198,11 @@ func TestDoorPassesToBackendsOfItsDialect(t *testing.T) {
 }
 
 func TestDoorWithoutTranslationIsRefusedByOtherBackends(t *testing.T) {
-	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo}}}, "")
+	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat",
+		Adapter: echo}}}, "")
 	var known *schema.Error
-	if err := target.RefuseRequest(doorRequest(t, new(int)), nil); !errors.As(err, &known) || known.HTTPStatus() != 400 || !strings.Contains(known.Message, "messages") {
+	if err := target.RefuseRequest(doorRequest(t, new(int)), nil); !errors.As(err, &known) ||
+		known.HTTPStatus() != 400 || !strings.Contains(known.Message, "messages") {
 		t.Errorf("%v", err)
 	}
 }
@@ -206,7 +213,8 @@ func TestTargetsOfDoorsHaveNoDoorsOfTheirOwn(t *testing.T) {
 	kind := &dialect.Kind{
 		Name:   "k",
 		Routes: map[schema.ServiceType]dialect.Route{schema.Chat: route},
-		Native: map[schema.Door]dialect.Route{schema.DoorCompletions: route, schema.DoorModerations: route, schema.DoorMessages: route},
+		Native: map[schema.Door]dialect.Route{schema.DoorCompletions: route, schema.DoorModerations: route,
+			schema.DoorMessages: route},
 	}
 	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "http://backend.test"})
 	if err != nil {
@@ -248,7 +256,8 @@ func TestACredentialMayBeASignatureOfTheCall(t *testing.T) {
 	}
 	sum := sha256.Sum256([]byte("hi"))
 	want := wire.Header{Name: "X-Signature", Value: "id POST /v1/chat " + hex.EncodeToString(sum[:4])}
-	if !slices.Contains(call.Header, want) || slices.ContainsFunc(call.Header, func(h wire.Header) bool { return h.Name == "Authorization" }) {
+	if !slices.Contains(call.Header, want) || slices.ContainsFunc(call.Header,
+		func(h wire.Header) bool { return h.Name == "Authorization" }) {
 		t.Errorf("%v, want %v and no key", call.Header, want)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
@@ -64,7 +63,8 @@ func newWorld(t *testing.T) *world {
 		one.Name, one.BaseURL = model, "http://"+model+".test"
 		chat.Instances = append(chat.Instances, one)
 	}
-	chat.RateLimit.Enabled, chat.RateLimit.Scope, chat.RateLimit.Algorithm = true, ratelimit.PerModel, ratelimit.SlidingWindow
+	chat.RateLimit.Enabled, chat.RateLimit.Scope, chat.RateLimit.Algorithm = true, ratelimit.PerModel,
+		ratelimit.SlidingWindow
 	chat.RateLimit.Capacity, chat.RateLimit.RefillRate = allRequests, 1
 	chat.Fallbacks = naming.Fallbacks{"m": {"f"}}
 	doc.Services[schema.Chat] = chat
@@ -104,7 +104,8 @@ func (empty) Close() error { return nil }
 // renew gives the world a key that has used nothing.
 func (w *world) renew(id string) {
 	now := time.Now()
-	limits := allowance.Limits{RequestsPerMinute: requestsAMinute, TokensPerMinute: tokensAMinute, ConcurrentRequests: atATime}
+	limits := allowance.Limits{RequestsPerMinute: requestsAMinute, TokensPerMinute: tokensAMinute,
+		ConcurrentRequests: atATime}
 	total := budget.Budget{Requests: 12, Tokens: 20_000, Cost: 30_000}
 	w.grant = &access.Grant{ReserveTokens: 100}
 	w.grant.ID = id
@@ -115,18 +116,22 @@ func (w *world) renew(id string) {
 	w.table, _ = routing.Compile(w.doc, nil, nil) // whose limits have counted nothing
 }
 
-var names = jsonscan.NewNames("model")
+var fields = schema.FieldsOf(struct {
+	Model string `json:"model"`
+}{})
 
 // account returns an account that was not opened.
 func (w *world) account(t *rapid.T) *Account {
 	asks := new(schema.Request)
-	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"max_tokens":%d}`, rapid.IntRange(1, 3000).Draw(t, "most"))
-	if err := asks.ParseBody(schema.DoorChat, []byte(body), names); err != nil {
+	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"max_tokens":%d}`,
+		rapid.IntRange(1, 3000).Draw(t, "most"))
+	if err := asks.ParseBody(schema.DoorChat, []byte(body), fields); err != nil {
 		t.Fatal(err)
 	}
 	a := &Account{
 		Desk: &w.desk, Asks: asks, Table: w.table, Class: schema.Normal,
-		Caller: &access.Caller{Grant: w.grant, KeyID: w.grant.ID}, Record: &calls.Record{Started: time.Now(), Service: schema.Chat},
+		Caller: &access.Caller{Grant: w.grant, KeyID: w.grant.ID},
+		Record: &calls.Record{Started: time.Now(), Service: schema.Chat},
 	}
 	if rapid.IntRange(0, 3).Draw(t, "spare") == 0 {
 		a.Class = schema.Spare
@@ -163,7 +168,8 @@ func TestAccountsLeaveNothingReservedAndCountOnce(t *testing.T) {
 // step does one thing with an account.
 func (w *world) step(t *rapid.T, a *Account) {
 	before := a.stage
-	switch way := rapid.SampledFrom([]string{"open", "visit", "reserve", "count", "leaves", "spend", "move", "measure", "settle", "give back", "close"}).Draw(t, "way"); way {
+	switch way := rapid.SampledFrom([]string{"open", "visit", "reserve", "count", "leaves", "spend", "move", "measure",
+		"settle", "give back", "close"}).Draw(t, "way"); way {
 	case "open", "visit":
 		if before == unopened && a.Asks != nil {
 			w.open(t, a, way == "visit")
@@ -266,7 +272,8 @@ func (w *world) check(t *rapid.T) {
 	want := [...]int64{w.kept + w.departed, w.tokens, int64(w.cost)}
 	for _, use := range w.book.Uses() {
 		if use.Account == allowance.KeyName(w.grant.ID) && (use.Reserved != 0 || use.Used != want[use.Unit]) {
-			t.Errorf("of the budget of %s %d are used and %d reserved, want %d", use.UnitName(), use.Used, use.Reserved, want[use.Unit])
+			t.Errorf("of the budget of %s %d are used and %d reserved, want %d", use.UnitName(), use.Used, use.Reserved,
+				want[use.Unit])
 		}
 	}
 	w.checkLedgers(t)
@@ -279,10 +286,11 @@ func (w *world) checkLedgers(t *rapid.T) {
 	}
 	day := quota.Day
 	var requests int64
-	_, err := w.ledger.EachUsage(t.Context(), quota.UsageQuery{APIKey: w.grant.ID, Window: &day}, func(u quota.Usage) bool {
-		requests += u.Requests
-		return true
-	})
+	_, err := w.ledger.EachUsage(t.Context(), quota.UsageQuery{APIKey: w.grant.ID, Window: &day},
+		func(u quota.Usage) bool {
+			requests += u.Requests
+			return true
+		})
 	if err != nil || requests != w.counted {
 		t.Errorf("the ledger has %d requests, want %d: %v", requests, w.counted, err)
 	}

@@ -8,20 +8,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-var (
-	tokenizeNames   = jsonscan.NewNames("model", "prompt", "messages", "add_special_tokens", "return_token_strs")
-	detokenizeNames = jsonscan.NewNames("model", "tokens")
-	scoreNames      = jsonscan.NewNames("model", "user", "text_1", "text_2", "queries", "documents", "items", "data_1",
-		"data_2")
-	inputNames  = jsonscan.NewNames("model", "user", "input", "messages")
-	infillNames = jsonscan.NewNames("model", "input_prefix", "input_suffix", "input_extra", "prompt", "n_predict",
-		"stream")
-)
-
 // ReadTokenize reads a request for the tokens of a text or of messages. Such requests are no
 // use of a model.
 func ReadTokenize(req *schema.Request, body []byte) error {
-	if err := req.ParseBody(schema.DoorTokenize, body, tokenizeNames); err != nil {
+	if err := req.ParseBody(schema.DoorTokenize, body, TokenizeFields); err != nil {
 		return err
 	}
 	req.Uncounted = true
@@ -44,7 +34,7 @@ func ReadTokenize(req *schema.Request, body []byte) error {
 
 // ReadDetokenize reads a request for the text of tokens, which is no use of a model either.
 func ReadDetokenize(req *schema.Request, body []byte) error {
-	if err := req.ParseBody(schema.DoorDetokenize, body, detokenizeNames); err != nil {
+	if err := req.ParseBody(schema.DoorDetokenize, body, DetokenizeFields); err != nil {
 		return err
 	}
 	req.Uncounted = true
@@ -67,7 +57,7 @@ func ReadDetokenize(req *schema.Request, body []byte) error {
 // ReadScore reads a request for how well texts go together. vLLM takes the two sides under
 // several names.
 func ReadScore(req *schema.Request, body []byte) error {
-	if err := req.ParseBody(schema.DoorScore, body, scoreNames); err != nil {
+	if err := req.ParseBody(schema.DoorScore, body, ScoreFields); err != nil {
 		return err
 	}
 	root := req.Body.Root()
@@ -95,7 +85,7 @@ func ReadPooling(req *schema.Request, body []byte) error {
 }
 
 func readInput(req *schema.Request, door schema.Door, body []byte) error {
-	if err := req.ParseBody(door, body, inputNames); err != nil {
+	if err := req.ParseBody(door, body, InputFields); err != nil {
 		return err
 	}
 	if root := req.Body.Root(); !root.Get("input").Given() && !root.Get("messages").Given() {
@@ -106,7 +96,7 @@ func readInput(req *schema.Request, door schema.Door, body []byte) error {
 
 // ReadInfill reads a request for the text between two others.
 func ReadInfill(req *schema.Request, body []byte) error {
-	if err := req.ParseBody(schema.DoorInfill, body, infillNames); err != nil {
+	if err := req.ParseBody(schema.DoorInfill, body, InfillFields); err != nil {
 		return err
 	}
 	root := req.Body.Root()

@@ -10,44 +10,30 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// The names of the fields of requests that are read here.
-var (
-	chatNames = jsonscan.NewNames("model", "messages", "tools", "format", "options", "stream", "think", "keep_alive",
-		"logprobs", "top_logprobs", "truncate", "shift")
-	generateNames = jsonscan.NewNames("model", "prompt", "suffix", "system", "template", "images", "raw", "context",
-		"format", "options", "stream", "think", "keep_alive", "logprobs", "top_logprobs", "truncate", "shift")
-)
-
 // ReadChat reads a request of /api/chat. It checks the fields that the gateway itself
 // uses; a backend of this dialect gets the body as it came.
 func ReadChat(req *schema.Request, body []byte) error {
-	if err := readBody(req, schema.DoorOllamaChat, body, chatNames); err != nil {
+	if err := readBody(req, schema.DoorOllamaChat, body, ChatFields); err != nil {
 		return err
 	}
 	req.Decode = readChat
-	return schema.CheckFields(req.Body.Root(), []schema.Field{{Name: "messages", Kind: jsonscan.Array}})
+	return nil
 }
 
 // ReadGenerate reads a request of /api/generate.
 func ReadGenerate(req *schema.Request, body []byte) error {
-	if err := readBody(req, schema.DoorOllamaGenerate, body, generateNames); err != nil {
+	if err := readBody(req, schema.DoorOllamaGenerate, body, GenerateFields); err != nil {
 		return err
 	}
 	req.Decode = readGenerate
-	return schema.CheckFields(req.Body.Root(), generateFields)
-}
-
-// generateFields are the texts of a request of /api/generate.
-var generateFields = []schema.Field{
-	{Name: "prompt", Kind: jsonscan.String}, {Name: "suffix", Kind: jsonscan.String},
-	{Name: "system", Kind: jsonscan.String}, {Name: "template", Kind: jsonscan.String},
+	return nil
 }
 
 // readBody reads the fields that chats and generated texts have in common. Both are
 // streamed unless the client says no.
-func readBody(req *schema.Request, door schema.Door, body []byte, names *jsonscan.Names) error {
+func readBody(req *schema.Request, door schema.Door, body []byte, fields *schema.Fields) error {
 	req.Came = time.Now()
-	if err := req.ParseBody(door, body, names); err != nil {
+	if err := req.ParseBody(door, body, fields); err != nil {
 		return err
 	}
 	root := req.Body.Root()
@@ -58,7 +44,7 @@ func readBody(req *schema.Request, door schema.Door, body []byte, names *jsonsca
 	default:
 		return schema.InvalidValue("stream", "'stream' must be true or false.")
 	}
-	return schema.CheckFields(root, []schema.Field{{Name: "options", Kind: jsonscan.Object}})
+	return fields.Check(root)
 }
 
 // IsLoad reports whether a request asks for no answer. That is how clients of Ollama have a

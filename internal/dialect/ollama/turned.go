@@ -12,24 +12,19 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-var (
-	embedNames      = jsonscan.NewNames("model", "input", "truncate", "dimensions", "options", "keep_alive")
-	embeddingsNames = jsonscan.NewNames("model", "prompt", "options", "keep_alive")
-)
-
 // ReadEmbed reads a request of /api/embed.
 func ReadEmbed(req *schema.Request, body []byte) error {
-	return readEmbedding(req, schema.DoorOllamaEmbed, body, embedNames, "input")
+	return readEmbedding(req, schema.DoorOllamaEmbed, body, EmbedFields, "input")
 }
 
 // ReadEmbeddings reads a request of /api/embeddings, which has one text.
 func ReadEmbeddings(req *schema.Request, body []byte) error {
-	return readEmbedding(req, schema.DoorOllamaEmbeddings, body, embeddingsNames, "prompt")
+	return readEmbedding(req, schema.DoorOllamaEmbeddings, body, EmbeddingsFields, "prompt")
 }
 
-func readEmbedding(req *schema.Request, door schema.Door, body []byte, names *jsonscan.Names, name string) error {
+func readEmbedding(req *schema.Request, door schema.Door, body []byte, fields *schema.Fields, name string) error {
 	req.Came = time.Now()
-	if err := req.ParseBody(door, body, names); err != nil {
+	if err := req.ParseBody(door, body, fields); err != nil {
 		return err
 	}
 	input := req.Body.Root().Get(name)

@@ -12,25 +12,16 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// fieldNames are the names of the fields of a request that are read here or that a response
-// repeats.
-var fieldNames = jsonscan.NewNames("model", "input", "instructions", "previous_response_id", "store", "stream",
-	"background",
-	"conversation", "prompt", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens",
-	"max_tool_calls", "temperature", "top_p", "top_logprobs", "include", "text", "reasoning", "user",
-	"safety_identifier", "metadata", "truncation", "extra_body", "service_tier", "moderation",
-	"prompt_cache_key", "presence_penalty", "frequency_penalty")
-
 // Parse reads the body of a request, as far as is needed before the request is routed.
 func Parse(req *schema.Request, body []byte) error { return ParseFor(req, schema.DoorResponses, body) }
 
 // ParseFor is Parse for a request of another door with the same members in its body.
 func ParseFor(req *schema.Request, door schema.Door, body []byte) error {
-	if err := req.ParseBody(door, body, fieldNames); err != nil {
+	if err := req.ParseBody(door, body, Fields); err != nil {
 		return err
 	}
 	root := req.Body.Root()
-	if err := schema.CheckFields(root, checkedFields); err != nil {
+	if err := Fields.Check(root); err != nil {
 		return err
 	}
 	if err := req.CheckExtraBody(root.Get("extra_body")); err != nil {
@@ -52,23 +43,6 @@ func ParseFor(req *schema.Request, door schema.Door, body []byte) error {
 	}
 	return nil
 }
-
-// checkedFields are the numbers of a request by the rules of the API, and the fields that a
-// response repeats or that are looked into, whatever backend the request is for.
-var checkedFields = []schema.Field{
-	{Name: "max_output_tokens", IsWhole: true, Least: 1}, {Name: "max_tool_calls", IsWhole: true, Least: 1},
-	{Name: "temperature", Kind: jsonscan.Number, Most: 2}, {Name: "top_p", Kind: jsonscan.Number, Most: 1},
-	{Name: "presence_penalty", Kind: jsonscan.Number, Least: -2, Most: 2},
-	{Name: "frequency_penalty", Kind: jsonscan.Number, Least: -2, Most: 2},
-	{Name: "top_logprobs", IsWhole: true}, {Name: "top_logprobs", Kind: jsonscan.Number, Most: mostLogprobs},
-	{Name: "metadata", Kind: jsonscan.Object}, {Name: "reasoning", Kind: jsonscan.Object},
-	{Name: "text", Kind: jsonscan.Object}, {Name: "include", Kind: jsonscan.Array},
-	{Name: "tools", Kind: jsonscan.Array}, {Name: "instructions", Kind: jsonscan.String},
-	{Name: "previous_response_id", Kind: jsonscan.String},
-}
-
-// mostLogprobs is for how many tokens at a place a request may ask for the probability.
-const mostLogprobs = 20
 
 // Conversation is the context of a request of the API, beside its body.
 type Conversation struct {

@@ -9,7 +9,7 @@ import (
 
 // ParseSpeech reads and checks a speech request.
 func (r *Request) ParseSpeech(body []byte) error {
-	if err := r.parse(TTS, body); err != nil {
+	if err := r.parse(TTS, body, SpeechFields); err != nil {
 		return err
 	}
 	if err := r.text("input"); err != nil {
@@ -39,7 +39,7 @@ func (r *Request) AudioFormat() string {
 
 // ParseTranscription checks a transcription form.
 func (r *Request) ParseTranscription(form *Form) error {
-	if err := r.parseForm(STT, form, "file", "language", "temperature"); err != nil {
+	if err := r.parseForm(STT, form, TranscriptionFields); err != nil {
 		return err
 	}
 	if !form.HasFile("file") {

@@ -17,92 +17,46 @@ func (r *Request) ParseChat(body []byte) error {
 }
 
 func (r *Request) checkChat() error {
-	var found fields
-	if err := r.checkCommon(&found, readNames[Chat]); err != nil {
+	var at found
+	if err := r.checkCommon(&at, ChatFields); err != nil {
 		return err
 	}
-	if err := r.checkMessages(found[fieldMessages]); err != nil {
+	if err := r.checkMessages(at[fieldPrompt]); err != nil {
 		return err
 	}
-	return r.checkGeneration(&found)
+	return r.checkGeneration(&at, ChatFields)
 }
 
 // checkGeneration checks how the answer is to be generated and sent.
-func (r *Request) checkGeneration(found *fields) (err error) {
-	if r.Stream, err = CheckBoolean("stream", r.orExtra(found[fieldStream], "stream")); err != nil {
+func (r *Request) checkGeneration(at *found, fields *Fields) (err error) {
+	if r.Stream, err = CheckBoolean("stream", r.orExtra(at[fieldStream], "stream")); err != nil {
 		return err
 	}
-	if err := r.checkStreamOptions(r.orExtra(found[fieldStreamOptions], "stream_options")); err != nil {
+	if err := r.checkStreamOptions(r.orExtra(at[fieldStreamOptions], "stream_options")); err != nil {
 		return err
 	}
-	for i, v := range found[fieldMaxTokens:] {
-		if err := samplingFields[i].check(v); err != nil {
+	for i := fieldMaxTokens; i <= fieldStop; i++ {
+		if err := fields.rules[i].check(at[i]); err != nil {
 			return err
 		}
 	}
-	return checkExtra(r.extra, r.Body.Root())
+	return fields.checkExtra(r.extra, r.Body.Root())
 }
 
-// checkExtra checks the members of extra_body that take part in the generation of the
-// answer. Fields of the top level come before them; see Field.
-func checkExtra(extra, root jsonscan.Value) error {
+// checkExtra checks the members of extra_body by the rules of the fields: a value that counts
+// in limits must not be passed on without being understood here. Fields of the top level come
+// before them; see Request.Field.
+func (f *Fields) checkExtra(extra, root jsonscan.Value) error {
 	for v := range extra.All() {
-		if err := checkSamplingField(v); err != nil && !root.Get(string(v.Key())).Given() {
+		at := f.names.Number(v.Key())
+		if at < 0 {
+			continue
+		}
+		if err := f.rules[at].check(v); err != nil && !root.Get(f.rules[at].name).Given() {
 			return err
 		}
 	}
 	return nil
-}
-
-// checkSamplingField checks a field if it is about the length, the number or the sampling
-// of answers. A value that counts in limits must not be passed on without being
-// understood here.
-func checkSamplingField(v jsonscan.Value) error {
-	if at := fieldNames.Number(v.Key()); at >= fieldMaxTokens && at <= fieldStop {
-		return samplingFields[at-fieldMaxTokens].check(v)
-	}
-	return nil
-}
-
-// samplingField is a field with the numbers between which it is; without them it is a whole
-// number.
-type samplingField struct {
-	name        string
-	least, most float64
-}
-
-// samplingFields are the fields from fieldMaxTokens to fieldStop.
-var samplingFields = [fieldStop + 1 - fieldMaxTokens]samplingField{
-	{name: "max_tokens"}, {name: "max_completion_tokens"}, {name: "n"}, {name: "best_of"},
-	{"temperature", 0, 2}, {"top_p", 0, 1}, {name: "top_k"},
-	{"frequency_penalty", -2, 2}, {"presence_penalty", -2, 2}, {name: "stop"},
-}
-
-func (f *samplingField) check(v jsonscan.Value) error {
-	switch {
-	case !v.Given():
-		return nil
-	case f.name == "stop":
-		return checkStop(v)
-	case f.least < f.most:
-		return CheckNumber(f.name, v, f.least, f.most)
-	}
-	return checkInteger(f.name, v)
-}
-
-func checkStop(stop jsonscan.Value) error {
-	switch stop.Kind() {
-	case jsonscan.String:
-		return nil
-	case jsonscan.Array:
-		for v := range stop.All() {
-			if v.Kind() != jsonscan.String {
-				return wrongType("stop", "a string or an array of strings")
-			}
-		}
-		return nil
-	}
-	return wrongType("stop", "a string or an array of strings")
 }
 
 func (r *Request) checkStreamOptions(options jsonscan.Value) error {
@@ -112,7 +66,7 @@ func (r *Request) checkStreamOptions(options jsonscan.Value) error {
 	if options.Kind() != jsonscan.Object {
 		return wrongType("stream_options", "an object")
 	}
-	if err := checkCase(options, streamOptionNames); err != nil {
+	if err := streamOptionFields.checkCase(options); err != nil {
 		return err
 	}
 	switch options.Get("include_usage").Kind() {
@@ -140,13 +94,13 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 		return InvalidValue("messages", "'messages' must have at least one message.")
 	}
 	for i, m := range messages.Elements() {
-		var found messageFields
-		if m.Find(messageNames, found[:]) > 0 {
-			if err := checkCase(m, readMessageNames); err != nil {
+		var at [checkedInMessage]jsonscan.Value
+		if m.Find(messageFields.names, at[:]) > 0 {
+			if err := messageFields.checkCase(m); err != nil {
 				return err
 			}
 		}
-		if err := found.check(m.Kind()); err != nil {
+		if err := checkMessage(m.Kind(), &at); err != nil {
 			// The place is spelled only when there is something to say.
 			return err.Within("messages[" + strconv.Itoa(i) + "]")
 		}
@@ -154,18 +108,9 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 	return nil
 }
 
-// messageFields are the fields of a message that are checked, in the order of
-// messageNames.
-type messageFields [messageContent + 1]jsonscan.Value
-
-const (
-	messageRole = iota
-	messageName
-	messageContent
-)
-
-// check checks one message of a kind; the error names fields relative to it.
-func (m *messageFields) check(kind jsonscan.Kind) *Error {
+// checkMessage checks one message of a kind, given its checked fields; the error names fields
+// relative to it.
+func checkMessage(kind jsonscan.Kind, m *[checkedInMessage]jsonscan.Value) *Error {
 	if kind != jsonscan.Object {
 		return InvalidValue("", "must be an object.")
 	}

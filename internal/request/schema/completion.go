@@ -16,8 +16,8 @@ func (r *Request) ParseCompletion(body []byte) error {
 }
 
 func (r *Request) checkCompletion() error {
-	var found fields
-	if err := r.checkCommon(&found, completionNames); err != nil {
+	var at found
+	if err := r.checkCommon(&at, CompletionFields); err != nil {
 		return err
 	}
 	if err := r.checkPrompt(); err != nil {
@@ -32,7 +32,7 @@ func (r *Request) checkCompletion() error {
 	if err := r.integer("logprobs"); err != nil {
 		return err
 	}
-	return r.checkGeneration(&found)
+	return r.checkGeneration(&at, CompletionFields)
 }
 
 // checkPrompt accepts a text, texts, or token ids of one text or of several.
@@ -88,7 +88,7 @@ func (r *Request) ParseModeration(body []byte) error {
 	if err := r.scan(DoorModerations, body); err != nil {
 		return err
 	}
-	if err := r.checkCommon(new(fields), moderationNames); err != nil {
+	if err := r.checkCommon(new(found), ModerationFields); err != nil {
 		return err
 	}
 	return r.checkInput("a string, an array of strings, or an array of objects", jsonscan.String, jsonscan.Object)

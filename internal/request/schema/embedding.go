@@ -4,7 +4,7 @@ import "github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 
 // ParseEmbedding reads and checks an embeddings request.
 func (r *Request) ParseEmbedding(body []byte) error {
-	if err := r.parse(Embedding, body); err != nil {
+	if err := r.parse(Embedding, body, EmbeddingFields); err != nil {
 		return err
 	}
 	// Official clients send token ids in two shapes.

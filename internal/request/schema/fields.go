@@ -1,79 +1,181 @@
 package schema
 
-import "github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 
-// fields are the fields of a request that are looked for in one pass over its body,
-// because every request has some of them.
-type fields [fieldStop + 1]jsonscan.Value
-
-// The places of the fields. The places from fieldMaxTokens to fieldStop are about the
-// length, the number and the sampling of answers.
-const (
-	fieldModel = iota
-	fieldUser
-	fieldExtraBody
-	fieldMessages
-	fieldStream
-	fieldStreamOptions
-	fieldMaxTokens
-	fieldMaxCompletionTokens
-	fieldN
-	fieldBestOf
-	fieldTemperature
-	fieldTopP
-	fieldTopK
-	fieldFrequencyPenalty
-	fieldPresencePenalty
-	fieldStop
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/shape"
 )
 
-// fieldNames are the names of the fields in the order of their places. The names after
-// them are common: a body that has no others need not be looked through for keys that
-// differ from a field only in case.
-var fieldNames = jsonscan.NewNames(
-	"model", "user", "extra_body", "messages", "stream", "stream_options",
-	"max_tokens", "max_completion_tokens", "n", "best_of", "temperature", "top_p", "top_k", "frequency_penalty",
-	"presence_penalty", "stop",
-	"seed", "response_format", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
-	"logprobs", "top_logprobs", "metadata", "input", "encoding_format", "dimensions", "query", "documents", "top_n",
-	"prompt",
-)
-
-// messageNames are the names of the fields of a message: first the checked ones, then
-// others that are common.
-var messageNames = jsonscan.NewNames("role", "name", "content", "tool_calls", "tool_call_id", "refusal",
-	"reasoning_content")
-
-// Field is an optional field of the requests of a door, with the rule for its value: a kind,
-// and a number not below Least. One that IsWhole has no bound above.
-type Field struct {
-	Name        string
-	Kind        jsonscan.Kind
-	IsWhole     bool
-	Least, Most float64
+// Fields are the fields that the gateway reads of the requests of a door. A door declares them
+// once, as a struct with tags, of which the OpenAPI document is made as well.
+type Fields struct {
+	// Request is the declaration.
+	Request any
+	// names has the fields in the order of their declaration, and rules the rule of each.
+	names *jsonscan.Names
+	rules []rule
 }
 
-// CheckFields checks the fields of a request in their order.
-func CheckFields(root jsonscan.Value, fields []Field) error {
-	for i := range fields {
-		if err := fields[i].check(root.Get(fields[i].Name)); err != nil {
-			return err
+// FieldsOf reads a declaration. Beside the tags that describe a field in the OpenAPI document
+// it knows
+//   - alias: another name of the field,
+//   - check: "kind" refuses values of another type than the field's, "bounds" also numbers
+//     below minimum or above maximum, and "single" a form that has the field twice.
+//
+// A field of an embedded struct may be declared again: its place stays, and the later tags
+// count.
+func FieldsOf(request any) *Fields {
+	f := &Fields{Request: request}
+	var names []string
+	f.read(reflect.TypeOf(request), &names)
+	f.names = jsonscan.NewNames(names...)
+	return f
+}
+
+func (f *Fields) read(declared reflect.Type, names *[]string) {
+	for i := range declared.NumField() {
+		field := declared.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous && name == "" {
+			f.read(field.Type, names)
+			continue
+		}
+		for _, name := range [...]string{name, field.Tag.Get("alias")} {
+			if name == "" {
+				continue
+			}
+			at := slices.Index(*names, name)
+			if at < 0 {
+				at = len(*names)
+				*names, f.rules = append(*names, name), append(f.rules, rule{})
+			}
+			f.rules[at] = ruleOf(name, field)
+		}
+	}
+}
+
+// Check checks the fields of a request, given the root of its body, by their rules.
+func (f *Fields) Check(root jsonscan.Value) error {
+	for i := range f.rules {
+		if r := &f.rules[i]; r.want != anything {
+			if err := r.check(root.Get(r.name)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (f *Field) check(v jsonscan.Value) error {
-	switch {
-	case f.IsWhole:
-		return CheckInteger(f.Name, v, int64(f.Least))
-	case f.Kind == jsonscan.Number:
-		return CheckNumber(f.Name, v, f.Least, f.Most)
-	case v.Given() && v.Kind() != f.Kind:
-		return wrongType(f.Name, kindWords[f.Kind])
+// rule is the rule for the values of a field.
+type rule struct {
+	name        string
+	want        want
+	isBounded   bool
+	isSingle    bool // in a form
+	least, most float64
+}
+
+// want is the kind of value that a rule wants.
+type want uint8
+
+const (
+	anything want = iota
+	wantInteger
+	wantNumber
+	wantString
+	wantArray
+	wantObject
+	wantTexts
+)
+
+// wants names the kinds, and has the kind of JSON where that is all.
+var wants = [...]struct {
+	words string
+	kind  jsonscan.Kind
+}{
+	wantString: {"a string", jsonscan.String}, wantArray: {"an array", jsonscan.Array},
+	wantObject: {"an object", jsonscan.Object},
+}
+
+func ruleOf(name string, field reflect.StructField) rule {
+	r := rule{name: name}
+	switch check := field.Tag.Get("check"); check {
+	case "":
+		return r
+	case "single":
+		r.isSingle = true
+		return r
+	case "kind", "bounds":
+		r.isBounded = check == "bounds"
+	default:
+		panic(fmt.Sprintf("the field %s has the unknown check %q", name, check)) // a test reads every declaration
+	}
+	r.want = wantOf(field.Type)
+	r.least, _ = strconv.ParseFloat(field.Tag.Get("minimum"), 64)
+	r.most, _ = strconv.ParseFloat(field.Tag.Get("maximum"), 64)
+	return r
+}
+
+func wantOf(declared reflect.Type) want {
+	if declared == reflect.TypeFor[shape.Texts]() {
+		return wantTexts
+	}
+	switch declared.Kind() {
+	case reflect.Int64:
+		return wantInteger
+	case reflect.Float64:
+		return wantNumber
+	case reflect.String:
+		return wantString
+	case reflect.Slice:
+		return wantArray
+	}
+	return wantObject
+}
+
+func (r *rule) check(v jsonscan.Value) error {
+	if !v.Given() {
+		return nil
+	}
+	switch r.want {
+	case anything:
+		return nil
+	case wantInteger:
+		return r.checkInteger(v)
+	case wantNumber:
+		return CheckNumber(r.name, v, r.least, r.most)
+	case wantTexts:
+		return checkTexts(r.name, v)
+	}
+	if wanted := wants[r.want]; v.Kind() != wanted.kind {
+		return wrongType(r.name, wanted.words)
 	}
 	return nil
 }
 
-// kindWords name the kinds of values.
-var kindWords = [...]string{jsonscan.String: "a string", jsonscan.Object: "an object", jsonscan.Array: "an array"}
+func (r *rule) checkInteger(v jsonscan.Value) error {
+	if !r.isBounded {
+		return checkInteger(r.name, v)
+	}
+	if err := CheckInteger(r.name, v, int64(r.least)); err != nil || r.most == 0 {
+		return err
+	}
+	return CheckNumber(r.name, v, r.least, r.most)
+}
+
+// checkTexts accepts a text, or a list of texts.
+func checkTexts(name string, v jsonscan.Value) error {
+	isTexts := v.Kind() == jsonscan.String || v.Kind() == jsonscan.Array
+	for element := range v.All() {
+		isTexts = isTexts && element.Kind() == jsonscan.String
+	}
+	if !isTexts {
+		return wrongType(name, "a string or an array of strings")
+	}
+	return nil
+}

@@ -52,12 +52,15 @@ func (f *Form) HasFile(name string) bool {
 	return false
 }
 
-// requireSingle refuses a form that has one of the named fields more than once, and
-// gives their parts the plain name. Otherwise a backend might use another part than
+// requireSingle refuses a form that has a field more than once which it may have once, and
+// gives the parts of such fields the plain name. Otherwise a backend might use another part than
 // the one that was checked here, and serve a model that was not permitted.
-func (f *Form) requireSingle(names ...string) error {
-	for _, name := range names {
-		found := false
+func (f *Form) requireSingle(fields *Fields) error {
+	for _, rule := range fields.rules {
+		if !rule.isSingle {
+			continue
+		}
+		name, found := rule.name, false
 		for i := range f.Parts {
 			p := &f.Parts[i]
 			switch {

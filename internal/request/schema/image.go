@@ -8,7 +8,7 @@ import (
 
 // ParseImage reads and checks an image generation request.
 func (r *Request) ParseImage(body []byte) error {
-	if err := r.parse(ImgGen, body); err != nil {
+	if err := r.parse(ImgGen, body, ImageFields); err != nil {
 		return err
 	}
 	if err := r.text("prompt"); err != nil {
@@ -30,7 +30,7 @@ func (r *Request) ParseImage(body []byte) error {
 
 // ParseImageEdit checks an image edit form.
 func (r *Request) ParseImageEdit(form *Form) error {
-	if err := r.parseForm(ImgEdit, form, "mask", "n", "size", "quality"); err != nil {
+	if err := r.parseForm(ImgEdit, form, ImageEditFields); err != nil {
 		return err
 	}
 	if !form.HasFile("image") {

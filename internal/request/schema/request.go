@@ -215,11 +215,11 @@ func (r *Request) orExtra(field jsonscan.Value, name string) jsonscan.Value {
 }
 
 // parse scans the body and checks the fields that all requests have in common.
-func (r *Request) parse(service ServiceType, body []byte) error {
+func (r *Request) parse(service ServiceType, body []byte, fields *Fields) error {
 	if err := r.scan(Door(service), body); err != nil {
 		return err
 	}
-	return r.checkCommon(new(fields), readNames[service])
+	return r.checkCommon(new(found), fields)
 }
 
 // scan scans the body of a request at a door. It is a step of its own because scanning
@@ -237,25 +237,25 @@ func (r *Request) scan(door Door, body []byte) error {
 }
 
 // checkCommon checks the fields that all requests have in common, and finds the fields
-// that many have. It refuses a key that differs only in case from a name in reads.
-func (r *Request) checkCommon(found *fields, reads *jsonscan.Names) error {
+// that many have. It refuses a key that differs only in case from a field.
+func (r *Request) checkCommon(at *found, fields *Fields) error {
 	root := r.Body.Root()
-	if root.Find(fieldNames, found[:]) > 0 {
-		if err := checkCase(root, reads); err != nil {
+	if root.Find(fields.names, at[:]) > 0 {
+		if err := fields.checkCase(root); err != nil {
 			return err
 		}
 	}
-	r.extra = found[fieldExtraBody]
+	r.extra = at[fieldExtraBody]
 	if r.extra.Given() && r.extra.Kind() != jsonscan.Object {
 		return wrongType("extra_body", "an object")
 	}
-	if err := checkCase(r.extra, reads); err != nil {
+	if err := fields.checkCase(r.extra); err != nil {
 		return err
 	}
-	if err := r.checkModel(found[fieldModel]); err != nil {
+	if err := r.checkModel(at[fieldModel]); err != nil {
 		return err
 	}
-	if v := r.orExtra(found[fieldUser], "user"); v.Given() {
+	if v := r.orExtra(at[fieldUser], "user"); v.Given() {
 		if v.Kind() != jsonscan.String {
 			return wrongType("user", "a string")
 		}
@@ -278,14 +278,14 @@ func (r *Request) checkModel(model jsonscan.Value) error {
 
 // ParseBody reads the body of a request in the dialect of a door that is not unified, and
 // checks the fields that the requests of all doors have in common. A key that differs only
-// in case from one of the names is refused.
-func (r *Request) ParseBody(door Door, body []byte, names *jsonscan.Names) error {
+// in case from one of the door's fields is refused.
+func (r *Request) ParseBody(door Door, body []byte, fields *Fields) error {
 	if err := r.scan(door, body); err != nil {
 		return err
 	}
 	root := r.Body.Root()
-	if root.Find(names, nil) > 0 {
-		if err := checkCase(root, names); err != nil {
+	if root.Find(fields.names, nil) > 0 {
+		if err := fields.checkCase(root); err != nil {
 			return err
 		}
 	}
@@ -302,27 +302,25 @@ func (r *Request) CheckExtraBody(extra jsonscan.Value) error {
 	if extra.Given() && extra.Kind() != jsonscan.Object {
 		return wrongType("extra_body", "an object")
 	}
-	if err := checkCase(extra, readNames[r.Service]); err != nil {
+	if err := ChatFields.checkCase(extra); err != nil {
 		return err
 	}
-	return checkExtra(extra, jsonscan.Value{})
+	return ChatFields.checkExtra(extra, jsonscan.Value{})
 }
 
-// parseForm checks the fields that all forms have in common. The fields that all forms
-// have, and the fields in single, have one value.
-func (r *Request) parseForm(service ServiceType, form *Form, single ...string) error {
+// parseForm checks the fields that all forms have in common, and that a form has those once
+// that it may not have twice.
+func (r *Request) parseForm(service ServiceType, form *Form, fields *Fields) error {
 	r.Service, r.Door, r.Form = service, Door(service), form
-	if err := form.checkCase(service); err != nil {
+	if err := fields.checkFormCase(form); err != nil {
 		return err
 	}
 	model, _ := form.Value("model")
 	if model == "" {
 		return MissingParameter("model")
 	}
-	for _, names := range [][]string{{"model", "user", "prompt", "response_format", "stream"}, single} {
-		if err := form.requireSingle(names...); err != nil {
-			return err
-		}
+	if err := form.requireSingle(fields); err != nil {
+		return err
 	}
 	r.Model = []byte(model)
 	if err := checkModelName(r.Model); err != nil {

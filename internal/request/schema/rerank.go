@@ -8,7 +8,7 @@ import (
 
 // ParseRerank reads and checks a rerank request.
 func (r *Request) ParseRerank(body []byte) error {
-	if err := r.parse(Rerank, body); err != nil {
+	if err := r.parse(Rerank, body, RerankFields); err != nil {
 		return err
 	}
 	if err := r.text("query"); err != nil {
@@ -27,7 +27,7 @@ func (r *Request) ParseRerank(body []byte) error {
 		if k := v.Kind(); k != jsonscan.String && k != jsonscan.Object {
 			return wrongType("documents["+strconv.Itoa(i)+"]", "a string or an object with a text")
 		}
-		if err := checkCase(v, documentNames); err != nil {
+		if err := documentFields.checkCase(v); err != nil {
 			return err
 		}
 	}

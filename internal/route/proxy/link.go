@@ -7,7 +7,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 )
@@ -88,8 +87,10 @@ func (a *attempt) openLink(ctx context.Context) error {
 // request as JSON.
 func ReadLinked(door schema.Door, model string, body []byte) (*schema.Request, error) {
 	req := &schema.Request{PathModel: model}
-	err := req.ParseBody(door, body, linkNames)
+	err := req.ParseBody(door, body, linkFields)
 	return req, err
 }
 
-var linkNames = jsonscan.NewNames("model")
+var linkFields = schema.FieldsOf(struct {
+	Model string `json:"model"`
+}{})

@@ -27,33 +27,18 @@ func ReadRequest(req *schema.Request, body []byte) error {
 	if err := checkSampling(root); err != nil {
 		return err
 	}
-	if err := schema.CheckFields(root, objectFields); err != nil {
-		return err
-	}
 	return schema.CheckInteger("thinking.budget_tokens", root.Get("thinking").Get("budget_tokens"), leastBudget)
 }
 
 // leastBudget is how many tokens of thinking the API lets a model have at least.
 const leastBudget = 1024
 
-// samplingFields and objectFields are fields that are checked by the rules of the API.
-var (
-	samplingFields = []schema.Field{
-		{Name: "max_tokens", IsWhole: true}, {Name: "temperature", Kind: jsonscan.Number, Most: 1},
-		{Name: "top_p", Kind: jsonscan.Number, Most: 1}, {Name: "top_k", IsWhole: true},
-	}
-	objectFields = []schema.Field{
-		{Name: "metadata", Kind: jsonscan.Object}, {Name: "thinking", Kind: jsonscan.Object},
-		{Name: "tool_choice", Kind: jsonscan.Object},
-	}
-)
-
 // checkSampling checks how the answer is to be sampled and where it ends.
 func checkSampling(root jsonscan.Value) error {
 	if !root.Get("max_tokens").Given() {
 		return schema.MissingParameter("max_tokens")
 	}
-	if err := schema.CheckFields(root, samplingFields); err != nil {
+	if err := Fields.Check(root); err != nil {
 		return err
 	}
 	stop := root.Get("stop_sequences")
@@ -67,14 +52,8 @@ func checkSampling(root jsonscan.Value) error {
 	return nil
 }
 
-// fieldNames are the names of the fields of a request that are read here.
-var fieldNames = jsonscan.NewNames("model", "messages", "system", "stream", "metadata", "max_tokens", "temperature",
-	"top_p", "top_k",
-	"stop_sequences", "tools", "tool_choice", "thinking", "output_config", "output_format", "mcp_servers", "container",
-	"compaction", "thread")
-
 func readRequest(req *schema.Request, door schema.Door, body []byte) error {
-	if err := req.ParseBody(door, body, fieldNames); err != nil {
+	if err := req.ParseBody(door, body, Fields); err != nil {
 		return err
 	}
 	req.Decode = readChat

@@ -13,17 +13,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// fieldNames are the names of the fields of a request that are read here. The API takes
-// each with underscores as well.
-var fieldNames = jsonscan.NewNames("model", "contents", "systemInstruction", "system_instruction", "tools",
-	"toolConfig", "tool_config",
-	"generationConfig", "generation_config", "safetySettings", "safety_settings", "cachedContent", "cached_content",
-	"labels")
-
 // ReadRequest reads a request of generateContent. It checks the fields that the gateway
 // itself uses; a backend of this dialect gets the body as it came.
 func ReadRequest(req *schema.Request, body []byte) error {
-	if err := parse(req, schema.DoorGemini, body, fieldNames); err != nil {
+	if err := parse(req, schema.DoorGemini, body, Fields); err != nil {
 		return err
 	}
 	req.Decode = readChat
@@ -46,9 +39,9 @@ func ReadStreamRequest(req *schema.Request, body []byte) error {
 
 // parse checks the fields that all requests have in common. The path names the model, or
 // the body where a request is only looked at.
-func parse(req *schema.Request, door schema.Door, body []byte, names *jsonscan.Names) error {
+func parse(req *schema.Request, door schema.Door, body []byte, fields *schema.Fields) error {
 	req.PathModel = strings.TrimPrefix(req.PathModel, "models/")
-	return req.ParseBody(door, body, names)
+	return req.ParseBody(door, body, fields)
 }
 
 // member returns a member under its usual name, or the one with underscores.

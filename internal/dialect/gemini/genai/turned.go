@@ -8,17 +8,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-var (
-	countNames = jsonscan.NewNames("model", "contents", "generateContentRequest", "generate_content_request",
-		"systemInstruction", "tools", "generationConfig")
-	embedNames = jsonscan.NewNames("model", "content", "taskType", "task_type", "title", "outputDimensionality",
-		"output_dimensionality")
-	batchNames = jsonscan.NewNames("model", "requests")
-)
-
 // ReadCountRequest reads a request of countTokens. Such requests are no use of a model.
 func ReadCountRequest(req *schema.Request, body []byte) error {
-	if err := parse(req, schema.DoorGeminiCount, body, countNames); err != nil {
+	if err := parse(req, schema.DoorGeminiCount, body, CountFields); err != nil {
 		return err
 	}
 	req.Uncounted = true
@@ -45,7 +37,7 @@ var Tokenize = &dialect.Adapter{Call: dialect.CallTokenize,
 
 // ReadEmbed reads a request of embedContent.
 func ReadEmbed(req *schema.Request, body []byte) error {
-	if err := parse(req, schema.DoorGeminiEmbed, body, embedNames); err != nil {
+	if err := parse(req, schema.DoorGeminiEmbed, body, EmbedFields); err != nil {
 		return err
 	}
 	if !req.Body.Root().Get("content").Given() {
@@ -56,7 +48,7 @@ func ReadEmbed(req *schema.Request, body []byte) error {
 
 // ReadBatchEmbed reads a request of batchEmbedContents.
 func ReadBatchEmbed(req *schema.Request, body []byte) error {
-	if err := parse(req, schema.DoorGeminiBatchEmbed, body, batchNames); err != nil {
+	if err := parse(req, schema.DoorGeminiBatchEmbed, body, BatchFields); err != nil {
 		return err
 	}
 	if requests := req.Body.Root().Get("requests"); requests.Kind() != jsonscan.Array || requests.Empty() {

@@ -1,64 +1,35 @@
 package described
 
+import "github.com/patchbay-ai/patchbay/internal/request/shape"
+
 type geminiStreamQuery struct {
 	Alt string `json:"alt" doc:"sse for events."`
 }
 
-type geminiContent struct {
-	Role  string  `json:"role,omitzero"`
-	Parts []extra `json:"parts,omitzero"`
-}
-
-type geminiRequest struct {
-	Contents          []geminiContent `json:"contents" required:"true" minItems:"1"`
-	SystemInstruction geminiContent   `json:"systemInstruction"`
-	Tools             []extra         `json:"tools"`
-	ToolConfig        extra           `json:"toolConfig"`
-	GenerationConfig  extra           `json:"generationConfig"`
-	SafetySettings    []extra         `json:"safetySettings" doc:"Only for backends that are Gemini."`
-	more
-}
-
 type geminiReply struct {
-	Candidates    []extra `json:"candidates,omitzero"`
-	UsageMetadata extra   `json:"usageMetadata,omitzero"`
-	ModelVersion  string  `json:"modelVersion,omitzero"`
-	ResponseID    string  `json:"responseId,omitzero"`
-	more
-}
-
-type geminiCountRequest struct {
-	Contents               []geminiContent `json:"contents"`
-	GenerateContentRequest geminiRequest   `json:"generateContentRequest"`
-	more
+	Candidates    []shape.Object `json:"candidates,omitzero"`
+	UsageMetadata shape.Object   `json:"usageMetadata,omitzero"`
+	ModelVersion  string         `json:"modelVersion,omitzero"`
+	ResponseID    string         `json:"responseId,omitzero"`
+	shape.More
 }
 
 type geminiCount struct {
 	TotalTokens int64 `json:"totalTokens"`
-	more
-}
-
-type geminiEmbedRequest struct {
-	Content              geminiContent `json:"content" required:"true"`
-	OutputDimensionality int64         `json:"outputDimensionality"`
-	more
-}
-
-type geminiBatchRequest struct {
-	Requests []geminiEmbedRequest `json:"requests" required:"true" minItems:"1"`
+	shape.More
 }
 
 type geminiVector struct {
 	Values []float64 `json:"values"`
-	more
+	shape.More
 }
 
 type geminiEmbedding struct {
 	Embedding geminiVector `json:"embedding"`
-	more
+	shape.More
 }
 
 type geminiEmbeddings struct {
 	Embeddings []geminiVector `json:"embeddings"`
-	more
+	shape.More
 }

@@ -1,47 +1,6 @@
 package described
 
-type ollamaBase struct {
-	Model     modelName             `json:"model" required:"true" example:"demo-chat"`
-	Stream    bool                  `json:"stream" doc:"True if it is left out."`
-	Format    either[string, extra] `json:"format" doc:"json, or a JSON Schema."`
-	Options   ollamaOptions         `json:"options"`
-	Think     either[bool, string]  `json:"think"`
-	KeepAlive either[string, int64] `json:"keep_alive" doc:"Only for backends that are Ollama."`
-	Logprobs  bool                  `json:"logprobs"`
-	more
-}
-
-type ollamaOptions struct {
-	NumPredict  int64                    `json:"num_predict"`
-	Temperature float64                  `json:"temperature"`
-	TopP        float64                  `json:"top_p"`
-	TopK        int64                    `json:"top_k"`
-	Seed        int64                    `json:"seed"`
-	Stop        either[string, []string] `json:"stop"`
-	more
-}
-
-type ollamaChatRequest struct {
-	ollamaBase
-	Messages []ollamaMessage `json:"messages"`
-	Tools    []extra         `json:"tools"`
-}
-
-type ollamaMessage struct {
-	Role    string   `json:"role" required:"true" enum:"system,user,assistant,tool"`
-	Content string   `json:"content"`
-	Images  []string `json:"images" doc:"In base64."`
-	more
-}
-
-type ollamaGenerateRequest struct {
-	ollamaBase
-	Prompt string   `json:"prompt"`
-	Suffix string   `json:"suffix"`
-	System string   `json:"system"`
-	Raw    bool     `json:"raw" doc:"No template is put around the prompt."`
-	Images []string `json:"images" doc:"In base64."`
-}
+import "github.com/patchbay-ai/patchbay/internal/request/shape"
 
 // ollamaEnd holds the members of the whole answer, or of the last line of a stream.
 type ollamaEnd struct {
@@ -55,7 +14,7 @@ type ollamaEnd struct {
 	PromptEvalDuration int64  `json:"prompt_eval_duration,omitzero"`
 	EvalCount          int64  `json:"eval_count,omitzero"`
 	EvalDuration       int64  `json:"eval_duration,omitzero"`
-	more
+	shape.More
 }
 
 type ollamaChatReply struct {
@@ -66,19 +25,12 @@ type ollamaChatReply struct {
 type ollamaSaid struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
-	more
+	shape.More
 }
 
 type ollamaGenerateReply struct {
 	ollamaEnd
 	Response string `json:"response"`
-}
-
-type ollamaEmbedRequest struct {
-	Model      modelName                `json:"model" required:"true" example:"demo-embed"`
-	Input      either[string, []string] `json:"input" required:"true"`
-	Dimensions int64                    `json:"dimensions"`
-	more
 }
 
 type ollamaEmbedReply struct {
@@ -87,13 +39,7 @@ type ollamaEmbedReply struct {
 	TotalDuration   int64       `json:"total_duration,omitzero"`
 	LoadDuration    int64       `json:"load_duration,omitzero"`
 	PromptEvalCount int64       `json:"prompt_eval_count,omitzero"`
-	more
-}
-
-type ollamaEmbeddingsRequest struct {
-	Model  modelName `json:"model" required:"true" example:"demo-embed"`
-	Prompt string    `json:"prompt" required:"true"`
-	more
+	shape.More
 }
 
 type ollamaEmbeddingsReply struct {

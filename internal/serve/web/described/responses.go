@@ -1,55 +1,15 @@
 package described
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"github.com/go-json-experiment/json/jsontext"
 
-// responseRequest describes requests to the Responses API.
-type responseRequest struct {
-	requestBase
-	Model              modelName                      `json:"model" required:"true" example:"demo-chat"`
-	Input              either[string, []responseItem] `json:"input" requiredWithout:"previous_response_id"`
-	Instructions       string                         `json:"instructions"`
-	PreviousResponseID string                         `json:"previous_response_id" doc:"The response to continue."`
-	Store              bool                           `json:"store"`
-	Stream             bool                           `json:"stream"`
-	MaxOutputTokens    int64                          `json:"max_output_tokens" minimum:"1"`
-	Temperature        float64                        `json:"temperature" minimum:"0" maximum:"2"`
-	TopP               float64                        `json:"top_p" minimum:"0" maximum:"1"`
-	Tools              []responseTool                 `json:"tools"`
-	ParallelToolCalls  bool                           `json:"parallel_tool_calls"`
-	Reasoning          *responseReasoning             `json:"reasoning"`
-}
-
-// Docs says more about some members than a tag has room for.
-func (responseRequest) Docs() map[string]string {
-	return map[string]string{
-		"input": "Required unless previous_response_id is given.",
-		"store": "Whether the response is kept, so that it can be continued; true if it is left out.",
-	}
-}
-
-// inputTokensRequest and compactRequest are the documented members of the requests about a
-// conversation.
-type inputTokensRequest struct {
-	Model              modelName                      `json:"model" required:"true" example:"demo-chat"`
-	Input              either[string, []responseItem] `json:"input"`
-	Instructions       string                         `json:"instructions"`
-	PreviousResponseID string                         `json:"previous_response_id" doc:"The response before the input."`
-	Tools              []responseTool                 `json:"tools"`
-	more
-}
+	"github.com/patchbay-ai/patchbay/internal/request/shape"
+)
 
 type inputTokens struct {
 	Object      string `json:"object"`
 	InputTokens int64  `json:"input_tokens"`
 	Estimated   bool   `json:"estimated,omitzero" doc:"No backend counted them, as X-Router-Estimated says."`
-}
-
-type compactRequest struct {
-	Model              modelName                      `json:"model" required:"true" example:"demo-chat"`
-	Input              either[string, []responseItem] `json:"input" requiredWithout:"previous_response_id"`
-	Instructions       string                         `json:"instructions"`
-	PreviousResponseID string                         `json:"previous_response_id" doc:"The response before the input."`
-	more
 }
 
 type compacted struct {
@@ -58,39 +18,7 @@ type compacted struct {
 	CreatedAt int64            `json:"created_at"`
 	Output    []jsontext.Value `json:"output" doc:"The input of the next request, in front of what is new."`
 	Usage     *responseUsage   `json:"usage,omitzero"`
-	more
-}
-
-type responseItem struct {
-	Type string `json:"type"`
-	more
-}
-
-// Docs says more about some members than a tag has room for.
-func (responseItem) Docs() map[string]string {
-	return map[string]string{
-		"type": "message, reasoning, function_call, function_call_output, custom_tool_call, " +
-			"custom_tool_call_output, item_reference or additional_tools; message if it is left out.",
-	}
-}
-
-type responseTool struct {
-	Type string `json:"type" required:"true"`
-	Name string `json:"name"`
-	more
-}
-
-// Docs says more about some members than a tag has room for.
-func (responseTool) Docs() map[string]string {
-	return map[string]string{
-		"type": "function, custom or namespace; hosted tools that clients offer by habit, such as web_search, " +
-			"are left out.",
-	}
-}
-
-type responseReasoning struct {
-	Effort string `json:"effort"`
-	more
+	shape.More
 }
 
 type response struct {
@@ -101,14 +29,14 @@ type response struct {
 	Model     string           `json:"model"`
 	Output    []jsontext.Value `json:"output"`
 	Usage     *responseUsage   `json:"usage,omitzero"`
-	more
+	shape.More
 }
 
 type responseUsage struct {
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
 	TotalTokens  int64 `json:"total_tokens"`
-	more
+	shape.More
 }
 
 type itemQuery struct {

@@ -3,6 +3,7 @@ package openapi
 import (
 	"encoding"
 	"fmt"
+	"go/token"
 	"maps"
 	"path"
 	"reflect"
@@ -218,8 +219,8 @@ func (d *deriver) component(t reflect.Type, way direction, isPartial bool) Schem
 }
 
 // typeName makes the name of a component: callView of a surface is Call, also where a wing
-// brings it (packages called managed...),
-// breaker.Settings is BreakerSettings, page[T] is TPage. A type that is made
+// brings it (packages called managed...), the requests that a dialect declares have their own
+// names, breaker.Settings is BreakerSettings, page[T] is TPage. A type that is made
 // within a function has a name as well.
 func typeName(t reflect.Type) string {
 	name, argument, isGeneric := strings.Cut(t.Name(), "[")
@@ -230,8 +231,9 @@ func typeName(t reflect.Type) string {
 		return upperFirst(argument) + name
 	}
 	owner := path.Base(t.PkgPath())
-	isShared := owner == "schema" || owner == "config" || owner == "control" ||
-		strings.Contains(t.PkgPath(), "/web") || strings.HasPrefix(owner, "managed")
+	isShared := owner == "schema" || owner == "shape" || owner == "config" || owner == "control" ||
+		strings.Contains(t.PkgPath(), "/web") || strings.HasPrefix(owner, "managed") ||
+		strings.Contains(t.PkgPath(), "/dialect/") && !token.IsExported(t.Name())
 	if name == "" || isShared || strings.HasPrefix(strings.ToLower(name), owner) {
 		return name
 	}
