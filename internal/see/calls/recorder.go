@@ -47,7 +47,7 @@ func NewRecorder(configured metrics.Settings) *Recorder {
 	configured = settings.Clone(configured)
 	r := &Recorder{counts: metrics.NewRegistry(&configured),
 		pipeline: pipeline{tail: newTail(configured.Calls), wakes: make(chan struct{}, 1)}}
-	r.problems = newProblems(r.tail.latest(false))
+	r.problems = newProblems(r.tail.latest(math.MaxUint64, false))
 	r.Observe(r.problems.note)
 	r.level.Auto, r.level.Changed = true, r.counts.Started()
 	r.apply(configured)
@@ -336,26 +336,20 @@ func (r *Recorder) ForceClose() {
 
 // Calls returns the latest records, the newest first. The loop must not keep the values it
 // is given.
-func (r *Recorder) Calls() iter.Seq[*Record] { return r.recorded(false) }
-
-// recorded returns the latest records, and with all the older ones that the archive may not
-// have yet.
-func (r *Recorder) recorded(all bool) iter.Seq[*Record] {
+func (r *Recorder) Calls() iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		r.drain(time.Now()) // readers see records that were not flushed yet
-		r.tail.latest(all)(yield)
+		r.tail.latest(math.MaxUint64, false)(yield)
 	}
 }
 
 // Search passes on calls, the newest first: calls in memory, then calls of the archive. A
 // further search goes on before the number next; 0 means that there are no more.
 func (r *Recorder) Search(ctx context.Context, q Query, yield func(*Record) bool) (next uint64, err error) {
+	r.drain(time.Now())
 	archive := r.archive.Load()
-	for c := range r.recorded(archive != nil) {
-		switch {
-		case c.Sequence >= q.Before:
-			continue
-		case c.Sequence <= q.After:
+	for c := range r.tail.latest(q.Before, archive != nil) { // the archive may not have the older ones yet
+		if c.Sequence <= q.After {
 			return 0, nil
 		}
 		if q.Before = c.Sequence; !yield(c) {

@@ -163,12 +163,12 @@ func (t *tail) read(number uint64, to *Record) bool {
 	return true
 }
 
-// latest passes on records, the newest first: those of the list, or with all also the older ones
-// that a cursor has not read. The loop must not keep the values that it is given.
-func (t *tail) latest(all bool) iter.Seq[*Record] {
+// latest passes on records before a number, the newest first: those of the list, or with all also
+// the older ones that a cursor has not read. The loop must not keep the values that it is given.
+func (t *tail) latest(before uint64, all bool) iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		t.mu.Lock()
-		number, oldest := t.moved-1, t.first
+		number, oldest := max(min(before, t.moved), 1)-1, t.first
 		if !all {
 			oldest = max(oldest, less(t.moved, t.shown))
 		}
