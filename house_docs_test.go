@@ -8,9 +8,13 @@ import (
 	"strings"
 )
 
-// decisionsPage lists what was decided where the specification is silent. Every
-// row of its first table ends in the tests that hold the gateway to it.
-const decisionsPage = "docs/decisions.md"
+// decisionsPage lists what was decided where the specification is silent, and holesPage the
+// holes of other gateways. Every row of their first tables ends in the tests that hold the
+// gateway to it.
+const (
+	decisionsPage = "docs/decisions.md"
+	holesPage     = "docs/holes.md"
+)
 
 var (
 	tableRow    = regexp.MustCompile(`^\| .* \|$`)
@@ -22,19 +26,19 @@ func decisionsHaveTests(tr *tree) []string {
 	known := tr.tests()
 	var found []string
 	for _, page := range tr.texts {
-		if page.path != decisionsPage {
+		if page.path != decisionsPage && page.path != holesPage {
 			continue
 		}
 		for i, line := range strings.Split(string(page.content), "\n") {
-			if strings.HasPrefix(line, "## Libraries") {
+			if strings.HasPrefix(line, "## Libraries") || strings.HasPrefix(line, "## Other people's code") {
 				break
 			}
-			if !tableRow.MatchString(line) || strings.HasPrefix(line, "| gap |") {
+			if !tableRow.MatchString(line) || strings.HasPrefix(line, "| gap |") || strings.HasPrefix(line, "| hole |") {
 				continue
 			}
 			names := namedInTest.FindAllStringSubmatch(line, -1)
 			if len(names) == 0 {
-				found = append(found, fmt.Sprintf("%s:%d: this decision names no test; write the test that fails when it is not kept, and name it", page.path, i+1))
+				found = append(found, fmt.Sprintf("%s:%d: this row names no test; write the test that fails when it is not kept, and name it", page.path, i+1))
 			}
 			for _, name := range names {
 				if !known[name[1]] {
@@ -233,6 +237,31 @@ func featuresHaveTheirDefaults(tr *tree) []string {
 			case defaults[ofAService.ReplaceAllString(match[1], "")] != match[2]:
 				found = append(found, fmt.Sprintf("%s:%d: %s does not say that the default of %s is %s", page.path, i+1,
 					referencePage, match[1], match[2]))
+			}
+		}
+	}
+	return found
+}
+
+// versionsSayWhatToDo finds versions of the changelog that do not begin with what people have to
+// do who come from the version before.
+func versionsSayWhatToDo(tr *tree) []string {
+	var found []string
+	for _, page := range tr.texts {
+		if page.path != "CHANGELOG.md" {
+			continue
+		}
+		version := ""
+		for i, line := range strings.Split(string(page.content), "\n") {
+			heading, isPart := strings.CutPrefix(line, "### ")
+			switch {
+			case strings.HasPrefix(line, "## "):
+				version = strings.TrimPrefix(line, "## ")
+			case isPart && version != "" && heading != "What you must do":
+				found = append(found, fmt.Sprintf("%s:%d: %s does not begin with: ### What you must do", page.path, i+1, version))
+				version = ""
+			case isPart:
+				version = ""
 			}
 		}
 	}

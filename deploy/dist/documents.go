@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -100,6 +101,27 @@ func (r *release) relinked(f file, held map[string]bool) ([]byte, error) {
 		return "](" + r.home() + "/" + kind + "/" + r.reference() + "/" + target + parts[2] + ")"
 	})
 	return []byte(text), broken
+}
+
+// releaseNotes is the name of the notes among the files of a release.
+const releaseNotes = "RELEASE_NOTES.md"
+
+// writeNotes writes the notes of the version, with links to the repository. A version that has
+// none gets what the release workflow makes of its commits.
+func (r *release) writeNotes() error {
+	name := "docs/releases/" + r.version + ".md"
+	content, err := os.ReadFile(filepath.Join(r.root, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	content, err = r.relinked(file{name, content, 0o644}, nil)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.out, releaseNotes), content, 0o644)
 }
 
 // modulePath matches the line of go.mod that says where the project is at home.

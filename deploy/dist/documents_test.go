@@ -2,7 +2,9 @@ package main
 
 import (
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,6 +75,27 @@ func TestALinkThatLeadsNowhereStopsTheBuild(t *testing.T) {
 		if _, err := r.relinked(file{"docs/a.md", []byte("[x](" + target + ")"), 0o644}, map[string]bool{}); err == nil {
 			t.Errorf("%s: no error", target)
 		}
+	}
+}
+
+// A release has the notes of its version, whose links lead to the repository; a version
+// without notes has no such file.
+func TestAReleaseHasItsNotes(t *testing.T) {
+	r := sample(t)
+	r.version, r.out = "v0.1.0", t.TempDir()
+	if err := r.writeNotes(); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := os.ReadFile(filepath.Join(r.out, releaseNotes))
+	if err != nil || !strings.Contains(string(notes), "]("+r.home()+"/blob/v0.1.0/docs/turn-on.md)") || strings.Contains(string(notes), "](..") {
+		t.Errorf("%v\n%s", err, notes)
+	}
+	r.version, r.out = "v9.9.9", t.TempDir()
+	if err := r.writeNotes(); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := os.ReadDir(r.out); err != nil || len(files) > 0 {
+		t.Errorf("%v %v", files, err)
 	}
 }
 

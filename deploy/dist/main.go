@@ -119,6 +119,9 @@ func (r *release) build(ctx context.Context, only string) error {
 	if err := r.writeChart(extras); err != nil {
 		return err
 	}
+	if err := r.writeNotes(); err != nil {
+		return err
+	}
 	if err := os.RemoveAll(work); err != nil {
 		return err
 	}
