@@ -87,9 +87,24 @@ func appendValue(line []byte, v slog.Value) []byte {
 	return appendQuoted(line, fmt.Sprint(v.Any()))
 }
 
-// appendQuoted writes a text as a JSON string. It replaces invalid UTF-8.
+// appendQuoted writes a text as a JSON string. It replaces invalid UTF-8. Nearly all texts of a line
+// are plain, and a plain text is copied as it is.
 func appendQuoted(line []byte, text string) []byte {
+	if isPlain(text) {
+		line = append(append(line, '"'), text...)
+		return append(line, '"')
+	}
 	// The error says that invalid bytes were replaced, and they should be.
 	line, _ = jsontext.AppendQuote(line, text)
 	return line
+}
+
+// isPlain reports whether a JSON string has the text as it is.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
