@@ -97,6 +97,7 @@ func benchOurs(b *testing.B, reply string, body []byte) {
 			b.Fatal("no content type")
 		}
 		r.Close()
+		r.Free()
 	})
 }
 

@@ -28,9 +28,8 @@ func (r *Response) readHead(method string) error {
 		if err != nil {
 			return err
 		}
-		text := string(raw)
 		r.conn.r += len(raw)
-		h, err := parseHead(text)
+		h, err := parseHead(raw)
 		if err != nil {
 			return err
 		}
@@ -40,7 +39,7 @@ func (r *Response) readHead(method string) error {
 		if h.status < 200 {
 			continue
 		}
-		r.head, r.Status = text, h.status
+		r.head, r.Status = append(r.head[:0], raw...), h.status
 		r.keep = h.keepAlive() && r.writeErr == nil
 		r.lasts = h.lasts
 		r.body.begin(h, method)
@@ -135,26 +134,24 @@ func (h *head) keepAlive() bool {
 // parseHead checks every line of a head. Lines may end in LF alone; folded
 // lines, space around names and control characters are refused, because others
 // read them in different ways.
-func parseHead(text string) (head, error) {
+func parseHead(text []byte) (head, error) {
 	h := head{length: -1, lasts: -1}
-	line, rest, _ := strings.Cut(text, "\n")
-	if !h.parseStatus(strings.TrimSuffix(line, "\r")) {
+	line, rest := cutLine(text)
+	if !h.parseStatus(line) {
 		return h, flaw("malformed status line")
 	}
 	for n := 0; ; n++ {
-		line, rest, _ = strings.Cut(rest, "\n")
-		line = strings.TrimSuffix(line, "\r")
-		if line == "" {
+		if line, rest = cutLine(rest); len(line) == 0 {
 			break
 		}
 		if n == maxFields {
 			return h, errTooManyFields
 		}
-		colon := strings.IndexByte(line, ':')
+		colon := bytes.IndexByte(line, ':')
 		if colon < 0 || !wire.IsToken(line[:colon]) {
 			return h, flaw("malformed field name")
 		}
-		value := trim(line[colon+1:])
+		value := wire.TrimBlanks(line[colon+1:])
 		if !wire.IsText(value) {
 			return h, flaw("malformed field value")
 		}
@@ -169,16 +166,16 @@ func parseHead(text string) (head, error) {
 }
 
 // parseStatus parses "HTTP/1.x NNN[ reason]".
-func (h *head) parseStatus(line string) bool {
+func (h *head) parseStatus(line []byte) bool {
 	const version = "HTTP/1."
-	if len(line) < len("HTTP/1.1 200") || line[:len(version)] != version || line[8] != ' ' {
+	if len(line) < len("HTTP/1.1 200") || string(line[:len(version)]) != version || line[8] != ' ' {
 		return false
 	}
 	if len(line) > 12 && line[12] != ' ' || !wire.IsText(line) {
 		return false
 	}
 	h.minor = line[7]
-	for _, c := range []byte(line[9:12]) {
+	for _, c := range line[9:12] {
 		if c < '0' || c > '9' {
 			return false
 		}
@@ -187,12 +184,12 @@ func (h *head) parseStatus(line string) bool {
 	return h.status >= 100 && (h.minor == '0' || h.minor == '1')
 }
 
-func (h *head) field(name, value string) error {
+func (h *head) field(name, value []byte) error {
 	switch {
 	case wire.IsNamed(name, "connection"):
-		h.connection(value)
+		h.connection(string(value))
 	case wire.IsNamed(name, "keep-alive"):
-		h.keepAliveFor(value)
+		h.keepAliveFor(string(value))
 	case wire.IsNamed(name, "content-length"):
 		n, ok := wire.ParseLength(value)
 		if !ok || h.length >= 0 && h.length != n {
@@ -200,7 +197,7 @@ func (h *head) field(name, value string) error {
 		}
 		h.length = n
 	case wire.IsNamed(name, "transfer-encoding"):
-		if h.chunked || !strings.EqualFold(value, "chunked") {
+		if h.chunked || !wire.IsNamed(value, "chunked") {
 			return flaw("unknown transfer encoding")
 		}
 		h.chunked = true
@@ -210,7 +207,7 @@ func (h *head) field(name, value string) error {
 
 func (h *head) connection(value string) {
 	for option := range strings.SplitSeq(value, ",") {
-		option = trim(option)
+		option = wire.TrimBlanks(option)
 		h.close = h.close || strings.EqualFold(option, "close")
 		h.stay = h.stay || strings.EqualFold(option, "keep-alive")
 	}
@@ -225,26 +222,24 @@ const maxKeepAlive = 2 * time.Minute
 func (h *head) keepAliveFor(value string) {
 	for option := range strings.SplitSeq(value, ",") {
 		name, seconds, _ := strings.Cut(option, "=")
-		if !strings.EqualFold(trim(name), "timeout") {
+		if !strings.EqualFold(wire.TrimBlanks(name), "timeout") {
 			continue
 		}
-		if n, ok := wire.ParseLength(trim(seconds)); ok {
+		if n, ok := wire.ParseLength(wire.TrimBlanks(seconds)); ok {
 			said := time.Duration(min(n, int64(maxKeepAlive/time.Second))) * time.Second
 			h.lasts = max(said-time.Second, said/2)
 		}
 	}
 }
 
-// trim removes the white space around a field value.
-func trim(s string) string { return strings.Trim(s, " \t") }
-
-// afterLine returns the rest of a head after its first line.
-func afterLine(s string) string {
-	return s[strings.IndexByte(s, '\n')+1:]
-}
-
-// fieldValue is the value at the start of the rest of a head.
-func fieldValue(rest string) string {
-	line, _, _ := strings.Cut(rest, "\n")
-	return trim(strings.TrimSuffix(line, "\r"))
+// cutLine returns the first line of a head without its end, and the lines after it.
+func cutLine(text []byte) (line, rest []byte) {
+	line = text
+	if end := bytes.IndexByte(text, '\n'); end >= 0 {
+		line, rest = text[:end], text[end+1:]
+	}
+	if last := len(line) - 1; last >= 0 && line[last] == '\r' {
+		line = line[:last]
+	}
+	return line, rest
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
@@ -39,7 +38,8 @@ type Response struct {
 	// that this reply is to the second sending.
 	resent bool
 
-	head string // the reply's head as it came
+	// head is the head as it came. The call that uses a freed Response next uses its memory, too.
+	head []byte
 
 	ctx      context.Context
 	stop     func() bool // takes back the watch on ctx; nil when there is none
@@ -65,8 +65,9 @@ type Response struct {
 func attempt(ctx context.Context, c *conn, out *outgoing, limits Timeouts, now time.Time) (*Response, error) {
 	c.begin()
 	r := c.client.responses.Get().(*Response)
+	head := r.head
 	*r = Response{} // and then one by one, which takes no room on the stack
-	r.Reused, r.ctx, r.conn, r.client, r.limits, r.sentAt = c.reused, ctx, c, c.client, limits, now
+	r.head, r.Reused, r.ctx, r.conn, r.client, r.limits, r.sentAt = head, c.reused, ctx, c, c.client, limits, now
 	r.stop = watch(ctx, c.abortFn)
 	if c.watcher = out.leaves; c.watcher != nil && (out.upload != nil || !c.canTurn()) {
 		c.watcher.Leaves()
@@ -143,14 +144,30 @@ func (r *Response) noteSent() {
 	r.conn.sent.Store(true)
 }
 
-// Header returns the first value of a field, or "". It does not allocate.
+// Header returns a copy of the first value of a field, or "".
 func (r *Response) Header(name string) string {
-	for rest := afterLine(r.head); rest != ""; rest = afterLine(rest) {
-		if len(rest) > len(name) && rest[len(name)] == ':' && strings.EqualFold(rest[:len(name)], name) {
-			return fieldValue(rest[len(name)+1:])
+	_, rest := cutLine(r.head)
+	for len(rest) > 0 {
+		var line []byte
+		if line, rest = cutLine(rest); len(line) > len(name) && line[len(name)] == ':' &&
+			wire.IsNamed(line[:len(name)], name) {
+			return ownText(wire.TrimBlanks(line[len(name)+1:]))
 		}
 	}
 	return ""
+}
+
+// ownText returns a text without memory of the head. The most common ones are not copied.
+func ownText(value []byte) string {
+	switch string(value) {
+	case "application/json":
+		return "application/json"
+	case "text/event-stream":
+		return "text/event-stream"
+	case "gzip":
+		return "gzip"
+	}
+	return string(value)
 }
 
 // Sent reports whether the request has left whole: its body may change again.
@@ -213,8 +230,11 @@ func (r *Response) CloseAt(now time.Time) {
 // Free gives the memory of a closed Response to another call. Nobody may use it any
 // more.
 func (r *Response) Free() {
-	client := r.client
-	*r = Response{err: net.ErrClosed}
+	client, head := r.client, r.head[:0]
+	if cap(head) > bufferSize {
+		head = nil // such heads are rare
+	}
+	*r = Response{err: net.ErrClosed, head: head}
 	client.responses.Put(r)
 }
 

@@ -11,7 +11,7 @@ import (
 // IsToken reports whether s can be a method or the name of a field.
 func IsToken[T string | []byte](s T) bool {
 	for i := range len(s) {
-		if !isTokenByte(s[i]) {
+		if c := s[i]; tokenBytes[c>>6]>>(c&63)&1 == 0 {
 			return false
 		}
 	}
@@ -20,24 +20,25 @@ func IsToken[T string | []byte](s T) bool {
 
 // IsNamed reports whether the name of a field is the given one, in whatever case. Most names
 // differ in length already.
-func IsNamed(field, name string) bool {
-	return len(field) == len(name) && strings.EqualFold(field, name)
+func IsNamed[T string | []byte](field T, name string) bool {
+	return len(field) == len(name) && strings.EqualFold(string(field), name)
 }
 
-// isTokenByte looks a byte up in a set of bits: digits, letters and !#$%&'*+-.^_`|~.
-func isTokenByte(c byte) bool {
-	const (
-		low  = 0x03ff_6cfa_0000_0000
-		high = 0x57ff_ffff_c7ff_fffe
-	)
-	switch {
-	case c < 64:
-		return low>>c&1 != 0
-	case c < 128:
-		return uint64(high)>>(c-64)&1 != 0
+// tokenBytes is a set of bits: digits, letters and !#$%&'*+-.^_`|~.
+var tokenBytes = [4]uint64{0x03ff_6cfa_0000_0000, 0x57ff_ffff_c7ff_fffe, 0, 0}
+
+// TrimBlanks returns s without the spaces and tabs around it.
+func TrimBlanks[T string | []byte](s T) T {
+	for len(s) > 0 && isBlank(s[0]) {
+		s = s[1:]
 	}
-	return false
+	for len(s) > 0 && isBlank(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
 }
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // IsVisible reports whether s has nothing but visible ASCII characters, which excludes
 // spaces.
@@ -84,8 +85,8 @@ func mayHaveControl(eight uint64) bool {
 
 // ParseLength reads a Content-Length. It accepts digits only; eighteen of them cannot
 // overflow.
-func ParseLength(s string) (int64, bool) {
-	if s == "" || len(s) > 18 {
+func ParseLength[T string | []byte](s T) (int64, bool) {
+	if len(s) == 0 || len(s) > 18 {
 		return 0, false
 	}
 	var n int64

@@ -322,7 +322,7 @@ func (c *conn) answer(x *exchange) (goesOn bool) {
 	if x.request.RequestURI == "*" && x.request.Method == http.MethodOptions {
 		x.response.WriteHeader(http.StatusOK) // the server as a whole has no options
 	} else {
-		c.server.options.Handler.ServeHTTP(&x.response, x.request)
+		c.server.options.Handler.ServeHTTP(&x.response, &x.request)
 	}
 	c.ahead.end(c)
 	return x.response.finish() && c.discardBody()

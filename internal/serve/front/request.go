@@ -13,23 +13,24 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 )
 
-// exchange holds everything a handler gets for one request, beside the request itself and the
-// headers. It is made in one piece and never used again.
+// exchange holds everything a handler gets for one request, beside the headers. It is made in one
+// piece and never used again.
 type exchange struct {
-	request  *http.Request
+	request  http.Request
 	ctx      requestContext
 	body     body
 	response response
 	url      url.URL
-	values   [16]string // of most headers
+	values   [7]string // of headers, where there are so few
 }
 
 // newExchange parses a head and returns the exchange for its handler, or the reason to refuse the
 // request.
 func (c *conn) newExchange(text []byte) (*exchange, Refusal) {
 	x := &exchange{ctx: requestContext{Context: c.server.options.Base, calling: &c.server.serving}}
-	r := c.server.blank.WithContext(&x.ctx) // which copies it
-	x.request, r.URL = r, &x.url
+	x.request = *c.server.blank.WithContext(&x.ctx)
+	r := &x.request
+	r.URL = &x.url
 	h := head{known: &c.server.known, request: r, values: x.values[:0]}
 	if !h.parse(text) {
 		return nil, h.refusal
@@ -84,14 +85,6 @@ func newKnownTexts() knownTexts {
 	return k
 }
 
-// name returns the name of a field as net/http writes it, without memory of the head.
-func (k *knownTexts) name(text []byte) string {
-	if name, ok := k.names[string(text)]; ok {
-		return name
-	}
-	return http.CanonicalHeaderKey(string(text))
-}
-
 // value returns a text without memory of the head.
 func (k *knownTexts) value(text []byte) string {
 	const longest = 40 // longest known text
@@ -139,7 +132,11 @@ type head struct {
 // the request is refused.
 func (h *head) parse(text []byte) bool {
 	line, rest := h.line(text)
-	h.request.Header = make(http.Header, max(0, bytes.Count(rest, []byte("\n"))-1))
+	fields := max(0, bytes.Count(rest, []byte("\n"))-1)
+	h.request.Header = make(http.Header, fields)
+	if fields > cap(h.values) {
+		h.values = make([]string, 0, fields)
+	}
 	h.requestLine(line)
 	for {
 		if line, rest = h.line(rest); len(line) == 0 {
@@ -263,16 +260,20 @@ func (h *head) field(line []byte) {
 		h.malformed("a line of its head has no colon")
 		return
 	}
-	name, value := line[:colon], bytes.Trim(line[colon+1:], " \t")
-	if !wire.IsToken(name) {
-		h.malformed("the name of a field has a space or another character that is not allowed")
-		return
+	name, isKnown := h.known.names[string(line[:colon])]
+	if !isKnown {
+		if !wire.IsToken(line[:colon]) {
+			h.malformed("the name of a field has a space or another character that is not allowed")
+			return
+		}
+		name = http.CanonicalHeaderKey(string(line[:colon]))
 	}
+	value := wire.TrimBlanks(line[colon+1:])
 	if !wire.IsText(value) {
 		h.malformed("the value of a field has a control character")
 		return
 	}
-	h.add(h.known.name(name), h.known.value(value))
+	h.add(name, h.known.value(value))
 }
 
 // add adds a field, and interprets the fields about the connection and the body.
@@ -347,7 +348,7 @@ func (h *head) conclude() {
 // hasElement reports whether a list that is separated by commas has an element.
 func hasElement(list, element string) bool {
 	for one := range strings.SplitSeq(list, ",") {
-		if strings.EqualFold(strings.Trim(one, " \t"), element) {
+		if strings.EqualFold(wire.TrimBlanks(one), element) {
 			return true
 		}
 	}
