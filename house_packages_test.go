@@ -20,7 +20,7 @@ var largePackages = map[string]string{
 	"internal/hosts/fleet":       "one picture under one lock: queues, speeds, caches and models in memory decide together where a call goes; how it is exchanged and measured is in packages of its own",
 	"internal/route/proxy":       "the way of one request: choosing, calling, falling back and replying share its state and settle together; what each decides by itself is in packages of its own",
 	"internal/count/quota":       "the ledger's guarantees span memory, journal, shared counter and database; its stores are packages of their own",
-	"internal/wings/importer":    "five gateways' configurations are read, and each is a few files; what they share is in packages of its own",
+	"internal/wings/importer":    "six gateways' configurations are read, and each is a few files; what they share is in packages of its own",
 	"internal/testing/simulator": "one backend that speaks every dialect and has every fault; each dialect is a few files, none is of use alone",
 	"internal/serve/web/manage":  "one surface whose operations share decoding, masking and the mapping of errors; what they decide is in packages of their own",
 }

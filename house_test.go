@@ -116,6 +116,7 @@ var packageOrder = []string{
 	"internal/wings/measure",
 	"internal/serve/notify",
 	"internal/wings/importer/reading",
+	"internal/wings/importer/llamaswap",
 	"internal/wings/importer/spring",
 	"internal/wings/importer/providers",
 	"internal/wings/importer/reasons",

@@ -33,7 +33,7 @@ func newImport(stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Make a configuration out of one of another gateway",
-		Long: `Reads a configuration of JAiRouter (YAML), LiteLLM (YAML), Bifrost (JSON), or the
+		Long: `Reads a configuration of JAiRouter, LiteLLM or llama-swap (YAML), Bifrost (JSON), or the
 channels of one-api or new-api (the reply of GET /api/channel as JSON, a file for each
 page, or the SQLite file), writes one of Patchbay, and prints what became of every
 setting: taken, changed, not in force in the source either, or not supported, with its
@@ -49,6 +49,7 @@ missing is a warning of patchbay check.
 The exit code is 0 if everything that is in force was taken or changed, and 8 if
 something is not supported; the configuration is written in both cases.`,
 		Example: `  patchbay import --from litellm config.yaml -o patchbay.yaml
+  patchbay import --from llama-swap config.yaml && patchbay serve patchbay.yaml
   patchbay import --from one-api one-api.db --env-file patchbay.env
   patchbay import --from new-api page1.json page2.json
   patchbay import --from jairouter application.yml --profile prod --dry-run`,

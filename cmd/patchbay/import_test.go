@@ -57,6 +57,7 @@ func TestEveryImportPassesCheck(t *testing.T) {
 	for file, from := range map[string]string{
 		"jairouter.yaml": "jairouter", "jairouter/application.yml": "jairouter", "litellm.yaml": "litellm", "litellm-variables.yaml": "litellm",
 		"one-api.json": "one-api", "new-api.json": "new-api", "bifrost.json": "bifrost",
+		"llama-swap.yaml": "llama-swap", "llama-swap/config.example.yaml": "llama-swap",
 	} {
 		output := filepath.Join(t.TempDir(), "patchbay.yaml")
 		code, stdout, stderr := runFor(t, "import", "--from", from, filepath.Join("..", "..", "internal", "wings", "importer", "testdata", filepath.FromSlash(file)), "-o", output)

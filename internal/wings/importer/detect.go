@@ -3,6 +3,7 @@ package importer
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -27,6 +28,8 @@ func Detect(file File) (Source, error) {
 		return LiteLLM, nil
 	case reading.At(root, "providers") != nil:
 		return Bifrost, nil
+	case isLlamaSwap(root):
+		return LlamaSwap, nil
 	case len(channelsOf(root)) > 0:
 		return "", errors.New("one-api and new-api number their channels differently; say which with --from")
 	}
@@ -47,6 +50,13 @@ func hasSection(root *yaml.Node, name string) bool {
 		}
 	}
 	return false
+}
+
+// isLlamaSwap reports whether a document has models with commands.
+func isLlamaSwap(root *yaml.Node) bool {
+	return slices.ContainsFunc(reading.Entries(reading.At(root, "models")), func(e reading.Entry) bool {
+		return reading.At(e.Value, "cmd") != nil
+	})
 }
 
 func isSQLite(content []byte) bool { return bytes.HasPrefix(content, []byte("SQLite format 3\x00")) }

@@ -35,6 +35,7 @@ type draft struct {
 	maxAttempts                     int
 	totalTimeout, firstTokenTimeout string
 	services                        map[schema.ServiceType]*service
+	processes                       []*process
 	// isSecured says that callers need a key, although there may be none to write down;
 	// isOpen that the source does not ask for the keys that it has.
 	isSecured, isOpen bool
@@ -56,6 +57,7 @@ type instance struct {
 	name                   string
 	models                 string // written in place of a name
 	baseURL, path, adapter string
+	process                string // in place of an address
 	upstreamModel, apiKey  string
 	apiVersion, proxy      string
 	headers                map[string]string
@@ -159,7 +161,7 @@ const maxWeight = 1e6
 // tell instances apart here: a second key for the same address needs another spelling of
 // it.
 func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.ServiceType, i instance) bool {
-	if err := check("services:\n" + serviceWith(serviceType, i)); err != nil {
+	if err := check(d.processesText() + "services:\n" + serviceWith(serviceType, i)); err != nil {
 		d.Partly(n, setting, "%s", faultOf(err))
 		return false
 	}
@@ -173,7 +175,7 @@ func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.Ser
 	}
 	if !s.has(i.name, i.baseURL) {
 		s.instances = append(s.instances, i)
-		d.Taken(n, setting, "%s %s at %s", serviceType, subject, i.baseURL)
+		d.Taken(n, setting, "%s %s at %s", serviceType, subject, cmp.Or(i.baseURL, "the process "+i.process))
 		return true
 	}
 	at := slices.IndexFunc(s.instances, i.isAgain)
@@ -203,7 +205,7 @@ func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.Ser
 // isAgain reports whether two instances are the same but for their weights.
 func (i instance) isAgain(other instance) bool {
 	return i.name == other.name && i.models == other.models && samePlace(i.baseURL, other.baseURL) &&
-		i.path == other.path && i.adapter == other.adapter &&
+		i.path == other.path && i.adapter == other.adapter && i.process == other.process &&
 		i.upstreamModel == other.upstreamModel && i.apiKey == other.apiKey && i.apiVersion == other.apiVersion &&
 		i.proxy == other.proxy && maps.Equal(i.headers, other.headers) &&
 		i.noTraffic == other.noTraffic && i.disabled == other.disabled && i.maxConcurrency == other.maxConcurrency &&

@@ -22,10 +22,13 @@ const (
 	OneAPI    Source = "one-api"
 	NewAPI    Source = "new-api"
 	Bifrost   Source = "bifrost"
+	LlamaSwap Source = "llama-swap"
 )
 
 // Sources returns all sources.
-func Sources() []Source { return []Source{JAiRouter, LiteLLM, OneAPI, NewAPI, Bifrost} }
+func Sources() []Source {
+	return []Source{JAiRouter, LiteLLM, OneAPI, NewAPI, Bifrost, LlamaSwap}
+}
 
 // Row describes the outcome of a setting of the source.
 type Row = reading.Row
@@ -94,6 +97,8 @@ func Import(source Source, in Input) (*Result, error) {
 		err = d.oneAPI(in.Files)
 	case Bifrost:
 		err = d.bifrost(in.Files[0])
+	case LlamaSwap:
+		err = d.llamaSwap(in.Files[0])
 	default:
 		err = fmt.Errorf("unknown source %q", source)
 	}

@@ -26,12 +26,13 @@ var files = map[string]importer.Source{
 	"one-api.json":              importer.OneAPI,
 	"new-api.json":              importer.NewAPI,
 	"bifrost.json":              importer.Bifrost,
+	"llama-swap.yaml":           importer.LlamaSwap,
 }
 
 // callerKeys are keys in the files, or in the environment, that callers of the gateway have.
 var callerKeys = map[string]string{
 	"jairouter.yaml": "sk-jairouter-caller", "jairouter/application.yml": "sk-jairouter-caller", "litellm.yaml": "sk-litellm-master", "litellm-variables.yaml": environmentsText,
-	"bifrost.json": "sk-bf-team-a",
+	"bifrost.json": "sk-bf-team-a", "llama-swap.yaml": "sk-swap-caller",
 }
 
 // environmentsText is what variables have whose values the source does not say.

@@ -60,12 +60,13 @@ func (d *draft) namesIn(text string) []string {
 	return names
 }
 
-// variableIn returns the variable that a whole text refers to, in the way of LiteLLM and
-// Bifrost, or nothing.
+// variableIn returns the variable that a whole text refers to, in the way of LiteLLM,
+// Bifrost and llama-swap, or nothing.
 func (d *draft) variableIn(text string) string {
-	prefix := map[Source]string{LiteLLM: "os.environ/", Bifrost: "env."}[d.source]
-	name, found := strings.CutPrefix(text, prefix)
-	if prefix == "" || !found || !variableName.MatchString(name) {
+	marks := map[Source][2]string{LiteLLM: {"os.environ/"}, Bifrost: {"env."}, LlamaSwap: {"${env.", "}"}}[d.source]
+	name, found := strings.CutPrefix(text, marks[0])
+	name, ends := strings.CutSuffix(name, marks[1])
+	if marks[0] == "" || !found || !ends || !variableName.MatchString(name) {
 		return ""
 	}
 	return name

@@ -27,6 +27,7 @@ func (d *draft) result() *Result {
 				"until one is issued (patchbay keys create)")
 	}
 	d.writeServer(&b)
+	b.WriteString(d.processesText())
 	if len(d.services) > 0 {
 		b.WriteString("services:\n")
 	}
@@ -178,7 +179,8 @@ func (i instance) write(b *strings.Builder) {
 		fmt.Fprintf(b, "      - name: %s\n", config.QuoteYAML(i.name))
 	}
 	for _, field := range []struct{ name, value string }{
-		{"base-url", i.baseURL}, {"adapter", i.adapter}, {"upstream-model", i.upstreamModel}, {"path", i.path},
+		{"base-url", i.baseURL}, {"process", i.process}, {"adapter", i.adapter},
+		{"upstream-model", i.upstreamModel}, {"path", i.path},
 		{"api-version", i.apiVersion}, {"api-key", i.apiKey}, {"proxy", i.proxy},
 	} {
 		if field.value != "" {

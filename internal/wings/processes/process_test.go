@@ -93,6 +93,22 @@ func TestARealProcessIsStartedServesAndIsStopped(t *testing.T) {
 	}
 }
 
+// TestAServerMayBeReadyWhenItListens has one that never answers with 200.
+func TestAServerMayBeReadyWhenItListens(t *testing.T) {
+	t.Parallel()
+	p := fakeProcess(t, "loading")
+	p.Ready = "tcp://127.0.0.1:$PORT"
+	m := newManager(t, Settings{"a": p})
+	release, err := m.Ensure(waittest.Context(t), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if view, _, _ := m.View("a"); !strings.HasPrefix(view.BaseURL, "http://127.0.0.1:") || !p.IsLocal() {
+		t.Errorf("it is at %s", view.BaseURL)
+	}
+}
+
 func TestAProcessThatNeverAnswersFails(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"hang", "loading"} {

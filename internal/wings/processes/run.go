@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -223,6 +224,13 @@ func (m *Manager) awaitReady(ctx context.Context, url string) bool {
 
 // probe asks a ready URL once.
 func probe(ctx context.Context, url string) error {
+	if address, isPort := strings.CutPrefix(url, portScheme+"://"); isPort {
+		connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err == nil {
+			err = connection.Close()
+		}
+		return err
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err

@@ -27,6 +27,8 @@ const (
 	// portWord is the word for the port of a process in its command, its environment and
 	// its ready URL. It has no braces, because braces are references of the configuration.
 	portWord = "$PORT"
+	// portScheme is the scheme of a ready URL of a server that is ready as soon as it listens.
+	portScheme = "tcp"
 	// pidWord is the word for the number of the process in its stop command.
 	pidWord = "$PID"
 	// defaultReady is the path that reports readiness in llama.cpp, vLLM and others.
@@ -57,7 +59,8 @@ type Process struct {
 	Env map[string]string `json:"env"`
 	// Directory is the working directory of the process; empty means that of the gateway.
 	Directory string `json:"directory" doc:"The working directory of the process; empty for that of the gateway."`
-	// Ready is the URL that answers with a status of 200 to 299 once the process is ready.
+	// Ready is the URL that answers with a status of 200 to 299, or takes a connection (tcp), once
+	// the process is ready.
 	Ready string `json:"ready"`
 	// StartTimeout is how long a start may take, and StopTimeout how long the process may
 	// take to end after its stop command, and after SIGTERM before it gets SIGKILL.
@@ -89,7 +92,8 @@ func (Process) Docs() map[string]string {
 			"number of the process.",
 		"env": "Environment variables of the process; it gets none of the gateway's beside PATH, HOME and " +
 			"the like.",
-		"ready": "The URL that answers 2xx once the process is ready; empty for http://127.0.0.1:$PORT/health. " +
+		"ready": "The URL that answers 2xx once the process is ready; empty for http://127.0.0.1:$PORT/health, and " +
+			"tcp://127.0.0.1:$PORT for a process that is ready when it takes connections. " +
 			"Its address is that of the instances that name the process and have no base-url.",
 		"stopTimeout": "How long the process may take to end after its stop command, which SIGTERM follows, and " +
 			"after SIGTERM; then it gets SIGKILL.",
@@ -255,8 +259,10 @@ func (p Process) checkReady(report func(path, message string)) {
 	}
 	parsed, err := url.Parse(strings.ReplaceAll(p.Ready, portWord, "1"))
 	switch {
-	case err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https":
+	case err != nil || parsed.Host == "" || !slices.Contains([]string{"http", "https", portScheme}, parsed.Scheme):
 		report("ready", "want a URL such as http://127.0.0.1:"+portWord+"/health")
+	case parsed.Scheme == portScheme && (parsed.Port() == "" || parsed.Path != ""):
+		report("ready", "want an address such as tcp://127.0.0.1:"+portWord+", without a path")
 	case parsed.User != nil:
 		report("ready", "must not contain a user name or password")
 	case parsed.Fragment != "":
@@ -293,7 +299,7 @@ func (p Process) baseURL() string {
 	if err != nil {
 		return ""
 	}
-	return parsed.Scheme + "://" + parsed.Host
+	return strings.Replace(parsed.Scheme, portScheme, "http", 1) + "://" + parsed.Host
 }
 
 // IsLocal reports whether the ready URL is one of this host.

@@ -32,6 +32,8 @@ func TestSettingsThatCannotBeMeantAreReported(t *testing.T) {
 		"a zero byte":                 {good(func(p *Process) { p.Command[1] = "a\x00b" }), "zero byte"},
 		"neither port nor ready":      {good(func(p *Process) { p.Command = []string{"x"} }), "ready: is required"},
 		"both group and memory":       {good(func(p *Process) { p.Group, p.Memory = Groups{"gpu"}, schema.GiB }), "memory: must be left out beside group"},
+		"good by its port":            {good(func(p *Process) { p.Ready = "tcp://127.0.0.1:$PORT" }), ""},
+		"a port with a path":          {good(func(p *Process) { p.Ready = "tcp://127.0.0.1:$PORT/health" }), "ready: want an address"},
 		"a ready that is no URL":      {good(func(p *Process) { p.Ready = "/health" }), "ready: want a URL"},
 		"a password":                  {good(func(p *Process) { p.Ready = "http://u:secret@h/" }), "must not contain a user name"},
 		"no time to start":            {good(func(p *Process) { p.StartTimeout = 0 }), "startTimeout: must be longer"},

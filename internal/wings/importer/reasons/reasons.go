@@ -146,6 +146,33 @@ var known = []reason{
 	{"bifrost", "client_id", "tokens of Entra ID are not fetched; use a key"},
 	{"bifrost", "tenant_id", "tokens of Entra ID are not fetched; use a key"},
 	{"bifrost", "encryption_key", "security.master-key encrypts secrets that are stored"},
+	{"llama-swap", "setParams", "members of requests are what the caller sends; extra_body of the caller may " +
+		"have them"},
+	{"llama-swap", "strip", "members of requests are what the caller sends, and none is taken out"},
+	{"llama-swap", "filters", "members of requests are what the caller sends"},
+	{"llama-swap", "unlisted", "every model is listed; the models of a key say which of them it may see and use"},
+	{"llama-swap", ".name", "a model has no other name for people; its aliases are names for callers"},
+	{"llama-swap", ".description", "what is said about a model is not shown to callers; comments of the file " +
+		"may have it"},
+	{"llama-swap", "metadata", "what is said about a model is not shown to callers; comments of the file may have it"},
+	{"llama-swap", "capabilities", "what a model can do is not shown to callers; it says which service type a " +
+		"model is of"},
+	{"llama-swap", "sendLoadingState", "residency.hold-notice is a setting of the service type, for all its models"},
+	{"llama-swap", "compat", "a conversation by WebSocket starts its model, and keeps it until it ends"},
+	{"llama-swap", "timeouts", "connections are kept, and checked, as is right for the kind of server"},
+	{"llama-swap", "profiles", "aliases say which model a name means; the console and the API change them at any time"},
+	{"llama-swap", "selectors", "a name of several models has no settings of its own"},
+	{"llama-swap", "scheduler", "processes are started in the order in which somebody first waited for them; the " +
+		"priority of a key says who waits less"},
+	{"llama-swap", "upstream", "there is no path to the pages of a model server; GET /api/processes says where " +
+		"it listens"},
+	{"llama-swap", "log", "set log.level; lines of processes are in the log and at /api/processes/{name}"},
+	{"llama-swap", "metricsMaxInMemory", "monitoring.calls says how many calls are kept"},
+	{"llama-swap", "captureBuffer", "bodies of requests and answers are not kept"},
+	{"llama-swap", "store", "calls are kept in a file with monitoring.calls-file"},
+	{"llama-swap", "performance", "the metrics of the gateway are at /actuator/prometheus; those of the host come " +
+		"from an exporter such as node_exporter"},
+	{"llama-swap", "ui", "the console shows no sessions"},
 	{"", "test_model", "health checks never call a model"},
 	{"", "system_prompt", "requests are passed on as the caller sends them"},
 	{"", "param_override", "requests are passed on as the caller sends them"},

@@ -1,0 +1,116 @@
+package importer_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer"
+)
+
+// TestTheExampleOfLlamaSwapIsRead reads the file that has all settings of llama-swap. Each of
+// them is taken, changed, or has a reason of its own.
+func TestTheExampleOfLlamaSwapIsRead(t *testing.T) {
+	content, err := os.ReadFile("testdata/llama-swap/config.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := importer.File{Name: "config.example.yaml", Content: content}
+	if source, err := importer.Detect(file); err != nil || source != importer.LlamaSwap {
+		t.Errorf("it is of %s: %v", source, err)
+	}
+	result, err := importer.Import(importer.LlamaSwap, importer.Input{Files: []importer.File{file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range result.Rows {
+		if strings.Contains(row.Text, "there is no such setting here") {
+			t.Errorf("%s:%d: nobody knows %s", row.File, row.Line, row.Setting)
+		}
+	}
+	loaded, err := config.Load(config.Source{Content: []byte(result.YAML), Env: []string{"HOME=/home/x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := loaded.Document
+	large, docker := document.Processes["gpt-oss-120b"], document.Processes["docker-llama"]
+	if got := strings.Join(large.Command, " "); got != "/path/to/llama-server/llama-server-ec9e0301 --port $PORT\n--model path/to/gpt-oss-120B.gguf\n--ctx-size 16384\n--temperature 0.7" {
+		t.Errorf("the command is %q", got)
+	}
+	if large.Ready != "http://127.0.0.1:8999/custom-endpoint" || large.StopAfter.String() != "1m0s" || large.Env["CUDA_VISIBLE_DEVICES"] != "0,1,2" {
+		t.Errorf("%+v", large)
+	}
+	if got := strings.Join(docker.Stop, " "); got != "docker stop docker-llama" || len(docker.Group) != 0 {
+		t.Errorf("%q %v", got, docker.Group)
+	}
+	aliases := document.Services[schema.Chat].Aliases
+	for name, model := range map[string]string{"gpt-4o-mini": "gpt-oss-120b", "gpt-oss-120b:high": "gpt-oss-120b", "llm-plan": "gpt-oss-120b", "z-ai/glm-4.7": "openrouter/z-ai/glm-4.7"} {
+		if aliases[name] != model {
+			t.Errorf("%s is %s", name, aliases[name])
+		}
+	}
+}
+
+// TestWhatALlamaSwapModelServes goes by what a model is said to do, by its command and its name.
+func TestWhatALlamaSwapModelServes(t *testing.T) {
+	for model, want := range map[string]string{
+		"m: {cmd: 'llama-server --port ${PORT}'}":                                             "chat:\n llamacpp",
+		"m: {cmd: '/bin/llama-server-ec9e --port ${PORT} --reranking'}":                       "rerank:\n llamacpp",
+		"m: {cmd: 'docker run -p ${PORT}:80 ghcr.io/ggml-org/llama.cpp:server --embeddings'}": "embedding:\n llamacpp",
+		"nomic-embed: {cmd: 'server --port ${PORT}'}":                                         "embedding:",
+		"m: {cmd: 'whisper-server --port ${PORT} --inference-path /t'}":                       "stt:\n whispercpp\n path: \"/t\"",
+		"m: {cmd: '/app/sd-server --port ${PORT}'}":                                           "imgGen:\n imgEdit:",
+		"m: {cmd: 'vllm serve /models/m --port ${PORT}'}":                                     "chat:\n vllm",
+		"m: {cmd: 'x ${PORT}', capabilities: {in: [audio], out: [text]}}":                     "stt:",
+		"m: {cmd: 'x ${PORT}', capabilities: {in: [text, audio], out: [text, audio]}}":        "chat:",
+		"m: {cmd: 'x ${PORT}', capabilities: {reranker: true}}":                               "rerank:",
+	} {
+		result := importedText(t, importer.LlamaSwap, "models: {"+model+"}")
+		for part := range strings.SplitSeq(want, "\n ") {
+			if !strings.Contains(result.YAML, part) {
+				t.Errorf("%s: no %s in:\n%s", model, part, result.YAML)
+			}
+		}
+		if strings.Contains(result.YAML, "llamacpp") != strings.Contains(want, "llamacpp") {
+			t.Errorf("%s:\n%s", model, result.YAML)
+		}
+	}
+}
+
+// TestGroupsOfLlamaSwapBecomeGroups has models that swap, one that stays for ever and two that run
+// together, by groups and by the older place of them.
+func TestGroupsOfLlamaSwapBecomeGroups(t *testing.T) {
+	const models = "models: {a: {cmd: 'x ${PORT}'}, b: {cmd: 'x ${PORT}'}, c: {cmd: 'x ${PORT}'}, d: {cmd: 'x ${PORT}'}, e: {cmd: 'x ${PORT}'}}\n"
+	const groups = "groups: {ever: {persistent: true, swap: false, exclusive: false, members: [e]}, pair: {swap: false, members: [c, d]}}"
+	for _, file := range []string{models + groups, models + "routing: {router: {use: group, settings: {" + groups + ", matrix: {sets: {x: a}}}}}"} {
+		result := importedText(t, importer.LlamaSwap, file)
+		loaded, err := config.Load(config.Source{Content: []byte(result.YAML)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, name := range strings.Split("abcde", "") {
+			got = append(got, strings.Join(loaded.Document.Processes[name].Group, "+"))
+		}
+		if all := strings.Join(got, " "); all != "swap-1+swap-2 swap-1+swap-2 swap-1 swap-2 " {
+			t.Errorf("the groups are %q:\n%s", all, result.YAML)
+		}
+		if rowOf(result, importer.Taken, "groups.pair") == "" && rowOf(result, importer.Taken, "routing.router.settings.groups.pair") == "" {
+			t.Errorf("%+v", result.Rows)
+		}
+	}
+	loads := importedText(t, importer.LlamaSwap, models+groups+"\nhooks: {on_startup: {preload: [e, a, c, nobody, d]}}")
+	if got := strings.Count(loads.YAML, "preload: true"); got != 3 || !strings.Contains(rowOf(loads, importer.NotInForce, "hooks.on_startup.preload"), "a leaves for c") {
+		t.Errorf("%d processes are preloaded:\n%s", got, loads.YAML)
+	}
+	sets := importedText(t, importer.LlamaSwap, models+"matrix: {sets: {x: 'a & b', y: 'b & c', z: 'a & c', odd: '?'}}")
+	if row := rowOf(sets, importer.Unsupported, "matrix.sets"); !strings.Contains(row, "one process runs at a time") || strings.Count(sets.YAML, "group: swap\n") != 5 {
+		t.Errorf("%q\n%s", row, sets.YAML)
+	}
+	sets = importedText(t, importer.LlamaSwap, models+"matrix: {sets: {x: 'a & b', y: 'b & c', z: 'a & c'}}")
+	if row := rowOf(sets, importer.Unsupported, "matrix.sets"); !strings.HasPrefix(row, "a, c do not run all together") {
+		t.Errorf("%q", row)
+	}
+}
