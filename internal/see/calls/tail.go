@@ -31,6 +31,7 @@ type tail struct {
 	// The records from first on can be read, those from moved on wait, and next is the number
 	// of the next one.
 	first, moved, next uint64
+	told               uint64 // cursors were woken for the records before
 	cursors            []*Cursor
 	isClosed           bool // there are no more feeds
 }
@@ -127,13 +128,13 @@ func (t *tail) release() (oldest uint64, ended int) {
 			ended++
 			return true
 		}
-		if behind >= c.wakeAt {
+		if behind >= c.wakeAt && t.moved > t.told {
 			c.wake()
 		}
 		oldest = min(oldest, max(c.next, less(t.moved, c.room)))
 		return false
 	})
-	t.first = max(t.first, oldest)
+	t.first, t.told = max(t.first, oldest), t.moved
 	for t.first-t.base >= chunkSize {
 		free := t.chunks[0]
 		t.chunks = slices.Delete(t.chunks, 0, 1)

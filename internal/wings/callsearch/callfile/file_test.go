@@ -377,6 +377,29 @@ func TestWhatCannotBeWrittenIsAFault(t *testing.T) {
 	}
 }
 
+// TestADiskThatFailsIsTriedOnceASecond: many waiting calls are written at once, but not tried again
+// and again.
+func TestADiskThatFailsIsTriedOnceASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		f := openFile(t, dir, Settings{}, nil)
+		if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { f.Run(ctx) })
+		f.offer(make([]calls.Record, maxWaiting/4)...)
+		<-time.After(10 * flushInterval)
+		stop()
+		running.Wait()
+		if tries := len(f.faults); tries < 10 || tries > 12 || f.waits() != maxWaiting/4 {
+			t.Errorf("%d tries in ten seconds, and %d calls wait", tries, f.waits())
+		}
+	})
+}
+
 // TestARecordThatCannotBeEncodedIsLeftOut: those behind it are kept, and how many were left
 // out is told once.
 func TestARecordThatCannotBeEncodedIsLeftOut(t *testing.T) {
