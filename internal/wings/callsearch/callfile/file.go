@@ -258,19 +258,14 @@ func (f *File) fault(operation string, err error) {
 
 // write writes the waiting records in blocks, and returns how many of them it left out because
 // they cannot be written.
-func (f *File) write(now time.Time) (unfit unwritable, err error) {
+func (f *File) write(now time.Time) (unfit unwritable, _ error) {
 	for {
 		b, err := f.portion()
-		if b.records == 0 {
+		if b.last == 0 {
 			return unfit, err
 		}
-		if len(b.contents) > 0 {
-			if err := f.add(ofContents, b.of, b.contents, now); err != nil {
-				return unfit, err
-			}
-		}
-		if len(b.lines) > 0 {
-			if err := f.add(ofRecords, b.of, b.lines, now); err != nil {
+		for k := kinds - 1; k >= 0; k-- { // contents before their records
+			if err = f.add(k, b.of, b.lines[k], now); err != nil {
 				return unfit, err
 			}
 		}
@@ -283,13 +278,13 @@ func (f *File) write(now time.Time) (unfit unwritable, err error) {
 // portion returns the waiting records that make the next block, none if the disk is full.
 func (f *File) portion() (b portion, err error) {
 	for c := range f.waiting.Waiting() {
-		if b.records == 0 && f.options.IsFull != nil && f.options.IsFull() {
+		if b.last == 0 && f.options.IsFull != nil && f.options.IsFull() {
 			return b, errReserved
 		}
 		if f.options.Keys != nil {
 			c.Captured = f.options.Recorder.Captured(c)
 		}
-		if b.add(f.form, c); len(b.lines) >= blockLines || len(b.contents) >= blockLines {
+		if b.add(f.form, c); max(len(b.lines[ofRecords]), len(b.lines[ofContents])) >= blockLines {
 			break
 		}
 	}
@@ -305,39 +300,41 @@ type unwritable struct {
 
 // portion is the records that are written as one block.
 type portion struct {
-	records         int    // that were added, with the unwritable ones
-	last            uint64 // the number of the last of them
-	of              span
-	lines, contents []byte
-	unfit           unwritable
+	last  uint64 // the number of the last record, which may be unwritable; 0 where there is none
+	of    span
+	lines [kinds][]byte
+	unfit unwritable
 }
 
 // add adds a record. It leaves out a record that cannot be written: it would not get
 // better, and the ones behind it would wait for ever.
 func (b *portion) add(form form, c *calls.Record) {
-	b.records++
 	b.last = c.Sequence
-	lines, err := form.appendRecord(b.lines, c)
+	lines, err := form.appendRecord(b.lines[ofRecords], c)
 	if err != nil {
 		b.unfit = unwritable{b.unfit.number + 1, err}
 		return
 	}
-	contents, err := form.appendContents(b.contents, c)
+	contents, err := form.appendContents(b.lines[ofContents], c)
 	if err != nil {
 		b.unfit = unwritable{b.unfit.number + 1, err}
 	}
 	at := c.Started.UnixMicro()
-	if len(b.lines) == 0 {
+	if len(b.lines[ofRecords]) == 0 {
 		b.of = span{first: c.Sequence, earliest: at, latest: at}
 	}
-	b.lines, b.contents = lines, contents
+	b.lines = [kinds][]byte{lines, contents}
 	b.of.earliest, b.of.latest = min(b.of.earliest, at), max(b.of.latest, at)
 	b.of.last = c.Sequence
 }
 
-// add adds a block to a log. After one that could not be written the segment ends.
+// add adds a block to a log, if it has lines. After one that could not be written the segment
+// ends.
 func (f *File) add(k kind, of span, lines []byte, now time.Time) error {
 	l := &f.logs[k]
+	if len(lines) == 0 {
+		return nil
+	}
 	if l.file != nil && now.Sub(l.began) >= segmentAge {
 		f.endSegment(l)
 	}
