@@ -20,6 +20,7 @@ import (
 type termFlags struct {
 	tenant, userHeader, expires, priority  string
 	services, models, addresses, budgets   []string
+	instances                              []string
 	perMinute, tokensPerMinute, concurrent int64
 }
 
@@ -32,6 +33,8 @@ func (f *termFlags) register(cmd *cobra.Command) {
 	set.StringArrayVar(&f.services, "service", nil, "service type that it is good for; may be repeated (default: all)")
 	set.StringArrayVar(&f.models, "model", nil,
 		"model that it is good for, * for any text; may be repeated (default: all)")
+	set.StringArrayVar(&f.instances, "instance", nil, "id of an instance that its requests may go to, such as "+
+		"m@http://gpu1:8000, * for any text; may be repeated (default: all)")
 	set.StringArrayVar(&f.addresses, "address", nil,
 		"address or range such as 10.0.0.0/8 that it may be used from; may be repeated (default: all)")
 	set.StringVar(&f.expires, "expires", "",
@@ -70,6 +73,7 @@ func (f *termFlags) patch(cmd *cobra.Command, now time.Time) (map[string]any, er
 	note("user-header", "userHeader", f.userHeader)
 	note("service", "services", services)
 	note("model", "models", nonEmpty(f.models))
+	note("instance", "instances", nonEmpty(f.instances))
 	note("address", "addresses", nonEmpty(f.addresses))
 	note("expires", "expiresAt", expires)
 	var priority schema.Class
@@ -148,6 +152,7 @@ type keyLine struct {
 	UserHeader string               `json:"userHeader,omitzero"`
 	Services   []schema.ServiceType `json:"services"`
 	Models     []string             `json:"models"`
+	Instances  []string             `json:"instances,omitzero"`
 	Addresses  []string             `json:"addresses"`
 	ExpiresAt  string               `json:"expiresAt"`
 	Priority   schema.Class         `json:"priority,omitzero"`
@@ -168,6 +173,9 @@ func (l *keyLine) terms() string {
 	}
 	for _, model := range l.Models {
 		parts = append(parts, "model="+model)
+	}
+	for _, instance := range l.Instances {
+		parts = append(parts, "instance="+instance)
 	}
 	for _, address := range l.Addresses {
 		parts = append(parts, "address="+address)

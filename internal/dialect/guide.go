@@ -19,6 +19,9 @@ type Guide struct {
 	Owner string
 	// AllListedAsChat means that its list says of every model that it is for chat.
 	AllListedAsChat bool
+	// Undated are the endings that its API takes in place of the day in the name of a listed
+	// model.
+	Undated []string
 	// LatestTag is the tag of a model that has none in its name. The list has it, and
 	// callers may use both names.
 	LatestTag string

@@ -57,5 +57,8 @@ func termFields(t access.Terms) map[string]any {
 	}
 	fields["services"], fields["models"], fields["addresses"] = strings.Join(services, " "),
 		strings.Join(t.Models, " "), strings.Join(t.Addresses, " ")
+	if len(t.Instances) > 0 {
+		fields["instances"] = strings.Join(t.Instances, " ")
+	}
 	return fields
 }

@@ -336,6 +336,7 @@ var table = []*dialect.Kind{
 		Guide: dialect.Guide{
 			Title: "Anthropic", URL: "https://api.anthropic.com", KeyVariable: "ANTHROPIC_API_KEY",
 			ModelsPath: "/v1/models", ModelsHosts: []string{"api.anthropic.com"},
+			Undated: []string{"", "-latest", "-0"}, // claude-opus-4-0 is claude-opus-4-20250514
 		},
 		Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: anthropic.Chat}},
 		Native: map[schema.Door]dialect.Route{

@@ -53,7 +53,17 @@ func (m Models) check(report func(path, message string)) {
 func (s Settings) Found(model string) Settings {
 	found := settings.Clone(s)
 	found.Name, found.Models = model, nil
+	if s.Models.Given() && s.Name != "" {
+		found.Name, found.UpstreamModel = strings.Replace(s.Name, "*", model, 1), model
+	}
 	return found
+}
+
+// Finds reports whether a model that the instance may find has the name.
+func (s Settings) Finds(name string) bool {
+	before, after, _ := strings.Cut(s.Name, "*")
+	return len(name) > len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after) &&
+		s.Models.Include(name[len(before):len(name)-len(after)])
 }
 
 // ModelsOf are the models that a list of instances is named after, or that they may find.
@@ -61,14 +71,14 @@ type ModelsOf []Settings
 
 // Has reports whether an instance serves the model, or may find it.
 func (m ModelsOf) Has(model string) bool {
-	return slices.ContainsFunc(m, func(s Settings) bool { return s.Models.Include(model) || s.Name == model })
+	return slices.ContainsFunc(m, func(s Settings) bool { return s.Finds(model) || s.Name == model })
 }
 
 // Names returns the models that instances are named after, sorted.
 func (m ModelsOf) Names() []string {
 	var names []string
 	for i := range m {
-		if m[i].Name != "" {
+		if m[i].Name != "" && !m[i].Models.Given() {
 			names = append(names, m[i].Name)
 		}
 	}

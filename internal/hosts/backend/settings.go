@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -30,8 +31,8 @@ const (
 // Settings describe one instance.
 type Settings struct {
 	Name string `json:"name" requiredWithout:"models nonempty" maxLength:"256" example:"llama3"`
-	// Models are the models that the instance serves in place of Name, as the backend
-	// lists them.
+	// Models are the models that the instance serves, as the backend lists them. Name is empty
+	// then, or a pattern with one *, which the name of each model replaces.
 	Models  Models `json:"models"`
 	BaseURL string `json:"baseUrl" required:"true" example:"http://127.0.0.1:11434"`
 	// Process names the process of the gateway that is the server of the instance.
@@ -92,7 +93,8 @@ type Settings struct {
 // Docs describes the members that a tag has no room for.
 func (Settings) Docs() map[string]string {
 	return map[string]string{
-		"name": "The model that callers ask for. It is left out beside models.",
+		"name": "The model that callers ask for. Beside models it is left out, or a pattern such as groq/*: " +
+			"callers ask for groq/NAME, and the backend gets NAME.",
 		"models": "In place of a name: discover for all models that the backend lists, or patterns of " +
 			"their names such as qwen*.",
 		"process": "The process of the gateway's configuration file that is the server of the instance, " +
@@ -188,10 +190,11 @@ func DefaultSettings() Settings { return Settings{Weight: 1, Enabled: true} }
 func (s *Settings) SetDefaults() { *s = DefaultSettings() }
 
 // ID returns the identifier of the instance, made of name and base URL exactly as
-// they were written. An instance that discovers its models has the name *.
+// they were written. An instance that discovers its models has the name * unless it has
+// another one.
 func (s Settings) ID() string {
 	if s.Models.Given() {
-		return "*@" + s.BaseURL
+		return cmp.Or(s.Name, "*") + "@" + s.BaseURL
 	}
 	return s.Name + "@" + s.BaseURL
 }
@@ -202,8 +205,8 @@ func (s Settings) Check(report func(path, message string)) {
 	switch {
 	case !s.Models.Given():
 		checkName(s.Name, "name", true, report)
-	case s.Name != "":
-		report("name", "must be left out beside models: the models that are found have their own names")
+	case s.Name != "" && (strings.Count(s.Name, "*") != 1 || s.Name == "*"):
+		report("name", "must be left out beside models, or have one * for their names, such as groq/*")
 	case s.UpstreamModel != "":
 		report("upstreamModel", "must be left out beside models: the models that are found have their own names")
 	}

@@ -319,3 +319,68 @@ func TestTheLogSaysWhyNoModelIsFound(t *testing.T) {
 		gatewaytest.Eventually(t, "the log says why", func() bool { return gatewaytest.CountLines(r.Logs.String(), want, s.URL) == 1 })
 	}
 }
+
+// With a pattern as its name, an instance serves each found model under that name, and the
+// backend gets its own. Two backends that list the same model stay apart.
+func TestFoundModelsHaveTheNamesOfAPattern(t *testing.T) {
+	t.Parallel()
+	s, other := startShelf(t, "llama3.2:latest", "phi4:14b"), startShelf(t, "phi4:14b")
+	r := gatewaytest.Start(t, fmt.Sprintf(`
+services:
+  chat:
+    aliases: { small: "home/phi4:14b" }
+    fallbacks: { "home/llama3.2": ["away/phi4:14b"] }
+    instances:
+      - { name: "home/*", models: discover, base-url: %q, adapter: ollama }
+      - { name: "away/*", models: ["phi*"], base-url: %q, adapter: ollama }
+`, s.URL, other.URL))
+	if !has(r, "away/phi4:14b", "home/llama3.2", "home/phi4:14b", "small")() {
+		t.Fatalf("listed are %v", r.Models())
+	}
+	for _, model := range []string{"home/phi4:14b", "small", "home/llama3.2:latest"} {
+		r.Chat(chatWith(model)).Succeeds(t)
+	}
+	if got := s.backend.Requests()[0].Body; !strings.Contains(string(got), `"model":"phi4:14b"`) || other.loads.Load() != 0 {
+		t.Errorf("home was sent %s, away got %d calls", got, other.loads.Load())
+	}
+	r.Chat(chatWith("phi4:14b")).FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
+	info := r.API(http.MethodGet, "/api/config/instance/info/chat?modelName=home/*&baseUrl="+s.URL, "").Body
+	if !strings.Contains(info, `"models":["home/llama3.2","home/phi4:14b"]`) {
+		t.Error(info)
+	}
+}
+
+// Anthropic lists models with the day of their release, and takes their names without it.
+func TestTheDayOfAModelMayBeLeftOut(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	behind, err := url.Parse(b.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(behind)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/models" {
+			_, _ = w.Write([]byte(`{"data":[{"id":"claude-opus-4-20250514"},{"id":"claude-sonnet-4-5-20250101"},{"id":"claude-sonnet-4-5-20250929"},{"id":"claude-plain"}]}`))
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	r := gatewaytest.Start(t, fmt.Sprintf("services: {chat: {aliases: {'anthropic/*': '*'}, instances: [{base-url: %q, adapter: anthropic, models: discover}]}}\n", server.URL))
+	if len(r.Models()) != 4 {
+		t.Errorf("listed are %v", r.Models())
+	}
+	for asked, want := range map[string]string{
+		"claude-sonnet-4-5": "claude-sonnet-4-5-20250929", "anthropic/claude-sonnet-4-5": "claude-sonnet-4-5-20250929",
+		"claude-sonnet-4-5-20250101": "claude-sonnet-4-5-20250101", "claude-opus-4-0": "claude-opus-4-20250514",
+		"claude-opus-4-latest": "claude-opus-4-20250514", "claude-plain": "claude-plain",
+	} {
+		r.Chat(chatWith(asked)).Succeeds(t)
+		requests := b.Requests()
+		if got := string(requests[len(requests)-1].Body); !strings.Contains(got, `"model":"`+want+`"`) {
+			t.Errorf("%s was sent as %s", asked, got)
+		}
+	}
+	r.Chat(chatWith("claude-opus")).FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
+}

@@ -62,7 +62,27 @@ func (c *choice) refreshPool() error {
 // use makes a pool the one that serves the request.
 func (c *choice) use(pool *routing.Pool) {
 	c.pool, c.stale = pool, true
+	c.excludeForbidden()
 	c.ServeBy(pool)
+}
+
+// excludeForbidden excludes the instances that the caller's key may not use.
+func (c *choice) excludeForbidden() {
+	if c.Caller.Grant == nil {
+		return
+	}
+	isForbidden := true
+	for _, i := range c.pool.Instances {
+		if c.Caller.Grant.MayCall(i.ID) {
+			isForbidden = false
+		} else if !c.excluded.Has(i) {
+			c.excluded.Untranslatable = append(c.excluded.Untranslatable, i)
+		}
+	}
+	if isForbidden {
+		c.excluded.Reason = schema.NewError(schema.CodePermissionDenied, "This API key may not use the instances of "+
+			"this model.")
+	}
 }
 
 func (c *choice) unknownModel() *schema.Error {

@@ -50,11 +50,11 @@ func (s *Service) Takeovers(name string) []Fallback {
 // modelOf returns the model that a name refers to, whether or not it is there now.
 func (s *Service) modelOf(name string) string {
 	model := s.Policy.Aliases.ModelOf(name)
-	if pool := s.findTagged(model); pool != nil {
+	if pool := s.findExact(model); pool != nil {
 		return pool.Model
 	}
 	rewritten := s.rewrites.Apply(model)
-	if rewritten == "" || s.byModel[model] != nil {
+	if rewritten == "" {
 		return model
 	}
 	if pool := s.findRewritten(model); pool != nil {

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -56,7 +57,7 @@ func (t *Table) instancesOf(source *Source) []backend.Settings {
 	policy := &source.Service.Policy
 	for _, model := range t.found.Of(source.Key()).Models {
 		settings := source.Settings.Found(model)
-		_, isAlias := policy.Aliases[model]
+		_, isAlias := policy.Aliases[settings.Name]
 		isWritten := slices.ContainsFunc(policy.Instances, func(s backend.Settings) bool {
 			return s.ID() == settings.ID()
 		})
@@ -71,22 +72,47 @@ func (t *Table) instancesOf(source *Source) []backend.Settings {
 	return list
 }
 
-// latestTag returns the tag that callers may add to the name of a found model; empty if
-// there is none. The backend lists it and takes both names; the model is served under the
-// shorter one.
-func (s *Source) latestTag(model string) string {
-	if strings.Contains(model[strings.LastIndexByte(model, '/')+1:], ":") {
-		return ""
+// nameAs notes further names of a model that a source has found. A backend with a latestTag
+// lists the model with it and takes both names; the model is served under the shorter one.
+func (p *Pool) nameAs(found *Source) {
+	guide := kinds.GuideTo(found.Adapter())
+	if guide.LatestTag != "" && !strings.Contains(p.Model[strings.LastIndexByte(p.Model, '/')+1:], ":") {
+		p.latestTag = guide.LatestTag
 	}
-	return kinds.GuideTo(s.Adapter()).LatestTag
+	if len(guide.Undated) > 0 {
+		p.undated = guide.Undated
+	}
 }
 
-// findTagged returns the pool of a found model, given its name with the tag of names that
-// have none.
+// day matches the day of release at the end of a model's name.
+var day = regexp.MustCompile(`-20[0-9]{6}$`)
+
+// nameUndated lets callers leave out the day at the end of a found model's name. The newest
+// model has the name.
+func (s *Service) nameUndated() {
+	for _, pool := range s.Pools { // the order of their names is that of their days
+		at := day.FindStringIndex(pool.Model)
+		if at == nil || len(pool.undated) == 0 {
+			continue
+		}
+		if s.undated == nil {
+			s.undated = map[string]*Pool{}
+		}
+		for _, ending := range pool.undated {
+			s.undated[pool.Model[:at[0]]+ending] = pool
+		}
+	}
+}
+
+// findTagged returns the pool of a found model, given its name without its day, or with the
+// tag of names that have none.
 func (s *Service) findTagged(name string) *Pool {
 	at := strings.LastIndexByte(name, ':')
-	if at < 0 || s.byModel[name] != nil {
+	if s.byModel[name] != nil {
 		return nil
+	}
+	if pool := s.undated[name]; pool != nil || at < 0 {
+		return pool
 	}
 	if pool := s.byModel[name[:at]]; pool != nil && pool.Model == name[:at] && pool.latestTag == name[at:] {
 		return pool
@@ -202,11 +228,11 @@ func (t *Table) MayFind(service schema.ServiceType, model string) bool {
 func (s *Source) includes(name string) bool {
 	aliases := s.Service.Policy.Aliases
 	model := aliases.ModelOf(name)
-	if s.Settings.Models.Include(model) {
+	if s.Settings.Finds(model) {
 		return true
 	}
 	rewritten := s.Service.rewrites.Apply(model)
-	return rewritten != "" && s.Settings.Models.Include(aliases.ModelOf(rewritten))
+	return rewritten != "" && s.Settings.Finds(aliases.ModelOf(rewritten))
 }
 
 // Found returns the models that instances of the service type have found, sorted.

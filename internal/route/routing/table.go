@@ -62,6 +62,7 @@ type Service struct {
 	Changes *backend.Changes
 
 	byModel map[string]*Pool // aliases included, but for patterns
+	undated map[string]*Pool // by names that leave out the day of a model
 	// rewrites are the aliases that are patterns.
 	rewrites naming.Rewrites
 	// fallbacks are the fallbacks of each model, none where fallsBackOn has no reason
@@ -92,8 +93,9 @@ type Pool struct {
 	Watch *hedge.Watch
 
 	// latestTag is a tag that callers may write behind the name; empty if there is
-	// none.
+	// none. undated are the endings that they may write in place of its day.
 	latestTag string
+	undated   []string
 	// HasFallbacks means that other models may take over from this one.
 	HasFallbacks bool
 	// Kept means that models of instances are loaded for requests and put to sleep.
@@ -276,8 +278,8 @@ func (t *Table) compileService(
 			if err := s.add(settings, shared, old, now); err != nil {
 				return nil, fmt.Errorf("instances[%d]: %w", n, err)
 			}
-			if pool := s.byModel[settings.Name]; source != nil && source.latestTag(pool.Model) != "" {
-				pool.latestTag = source.latestTag(pool.Model)
+			if source != nil {
+				s.byModel[settings.Name].nameAs(source)
 			}
 		}
 	}
@@ -291,6 +293,7 @@ func (t *Table) compileService(
 		pool.listEligible()
 	}
 	s.rewrites = policy.Aliases.Rewrites()
+	s.nameUndated()
 	s.listFallbacks()
 	aliases := make(map[string]*Pool, len(policy.Aliases))
 	for alias := range policy.Aliases {

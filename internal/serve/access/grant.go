@@ -41,6 +41,7 @@ type rule struct {
 	expires   time.Time // zero means never
 	services  [schema.ServiceTypeCount]bool
 	models    []naming.Pattern // empty means all
+	instances []naming.Pattern // empty means all
 	addresses []netip.Prefix   // empty means all
 }
 
@@ -54,6 +55,9 @@ func newRule(t *Terms) rule {
 	for _, model := range t.Models {
 		r.models = append(r.models, naming.NewPattern(model))
 	}
+	for _, id := range t.Instances {
+		r.instances = append(r.instances, naming.NewPattern(id))
+	}
 	for _, text := range t.Addresses {
 		if prefix, err := parseRange(text); err == nil {
 			r.addresses = append(r.addresses, prefix)
@@ -65,8 +69,12 @@ func newRule(t *Terms) rule {
 func (r *rule) expired(now time.Time) bool { return !r.expires.IsZero() && now.After(r.expires) }
 
 func (r *rule) includes(service schema.ServiceType, model string) bool {
-	return r.services[service] &&
-		(len(r.models) == 0 || slices.ContainsFunc(r.models, func(p naming.Pattern) bool { return p.Matches(model) }))
+	return r.services[service] && matchesOne(r.models, model)
+}
+
+// matchesOne reports whether a text matches one of the patterns, or there are none.
+func matchesOne(patterns []naming.Pattern, text string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p naming.Pattern) bool { return p.Matches(text) })
 }
 
 func (r *rule) includesAddress(from netip.Addr) bool {
@@ -101,6 +109,11 @@ func (g *Grant) MayUse(service schema.ServiceType, model string) bool {
 		}
 	}
 	return true
+}
+
+// MayCall reports whether requests with the key may go to an instance.
+func (g *Grant) MayCall(id string) bool {
+	return g == nil || !slices.ContainsFunc(g.rules, func(r rule) bool { return !matchesOne(r.instances, id) })
 }
 
 // RefuseModel returns an error unless the key is good for a model of a service type.

@@ -18,6 +18,9 @@ type Terms struct {
 	// matches any text.
 	Services []schema.ServiceType `json:"services"`
 	Models   []string             `json:"models"`
+	// Instances narrow its use to instances, by their ids such as m@http://gpu1:8000, in which *
+	// matches any text; empty means all.
+	Instances []string `json:"instances,omitzero"`
 	// Addresses are the ranges of client addresses, such as 10.0.0.0/8, that may use it;
 	// empty means all.
 	Addresses []string `json:"addresses,omitzero"`
@@ -48,6 +51,9 @@ func (t Terms) or(wider Terms) Terms {
 	if len(t.Models) == 0 {
 		t.Models = wider.Models
 	}
+	if len(t.Instances) == 0 {
+		t.Instances = wider.Instances
+	}
 	if len(t.Addresses) == 0 {
 		t.Addresses = wider.Addresses
 	}
@@ -65,9 +71,9 @@ func (t Terms) check(at string, report func(path, message string)) {
 			report(fmt.Sprintf("%sservices[%d]", at, i), service.String()+" is listed twice")
 		}
 	}
-	for i, model := range t.Models {
-		if model == "" {
-			report(fmt.Sprintf("%smodels[%d]", at, i), "must not be empty")
+	for name, list := range map[string][]string{"models": t.Models, "instances": t.Instances} {
+		if i := slices.Index(list, ""); i >= 0 {
+			report(fmt.Sprintf("%s%s[%d]", at, name, i), "must not be empty")
 		}
 	}
 	for i, text := range t.Addresses {
@@ -75,7 +81,8 @@ func (t Terms) check(at string, report func(path, message string)) {
 			report(fmt.Sprintf("%saddresses[%d]", at, i), "want an address or a range such as 10.0.0.0/8")
 		}
 	}
-	for name, length := range map[string]int{"models": len(t.Models), "addresses": len(t.Addresses)} {
+	for name, length := range map[string]int{"models": len(t.Models), "instances": len(t.Instances),
+		"addresses": len(t.Addresses)} {
 		if length > maxEntries {
 			report(at+name, fmt.Sprintf("must not have more than %d entries", maxEntries))
 		}

@@ -200,7 +200,7 @@ func missingModels(area string, g *group, models []discover.Model) []Finding {
 				"lists no model that %s stands for", strings.Join(instance.Models, ", ")))
 		}
 		name := cmp.Or(instance.UpstreamModel, instance.Name)
-		if name == "" || slices.Contains(names, name) || slices.Contains(names, discover.ShortName(name)) {
+		if instance.Models.Given() || slices.Contains(names, name) || slices.Contains(names, discover.ShortName(name)) {
 			continue
 		}
 		fix := "correct name or upstream-model"

@@ -283,8 +283,8 @@ func FoundBy(table *routing.Table, serviceType schema.ServiceType, id string) *F
 			view.ReadAt = &at
 		}
 		for _, model := range list.Models {
-			if table.Service(serviceType).Instance(source.Settings.Found(model).ID()) != nil {
-				view.Models = append(view.Models, model)
+			if found := source.Settings.Found(model); table.Service(serviceType).Instance(found.ID()) != nil {
+				view.Models = append(view.Models, found.Name)
 			}
 		}
 	}

@@ -20,6 +20,7 @@ type keyView struct {
 	UserHeader string               `json:"userHeader,omitzero" doc:"The header trusted to name the user of a request."`
 	Services   []schema.ServiceType `json:"services"`
 	Models     []string             `json:"models"`
+	Instances  []string             `json:"instances,omitzero"`
 	Addresses  []string             `json:"addresses"`
 	ExpiresAt  string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
 	Priority   schema.Class         `json:"priority,omitzero"`
@@ -71,7 +72,7 @@ func (a *API) listKeys(c *web.Call) (views []keyView, err error) {
 func viewKey(c *web.Call, key access.IssuedKey, text string, now time.Time) keyView {
 	return keyView{
 		ID: key.ID, Tenant: key.Tenant, UserHeader: key.UserHeader, Services: key.Services, Models: key.Models,
-		Addresses: key.Addresses,
+		Instances: key.Instances, Addresses: key.Addresses,
 		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: keyLimits(key.Limits), Budgets: key.Budgets,
 		lifeView:  viewLife(key.Life, key.Status(now)),
 		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: c.DryRun,
@@ -105,6 +106,7 @@ func (t keyTerms) Patterns() map[string]string {
 type termFields struct {
 	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"Which the key is good for; all if none."`
 	Models    []string             `json:"models" minLength:"1" doc:"The same; a * stands for any text."`
+	Instances []string             `json:"instances,omitzero" minLength:"1"`
 	Addresses []string             `json:"addresses" doc:"Addresses and ranges where the key may be used; all if none."`
 
 	ExpiresAt string `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9]|2[1-9]|[3-9])" empty:"true"`
@@ -117,6 +119,8 @@ type termFields struct {
 // Docs says more about some members than a tag has room for.
 func (termFields) Docs() map[string]string {
 	return map[string]string{
+		"instances": "The ids of the instances that its requests may go to, such as m@http://gpu1:8000, in which * " +
+			"stands for any text; all if none.",
 		"expiresAt": "In the future; a key without it does not expire.",
 		"priority": "The class of its requests while they wait, and the most urgent one for which they may " +
 			"ask; empty where the tenant, the defaults or the service type say.",
@@ -134,8 +138,8 @@ func (t *keyTerms) key() access.Key {
 
 func (t *termFields) terms() access.Terms {
 	return access.Terms{
-		Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Priority: t.Priority,
-		Limits: allowance.Limits(t.Limits), Budgets: t.Budgets,
+		Services: t.Services, Models: t.Models, Instances: t.Instances, Addresses: t.Addresses,
+		ExpiresAt: t.ExpiresAt, Priority: t.Priority, Limits: allowance.Limits(t.Limits), Budgets: t.Budgets,
 	}
 }
 
@@ -143,7 +147,7 @@ func fieldsOfTerms(t access.Terms) termFields {
 	t = settings.Clone(t)
 	return termFields{
 		Services: web.NotNil(t.Services), Models: web.NotNil(t.Models), Addresses: web.NotNil(t.Addresses),
-		ExpiresAt: t.ExpiresAt, Priority: t.Priority,
+		Instances: t.Instances, ExpiresAt: t.ExpiresAt, Priority: t.Priority,
 		Limits: keyLimits(t.Limits), Budgets: t.Budgets,
 	}
 }

@@ -1,0 +1,87 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
+)
+
+// TestRequestsOfAKeyStayAtItsInstances has keys that are limited to one of two backends of the
+// same models: nothing of a key reaches the other, whatever becomes of its own.
+func TestRequestsOfAKeyStayAtItsInstances(t *testing.T) {
+	t.Parallel()
+	east, west := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	instances := fmt.Sprintf("instances: [{name: m, base-url: %q}, {name: m, base-url: %q}]", east.URL(), west.URL())
+	r := gatewaytest.Start(t, keyed(`
+limits: {max-attempts: 3}
+services:
+  chat: {hedge: {enabled: true}, fallbacks: {m: [other]}, instances: [{name: m, base-url: "`+east.URL()+`"}, {name: m, base-url: "`+west.URL()+`", tier: 1}, {name: other, base-url: "`+west.URL()+`"}]}
+  embedding: {split: {max-split: 2, min-inputs: 1, min-tokens: 1}, `+instances+`}
+`, "  tenants: [{name: far, instances: ['*@"+west.URL()+"']}]\n", map[string]string{
+		"east": ", instances: ['*@" + east.URL() + "']", "west": ", instances: ['m@" + west.URL() + "', 'x@*']",
+		"nowhere": ", instances: ['*@http://elsewhere*']", "both": ", tenant: far, instances: ['*@" + east.URL() + "']", "free": "",
+	}))
+	embed := `{"model":"m","input":["a","b","c","d"]}`
+	calls := func(b *simulator.Backend) (n int) {
+		for _, request := range b.Requests() {
+			if request.Method == http.MethodPost {
+				n++
+			}
+		}
+		return n
+	}
+	for range 4 {
+		r.Chat(gatewaytest.PlainHi, bearer("east")...).Succeeds(t)
+		r.Do(http.MethodPost, "/v1/embeddings", embed, bearer("east")...).Succeeds(t)
+	}
+	if calls(east) != 8 || calls(west) != 0 {
+		t.Errorf("the key of the east called %d and %d times", calls(east), calls(west))
+	}
+	for range 4 {
+		r.Chat(gatewaytest.PlainHi, bearer("west")...).Succeeds(t)
+		r.Do(http.MethodPost, "/v1/embeddings", embed, bearer("west")...).Succeeds(t)
+	}
+	if calls(east) != 8 || calls(west) != 8 {
+		t.Errorf("the key of the west called %d and %d times", calls(east)-8, calls(west))
+	}
+	for _, key := range []string{"nowhere", "both"} {
+		r.Chat(gatewaytest.PlainHi, bearer(key)...).FailsWith(t, 403, "permission_error", "permission_denied", "")
+	}
+	r.Chat(`{"model":"other",`+gatewaytest.SomeMessages+`}`, bearer("west")...).FailsWith(t, 403, "permission_error", "permission_denied", "")
+	r.Do(http.MethodPost, "/v1/embeddings", embed, bearer("free")...).Succeeds(t)
+	if calls(east) != 9 || calls(west) != 9 {
+		t.Errorf("a request of a free key was not split: %d and %d", calls(east), calls(west))
+	}
+	// Its own backend is gone: neither a retry, the next tier nor a fallback goes elsewhere.
+	gatewaytest.TakeAway(t, east)
+	for range 3 {
+		if got := r.Chat(gatewaytest.PlainHi, bearer("east")...); got.Status < 500 {
+			t.Errorf("%d %s", got.Status, got.Body)
+		}
+	}
+	r.Chat(gatewaytest.PlainHi, bearer("free")...).Succeeds(t)
+	if got := calls(west); got != 10 {
+		t.Errorf("the west was called %d times", got)
+	}
+}
+
+// TestInstancesOfAKeyAreSetByTheAPI issues such a key and changes it.
+func TestInstancesOfAKeyAreSetByTheAPI(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"security: {enabled: true, tokens: [{name: ops, role: ADMIN, token-sha256: "+gatewaytest.HashOf("ops")+"}]}\n")
+	issued := r.API(http.MethodPost, "/api/auth/keys", `{"id":"k","instances":["*@http://elsewhere"]}`, bearer("ops")...).Is(t, 201, `"instances":["*@http://elsewhere"]`)
+	text := gatewaytest.DataOf[struct {
+		Key string `json:"key"`
+	}](t, issued).Key
+	r.Chat(gatewaytest.PlainHi, bearer(text)...).FailsWith(t, 403, "permission_error", "permission_denied", "")
+	r.API(http.MethodPut, "/api/auth/keys/k", `{"instances":["*@`+b.URL()+`"]}`, bearer("ops")...).Is(t, 200)
+	r.Chat(gatewaytest.PlainHi, bearer(text)...).Succeeds(t)
+	if bad := r.API(http.MethodPut, "/api/auth/keys/k", `{"instances":[""]}`, bearer("ops")...); bad.Status != 400 || !strings.Contains(bad.Body, "instances[0]") {
+		t.Errorf("%d %s", bad.Status, bad.Body)
+	}
+}
