@@ -37,7 +37,9 @@ func newImport(stdout, stderr io.Writer) *cobra.Command {
 channels of one-api or new-api (the reply of GET /api/channel as JSON, a file for each
 page, or the SQLite file), writes one of Patchbay, and prints what became of every
 setting: taken, changed, not in force in the source either, or not supported, with its
-line and what to do. Nothing is dropped silently. Files that a configuration includes are
+line and what to do. Nothing is dropped silently. Below the table it says what behaves
+differently now: where data goes and who is kept apart first. Names that clients send
+go on working: anthropic/* and the like become aliases. Files that a configuration includes are
 read too; of several that say the same setting the one counts that counts in the source.
 
 Secrets do not get into the configuration: it refers to variables of the environment,
@@ -231,7 +233,22 @@ func (f *importFlags) print(to io.Writer, result *importer.Result, names []strin
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(to, "\n%d taken, %d changed, %d not in force, %d not supported\n",
+	fmt.Fprintf(to, "\n%d taken, %d changed, %d not in force, %d not supported\n",
 		counts[importer.Taken], counts[importer.Changed], counts[importer.NotInForce], counts[importer.Unsupported])
-	return err
+	group := ""
+	for i, d := range result.Differences() {
+		if i == 0 {
+			fmt.Fprintln(to, "\nWhat behaves differently now:")
+		}
+		if d.Group != group {
+			group = d.Group
+			fmt.Fprintf(to, "  %s\n", group)
+		}
+		settings := d.Settings[0]
+		if more := len(d.Settings) - 1; more > 0 {
+			settings += fmt.Sprintf(" and %d more", more)
+		}
+		fmt.Fprintf(to, "  - %s (%s)\n", oneLine(d.Text), oneLine(settings))
+	}
+	return nil
 }

@@ -25,6 +25,13 @@ type listed struct {
 	OutputCharacter jsontext.Value `json:"output_cost_per_character"`
 }
 
+// Listed returns the members of an entry of that list that have a price.
+func Listed() []string {
+	return []string{"input_cost_per_token", "cache_read_input_token_cost", "output_cost_per_token",
+		"input_cost_per_image", "output_cost_per_image", "input_cost_per_second", "output_cost_per_second",
+		"input_cost_per_character", "output_cost_per_character"}
+}
+
 // Import reads the JSON price list that LiteLLM publishes (an object with an entry for
 // each model) and returns the models that have a price, by name. Entries that cannot be
 // read are returned as problems and left out.

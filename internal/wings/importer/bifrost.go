@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/providers"
@@ -20,16 +21,13 @@ import (
 
 // bifrostProvider is a provider of Bifrost with the settings for all of its keys.
 type bifrostProvider struct {
-	name     string
-	provider providers.Provider
-	headers  map[string]string
-	timeouts []string
-	proxy    string
-	paths    map[schema.ServiceType]string
-	// models are the models that were written down. hasAll says that it serves all that it
-	// has.
-	models []string
-	hasAll bool
+	name         string
+	provider     providers.Provider
+	headers      map[string]string
+	timeouts     []string
+	proxy        string
+	paths        map[schema.ServiceType]string
+	hasInstances bool
 }
 
 // bifrost reads the configuration file of Bifrost.
@@ -54,6 +52,7 @@ func (d *draft) bifrost(file File) error {
 			known[e.Key] = p
 		}
 	}
+	d.nameModels()
 	client := reading.At(root, "client")
 	if origins := reading.At(client, "allowed_origins"); origins != nil {
 		d.bifrostOrigins(origins)
@@ -109,7 +108,7 @@ func (d *draft) bifrostProvider(name string, n *yaml.Node, allowsByDefault bool)
 		known.Variable == "" && p.provider.BaseURL != "" {
 		d.Use(keyless)
 		d.bifrostDiscover(n, setting, p, instance{baseURL: p.provider.BaseURL, adapter: known.Adapter,
-			timeouts: p.timeouts, proxy: p.proxy, headers: p.headers})
+			timeouts: p.timeouts, proxy: p.proxy, headers: p.headers, origin: p.origin()})
 		return p.orNil()
 	}
 	d.Unsupported(n, setting, "it lists no keys and no models; add it with patchbay add")
@@ -118,10 +117,20 @@ func (d *draft) bifrostProvider(name string, n *yaml.Node, allowsByDefault bool)
 
 // orNil returns the provider if it has instances.
 func (p *bifrostProvider) orNil() *bifrostProvider {
-	if len(p.models) == 0 && !p.hasAll {
+	if !p.hasInstances {
 		return nil
 	}
 	return p
+}
+
+// origin returns the origin of instances for one of its keys.
+func (p *bifrostProvider) origin(key ...string) origin {
+	prefix := escaped(p.name) + "/"
+	from := origin{provider: p.name, key: key, asked: []string{prefix + "*"}, prefix: prefix}
+	if p.provider.Names[0] == p.name {
+		from.families = p.provider.Distinct()
+	}
+	return from
 }
 
 // bifrostNetwork reads how the provider is reached.
@@ -191,15 +200,15 @@ func (d *draft) bifrostProxy(p *bifrostProvider, n *yaml.Node, setting string) {
 // bifrostModels makes an instance of every model of a key.
 func (d *draft) bifrostModels(n *yaml.Node, setting string, p *bifrostProvider, allowsByDefault bool) {
 	weight, hasWeight := d.Number(n, "weight")
+	from := p.origin(d.Text(n, "id"), d.Text(n, "name"))
 	if name := cmp.Or(d.Text(n, "name"), d.Text(n, "id")); name != "" {
-		d.Use(reading.At(n, "id"))
 		d.Changed(n, setting+".name", "name and address tell instances apart; %s is not shown", name)
 	}
 	base := instance{
 		baseURL: p.provider.BaseURL, path: p.provider.Path, adapter: p.provider.Adapter, timeouts: p.timeouts,
 		proxy:  p.proxy,
 		weight: weight, noTraffic: hasWeight && weight == 0, disabled: d.IsOff(n, "enabled"),
-		headers: maps.Clone(p.headers),
+		headers: maps.Clone(p.headers), origin: from,
 	}
 	for _, config := range []string{"ollama_key_config", "sgl_key_config", "vllm_key_config"} {
 		if address := d.Text(n, config, "url"); address != "" {
@@ -308,18 +317,17 @@ func (d *draft) bifrostModel(n *yaml.Node, setting string, p *bifrostProvider, i
 	if own := p.paths[serviceType]; own != "" {
 		i.path = own
 	}
-	if d.addInstance(n, setting, serviceType, i) && !slices.Contains(p.models, model) {
-		p.models = append(p.models, model)
-	}
+	i.origin.model = model
+	p.hasInstances = d.addInstance(n, setting, serviceType, i) || p.hasInstances
 }
 
 // bifrostDiscover makes instances that serve all models of the provider.
 func (d *draft) bifrostDiscover(n *yaml.Node, setting string, p *bifrostProvider, i instance) {
-	i.name, i.models = discovered, discoverAll
+	i.name, i.models = discovered, []string{backend.Discover}
 	for _, serviceType := range p.provider.Listed() {
 		if i.path = p.provider.Path; p.paths[serviceType] != "" {
 			i.path = p.paths[serviceType]
 		}
-		p.hasAll = d.addInstance(n, setting, serviceType, i) || p.hasAll
+		p.hasInstances = d.addInstance(n, setting, serviceType, i) || p.hasInstances
 	}
 }

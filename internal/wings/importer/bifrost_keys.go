@@ -7,8 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 )
 
 // governance is the part of Bifrost's configuration about virtual keys and their owners.
@@ -30,6 +34,9 @@ func (d *draft) bifrostGovernance(root, client *yaml.Node, known map[string]*bif
 			d.bifrostTenant(g, n, strings.TrimSuffix(group, "s"), fmt.Sprintf("governance.%s[%d]", group, i))
 		}
 	}
+	for i, n := range reading.Items(reading.At(root, "pricing_overrides")) {
+		d.bifrostPrice(n, fmt.Sprintf("governance.pricing_overrides[%d]", i))
+	}
 	for _, name := range []string{"enforce_auth_on_inference", "enforce_governance_header"} {
 		n := reading.At(client, name)
 		if d.Use(n); n != nil && !d.IsOff(n) {
@@ -44,6 +51,20 @@ func (d *draft) bifrostGovernance(root, client *yaml.Node, known map[string]*bif
 			"callers need a key as soon as there are any, which Bifrost asks for only with "+
 				"client.enforce_auth_on_inference")
 	}
+}
+
+// bifrostPrice reads a price, which is text in the form of LiteLLM's price list.
+func (d *draft) bifrostPrice(n *yaml.Node, setting string) {
+	pattern, patch, scope := d.Text(n, "pattern"), d.Text(n, "pricing_patch"), d.Text(n, "scope_kind")
+	if pattern == "" || patch == "" || scope != "global" && scope != "provider" {
+		d.Unsupported(n, setting, "a model has one price, for all keys")
+		return
+	}
+	for _, name := range []string{"id", "name", "match_type", "request_types", "provider_id"} {
+		d.Use(reading.At(n, name))
+	}
+	d.addPrice(n, setting, pattern, jsontext.Value(patch))
+	d.addPrice(n, setting, "*/"+pattern, jsontext.Value(patch)) // its name with a provider
 }
 
 func (d *draft) bifrostKey(g *governance, n *yaml.Node, setting string) {
@@ -64,11 +85,9 @@ func (d *draft) bifrostKey(g *governance, n *yaml.Node, setting string) {
 			"keys create")
 		return
 	}
-	models, some := d.bifrostAllowed(g, n, setting)
-	if !some {
+	if !d.bifrostAllowed(g, n, setting, &key.terms) {
 		return
 	}
-	key.terms.models = models
 	key.terms.expires = d.Text(n, "expires_at")
 	key.hash = d.hash(value, setting+".value")
 	d.bifrostTerms(g, n, setting, "virtual_key_id", cmp.Or(id, value), &key.terms)
@@ -77,18 +96,45 @@ func (d *draft) bifrostKey(g *governance, n *yaml.Node, setting string) {
 	}
 }
 
-// allowance lists the models of one provider that a virtual key may use.
+// allowance holds the models and keys of one provider that a virtual key may use.
 type allowance struct {
-	provider *bifrostProvider
-	node     *yaml.Node
-	setting  string
-	models   []string
-	isAll    bool // of its models, which models does not list where they are discovered
+	provider     *bifrostProvider
+	models, keys []string // "*" is all
+	blocked      []string
 }
 
-// bifrostAllowed returns the models that a virtual key is good for, and whether there are
-// any; an empty list means all.
-func (d *draft) bifrostAllowed(g *governance, n *yaml.Node, setting string) (models []string, some bool) {
+// includes reports whether the virtual key may use an instance.
+func (a *allowance) includes(i instance) bool {
+	is := func(list []string, names ...string) bool {
+		return slices.ContainsFunc(list, func(one string) bool { return one == "*" || slices.Contains(names, one) })
+	}
+	if i.origin.provider != a.provider.name || !is(a.keys, i.origin.key...) || is(a.blocked, i.origin.model) {
+		return false
+	}
+	return is(a.models, i.origin.model) || len(i.models) > 0 && len(a.models) > 0
+}
+
+// names returns the names under which the virtual key may use an instance, and whether they
+// can be told.
+func (a *allowance) names(i instance) (names []string, areTold bool) {
+	if len(i.models) == 0 {
+		return []string{i.name}, true
+	}
+	if !slices.Contains(a.models, "*") {
+		for _, model := range a.models {
+			names = append(names, strings.Replace(i.name, "*", escaped(model), 1))
+		}
+		return names, true
+	}
+	if i.name != discovered {
+		return []string{i.name}, true
+	}
+	return i.origin.families, len(i.origin.families) > 0
+}
+
+// bifrostAllowed sets the models and instances that a virtual key is good for, and reports
+// whether there are any. A key that may use all of them has neither.
+func (d *draft) bifrostAllowed(g *governance, n *yaml.Node, setting string, t *terms) bool {
 	configs := reading.At(n, "provider_configs")
 	if len(reading.Items(configs)) == 0 {
 		if !g.allowsByDefault {
@@ -96,10 +142,10 @@ func (d *draft) bifrostAllowed(g *governance, n *yaml.Node, setting string) (mod
 				n, setting, `it has no provider_configs, which allows it nothing, unless the configuration says `+
 					`"version": 1 as those of Bifrost 1.4 mean it`)
 		}
-		return nil, g.allowsByDefault
+		return g.allowsByDefault
 	}
 	var allowances []allowance
-	isAll, isLacking := true, false
+	isLacking := false
 	for i, item := range reading.Items(configs) {
 		isLacking = isLacking || g.providers[d.Peek(item, "provider")] == nil
 		if a, ok := d.bifrostAllowance(g, item, fmt.Sprintf("%s.provider_configs[%d]", setting, i)); ok {
@@ -108,38 +154,56 @@ func (d *draft) bifrostAllowed(g *governance, n *yaml.Node, setting string) (mod
 	}
 	if len(allowances) == 0 && !isLacking {
 		d.NotInForce(n, setting, "it allows no model of any provider")
-		return nil, false
+		return false
 	}
-	for name := range g.providers {
-		isAll = isAll && slices.ContainsFunc(allowances,
-			func(a allowance) bool { return a.provider.name == name && a.isAll })
-	}
-	if isAll && len(allowances) > 0 {
-		d.Taken(configs, setting+".provider_configs", "all models")
-		return nil, true
-	}
-	for _, a := range allowances {
-		models = append(models, a.models...)
-		if !a.isAll || !a.provider.hasAll {
-			continue
-		}
-		if families := a.provider.provider.Families; len(families) > 0 {
-			models = append(models, families...)
-			d.Changed(a.node, a.setting, "the models of %s by their names: %s", a.provider.name,
-				strings.Join(families, ", "))
-		} else {
-			d.Unsupported(a.node, a.setting, "the models of %s are discovered, and their names cannot be told from "+
-				"others; name those that the key is for", a.provider.name)
+	var own, others []instance
+	areTold := true
+	for _, serviceType := range schema.ServiceTypes() {
+		for _, i := range d.instancesOf(serviceType) {
+			at := slices.IndexFunc(allowances, func(a allowance) bool { return a.includes(i) })
+			if at < 0 {
+				others = append(others, i)
+				continue
+			}
+			names, told := allowances[at].names(i)
+			own, areTold, t.models = append(own, i), areTold && told, append(t.models, names...)
 		}
 	}
-	slices.Sort(models)
-	if models = slices.Compact(models); len(models) == 0 {
-		d.Unsupported(n, setting, "none of the models that it is for can be named here; issue a key with patchbay "+
-			"keys create --model")
-		return nil, false
+	if len(own) == 0 {
+		d.Unsupported(n, setting, "none of the models that it is for is here; issue a key with patchbay keys create "+
+			"--model")
+		return false
 	}
-	d.Taken(configs, setting+".provider_configs", "models: %s", strings.Join(models, ", "))
-	return models, true
+	slices.Sort(t.models)
+	if t.models = slices.Compact(t.models); !areTold || len(others) == 0 {
+		t.models = nil
+	}
+	t.keepApart(own, others)
+	d.Taken(configs, setting+".provider_configs", "models: %s; instances: %s",
+		cmp.Or(strings.Join(t.models, ", "), "all"), cmp.Or(strings.Join(t.instances, ", "), "all"))
+	return true
+}
+
+// keepApart names the instances of a key, if its models are served by others too.
+func (t *terms) keepApart(own, others []instance) {
+	isOpen := func(i instance) bool {
+		return len(t.models) == 0 || slices.ContainsFunc(t.models, func(model string) bool {
+			return naming.NewPattern(model).Matches(i.name) ||
+				i.finds(model) && (i.name != discovered || i.mayList(model))
+		})
+	}
+	if !slices.ContainsFunc(others, isOpen) {
+		return
+	}
+	for _, i := range own {
+		id := i.name
+		if !slices.ContainsFunc(others, func(other instance) bool { return other.baseURL == i.baseURL }) {
+			id = "*"
+		}
+		t.instances = append(t.instances, id+"@"+i.baseURL)
+	}
+	slices.Sort(t.instances)
+	t.instances = slices.Compact(t.instances)
 }
 
 // bifrostAllowance reads the allowance of a virtual key for one provider.
@@ -147,8 +211,8 @@ func (d *draft) bifrostAllowance(g *governance, n *yaml.Node, setting string) (a
 	name := d.Text(n, "provider")
 	d.Use(reading.At(n, "id"))
 	d.Use(reading.At(n, "virtual_key_id"))
-	p := g.providers[name]
-	if p == nil {
+	a = allowance{provider: g.providers[name], keys: d.Texts(n, "key_ids"), blocked: d.Texts(n, "blacklisted_models")}
+	if a.provider == nil {
 		d.Unsupported(n, setting, "the provider %s has no instances here", name)
 		return a, false
 	}
@@ -157,38 +221,46 @@ func (d *draft) bifrostAllowance(g *governance, n *yaml.Node, setting string) (a
 	} else {
 		d.Use(weight)
 	}
-	if keys := d.Texts(n, "key_ids"); len(keys) == 0 && !g.allowsByDefault {
-		d.NotInForce(n, setting, "it has no key_ids, which allows it nothing")
-		return a, false
-	} else if len(keys) > 0 && !slices.Contains(keys, "*") {
-		d.Unsupported(reading.At(n, "key_ids"), setting+".key_ids",
-			"a key is limited to models, not to the instances that serve them")
-	}
-	a = allowance{provider: p, node: n, setting: setting}
 	for _, model := range d.Texts(n, "allowed_models") {
 		a.models = append(a.models, strings.TrimPrefix(model, name+"/"))
 	}
-	a.isAll = slices.Contains(a.models, "*") || len(a.models) == 0 && g.allowsByDefault
-	if len(a.models) == 0 && !a.isAll {
+	if g.allowsByDefault && len(a.keys) == 0 {
+		a.keys = []string{"*"}
+	}
+	if g.allowsByDefault && len(a.models) == 0 {
+		a.models = []string{"*"}
+	}
+	switch {
+	case len(a.keys) == 0:
+		d.NotInForce(n, setting, "it has no key_ids, which allows it nothing")
+	case len(a.models) == 0:
 		d.NotInForce(n, setting, "an empty list of allowed_models allows none")
-		return a, false
-	}
-	if a.isAll {
-		a.models = slices.Clone(p.models)
-	}
-	if blocked := d.Texts(n, "blacklisted_models"); len(blocked) > 0 {
-		a.models = slices.DeleteFunc(a.models, func(model string) bool {
-			return slices.Contains(blocked, model) ||
-				slices.Contains(blocked, "*")
-		})
-		if a.isAll && p.hasAll && !slices.Contains(blocked, "*") {
+	default:
+		if len(a.blocked) > 0 && slices.Contains(a.models, "*") && d.discovers(name) {
 			d.Unsupported(reading.At(n, "blacklisted_models"), setting+".blacklisted_models",
 				"all models of %s but some cannot be said, because they are discovered; name those that the key is for",
 				name)
 		}
-		a.isAll = false
+		return a, true
 	}
-	return a, true
+	return a, false
+}
+
+// instancesOf returns the instances of a service type.
+func (d *draft) instancesOf(serviceType schema.ServiceType) []instance {
+	if s := d.services[serviceType]; s != nil {
+		return s.instances
+	}
+	return nil
+}
+
+// discovers reports whether models of a provider are discovered.
+func (d *draft) discovers(provider string) bool {
+	return slices.ContainsFunc(schema.ServiceTypes(), func(serviceType schema.ServiceType) bool {
+		return slices.ContainsFunc(d.instancesOf(serviceType), func(i instance) bool {
+			return i.origin.provider == provider && len(i.models) > 0
+		})
+	})
 }
 
 // bifrostTenant makes a team or a customer a tenant, if a key belongs to it.

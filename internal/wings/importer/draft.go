@@ -11,6 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
@@ -41,21 +43,29 @@ type draft struct {
 	isSecured, isOpen bool
 	tokens, keys      []credential
 	tenants           []tenant
+	prices            []prices.Model
+	answerCache       map[string]string
 }
 
 // service holds the settings to write for a service type.
 type service struct {
 	policy    []string // lines
 	aliases   []string // name: model
-	fallbacks []string // model: [others]
+	fallbacks []fallbacks
 	instances []instance
+}
+
+// fallbacks are the models that take over from another one.
+type fallbacks struct {
+	model  string
+	others []string
 }
 
 // instance holds the settings to write for an instance; empty ones are left out. Its texts
 // are as the configuration has them, with references.
 type instance struct {
 	name                   string
-	models                 string // written in place of a name
+	models                 []string // that are discovered; name is discovered then, or a pattern
 	baseURL, path, adapter string
 	process                string // in place of an address
 	upstreamModel, apiKey  string
@@ -65,6 +75,19 @@ type instance struct {
 	noTraffic, disabled    bool
 	maxConcurrency, tier   int
 	timeouts               []string
+	origin                 origin
+}
+
+// origin says where an instance comes from in the source.
+type origin struct {
+	provider string // of Bifrost, with its key by id and name
+	key      []string
+	model    string // its name there, without a provider before it
+	// asked are the names that callers use there, and prefix tells its models from those of other
+	// providers. families are the beginnings of their names, if no other provider has such.
+	asked    []string
+	prefix   string
+	families []string
 }
 
 // discovered is the name of instances that serve all models that their backend lists.
@@ -85,6 +108,7 @@ type tenant struct {
 // terms are the rights and limits of a key or a tenant.
 type terms struct {
 	models    []string
+	instances []string // ids
 	expires   string
 	perMinute []string            // requests-per-minute: 5
 	budgets   map[string][]string // month: [cost: 5]
@@ -167,10 +191,10 @@ func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.Ser
 	}
 	s := d.service(serviceType)
 	subject := "instance " + i.name
-	if i.models != "" {
+	if len(i.models) > 0 {
 		subject = "instances of the models that are listed"
-		if i.models != discoverAll {
-			subject = "instances of the models that are listed and match " + i.models
+		if i.models[0] != backend.Discover {
+			subject = "instances of the models that are listed and match " + list(i.models)
 		}
 	}
 	if !s.has(i.name, i.baseURL) {
@@ -184,6 +208,7 @@ func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.Ser
 		return false
 	}
 	if at >= 0 {
+		s.instances[at].origin.asked = append(slices.Clone(s.instances[at].origin.asked), i.origin.asked...)
 		s.instances[at].weight = min(cmp.Or(s.instances[at].weight, 1)+cmp.Or(i.weight, 1), maxWeight)
 		d.Changed(n, setting, "is the %s once more: its weight was added to that of the first", subject)
 		return true
@@ -204,7 +229,7 @@ func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.Ser
 
 // isAgain reports whether two instances are the same but for their weights.
 func (i instance) isAgain(other instance) bool {
-	return i.name == other.name && i.models == other.models && samePlace(i.baseURL, other.baseURL) &&
+	return i.name == other.name && slices.Equal(i.models, other.models) && samePlace(i.baseURL, other.baseURL) &&
 		i.path == other.path && i.adapter == other.adapter && i.process == other.process &&
 		i.upstreamModel == other.upstreamModel && i.apiKey == other.apiKey && i.apiVersion == other.apiVersion &&
 		i.proxy == other.proxy && maps.Equal(i.headers, other.headers) &&
@@ -241,7 +266,7 @@ func (d *draft) servicesOf(model string) []schema.ServiceType {
 	}
 	guess := discover.GuessService(model)
 	if s := d.services[guess]; len(found) == 0 && s != nil &&
-		slices.ContainsFunc(s.instances, func(i instance) bool { return i.models == discoverAll }) {
+		slices.ContainsFunc(s.instances, func(i instance) bool { return i.finds(escaped(model)) }) {
 		return []schema.ServiceType{guess}
 	}
 	return found
@@ -265,6 +290,3 @@ func spellings(baseURL string) []string {
 	}
 	return list
 }
-
-// discoverAll is the setting of an instance that serves all models of its backend.
-const discoverAll = "discover"

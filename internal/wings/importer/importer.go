@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/reasons"
 )
 
 // Source is a gateway with a configuration that can be read.
@@ -61,6 +62,33 @@ type Result struct {
 // Complete reports whether nothing is missing that is in force in the source.
 func (r *Result) Complete() bool {
 	return !slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Outcome == Unsupported })
+}
+
+// Difference is something that does not behave as in the source, with the settings that it is
+// about.
+type Difference struct {
+	Group    string   `json:"group"`
+	Text     string   `json:"text"`
+	Settings []string `json:"settings"`
+}
+
+// Differences returns what behaves differently now: where data goes and who is kept apart first.
+func (r *Result) Differences() []Difference {
+	var groups [reasons.Nothing][]Difference
+	for _, row := range r.Rows {
+		group := reasons.GroupOf(row.Setting)
+		isChange := row.Outcome == Unsupported || row.Outcome == Changed && !reasons.IsOnlyWritten(row.Text)
+		if group == reasons.Nothing || !isChange {
+			continue
+		}
+		at := slices.IndexFunc(groups[group], func(d Difference) bool { return d.Text == row.Text })
+		if at < 0 {
+			groups[group] = append(groups[group], Difference{group.Title(), row.Text, []string{row.Setting}})
+		} else {
+			groups[group][at].Settings = append(groups[group][at].Settings, row.Setting)
+		}
+	}
+	return slices.Concat(groups[:]...)
 }
 
 // File is a file of a source.

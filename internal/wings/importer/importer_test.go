@@ -3,6 +3,7 @@ package importer_test
 import (
 	"database/sql"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,7 +18,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/importer"
 )
 
-// The files were written for these tests after the public formats.
+// The files were written for these tests after the public formats, or are those that
+// testdata/SOURCES.md names.
 var files = map[string]importer.Source{
 	"jairouter.yaml":            importer.JAiRouter,
 	"jairouter/application.yml": importer.JAiRouter,
@@ -27,6 +29,20 @@ var files = map[string]importer.Source{
 	"new-api.json":              importer.NewAPI,
 	"bifrost.json":              importer.Bifrost,
 	"llama-swap.yaml":           importer.LlamaSwap,
+}
+
+// examples are configurations of other gateways that come with them.
+var examples = map[string]importer.Source{
+	"bifrost-virtualkeys.json": importer.Bifrost,
+	"litellm-proxy.yaml":       importer.LiteLLM,
+	"litellm-wildcards.yaml":   importer.LiteLLM,
+}
+
+// all returns the files and the examples.
+func all() map[string]importer.Source {
+	both := maps.Clone(files)
+	maps.Copy(both, examples)
+	return both
 }
 
 // callerKeys are keys in the files, or in the environment, that callers of the gateway have.
@@ -54,7 +70,7 @@ func input(t *testing.T, file string, change func(string) string) importer.Input
 
 func imported(t *testing.T, file string, change func(string) string) *importer.Result {
 	t.Helper()
-	result, err := importer.Import(files[file], input(t, file, change))
+	result, err := importer.Import(all()[file], input(t, file, change))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +129,7 @@ func rendered(r *importer.Result) string {
 
 // With UPDATE=1 in the environment the golden files are written.
 func TestImportsAreAsTheyWere(t *testing.T) {
-	for file := range files {
+	for file := range all() {
 		golden := filepath.Join("testdata", strings.TrimSuffix(file, filepath.Ext(file))+".golden")
 		got := rendered(imported(t, file, same))
 		if os.Getenv("UPDATE") != "" {
@@ -181,7 +197,7 @@ func TestImportedConfigurationsRouteTraffic(t *testing.T) {
 }
 
 func TestSourcesAreRecognised(t *testing.T) {
-	for file, want := range files {
+	for file, want := range all() {
 		content, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
 			t.Fatal(err)

@@ -37,10 +37,12 @@ func (d *draft) litellm(file File) error {
 	for i, model := range reading.Items(models) {
 		d.litellmModel(root, model, fmt.Sprintf("model_list[%d]", i))
 	}
+	d.nameModels()
 	router, settings := reading.At(root, "router_settings"), reading.At(root, "litellm_settings")
 	d.litellmRouter(router, settings)
 	d.litellmAliases(reading.At(router, "model_group_alias"))
 	d.litellmFallbacks(router, settings)
+	d.litellmCache(settings)
 	d.litellmMasterKey(reading.At(root, "general_settings", "master_key"))
 	d.litellmEnvironment(reading.At(root, "environment_variables"))
 	d.leftovers(root, "")
@@ -129,58 +131,114 @@ func (d *draft) litellmEnvironment(n *yaml.Node) {
 	}
 }
 
-// litellmFallbacks reads which models take over for others: a list of mappings.
+// litellmFallbacks reads which models take over for others: lists of mappings, and a list of
+// models that take over for all others.
 func (d *draft) litellmFallbacks(router, settings *yaml.Node) {
-	n, setting := reading.At(router, "fallbacks"), "router_settings.fallbacks"
-	if other := reading.At(settings, "fallbacks"); n == nil {
-		n, setting = other, "litellm_settings.fallbacks"
-	} else if other != nil {
-		d.NotInForce(other, "litellm_settings.fallbacks", "router_settings.fallbacks goes before it")
+	hasGeneral := false
+	if n, setting := d.winner(router, "fallbacks", settings, "fallbacks"); !reading.IsEmpty(n) {
+		hasGeneral = true
+		d.litellmFallbackList(n, setting, "fallbacks of %s")
 	}
-	for _, item := range reading.Items(n) {
-		for _, e := range reading.Entries(item) {
-			d.litellmFallback(e, setting+"."+e.Key)
-		}
+	if n, setting := d.winner(router, "default_fallbacks", settings, "default_fallbacks"); !reading.IsEmpty(n) {
+		hasGeneral = true
+		d.litellmDefaultFallbacks(n, setting)
 	}
-}
-
-func (d *draft) litellmFallback(e reading.Entry, setting string) {
-	names := d.Texts(e.Value)
-	for _, serviceType := range d.servicesOf(e.Key) {
-		s := d.services[serviceType]
-		var others []string
-		for _, name := range names {
-			if slices.Contains(d.servicesOf(name), serviceType) && name != e.Key &&
-				!slices.Contains(others, escaped(name)) {
-				others = append(others, escaped(name))
+	n, setting := d.winner(router, "context_window_fallbacks", settings, "context_window_fallbacks")
+	switch {
+	case reading.IsEmpty(n):
+	case hasGeneral:
+		d.litellmFallbackList(n, setting, "fallbacks of %s, which take over where it is not available or full, too: "+
+			"fallback-on is for all fallbacks of a service type")
+	default:
+		d.litellmFallbackList(n, setting, "fallbacks of %s, with fallback-on: [context]")
+		for _, serviceType := range slices.Sorted(maps.Keys(d.services)) {
+			if len(d.services[serviceType].fallbacks) > 0 {
+				d.addPolicy(n, setting, serviceType, "fallback-on: [context]")
 			}
 		}
-		if len(others) == 0 {
-			continue
-		}
-		written := config.QuoteYAML(escaped(e.Key)) + ": " + list(others)
-		if err := check("services:\n" + s.with(serviceType, nil, []string{written})); err != nil {
-			d.Unsupported(e.Value, setting, "%s", faultOf(err))
-			return
-		}
-		s.fallbacks = append(s.fallbacks, written)
-		if len(others) == len(names) {
-			d.Taken(e.Value, setting, "fallbacks of %s", e.Key)
-		} else {
-			d.Changed(e.Value, setting, "fallbacks of %s: those that are instances here", e.Key)
-		}
-		return
 	}
-	d.Unsupported(e.Value, setting, "%s, or every model that takes over for it, is no instance here", e.Key)
 }
 
-// with writes a service type with further aliases and fallbacks.
-func (s *service) with(serviceType schema.ServiceType, aliases, fallbacks []string) string {
+// litellmFallbackList adds fallbacks; the text is for those that can be added.
+func (d *draft) litellmFallbackList(n *yaml.Node, setting, text string) {
+	for _, item := range reading.Items(n) {
+		for _, e := range reading.Entries(item) {
+			names, added := d.Texts(e.Value), 0
+			for _, serviceType := range d.servicesOf(e.Key) {
+				added = max(added, d.addFallbacks(serviceType, e.Key, names))
+			}
+			switch where := setting + "." + e.Key; {
+			case added == 0:
+				d.Unsupported(e.Value, where, "%s, or every model that takes over for it, is no instance here", e.Key)
+			case added < len(names):
+				d.Changed(e.Value, where, text+": those that are instances here", e.Key)
+			case strings.Contains(text, "too:"):
+				d.Changed(e.Value, where, text, e.Key)
+			default:
+				d.Taken(e.Value, where, text, e.Key)
+			}
+		}
+	}
+}
+
+// litellmDefaultFallbacks lets models take over for all that are written down.
+func (d *draft) litellmDefaultFallbacks(n *yaml.Node, setting string) {
+	names, isAdded := d.Texts(n), false
+	for serviceType, s := range d.services {
+		for _, i := range s.instances {
+			if len(i.models) == 0 {
+				isAdded = d.addFallbacks(serviceType, i.name, names) > 0 || isAdded
+			}
+		}
+	}
+	if isAdded {
+		d.Changed(n, setting, "fallbacks of every model that is written down; those that are discovered have none")
+	} else {
+		d.Unsupported(n, setting, "none of these models is an instance here, beside another one")
+	}
+}
+
+// addFallbacks adds the models that may take over from another one in a service type, behind
+// those that there are, and returns their number.
+func (d *draft) addFallbacks(serviceType schema.ServiceType, model string, names []string) int {
+	s := d.services[serviceType]
+	next := fallbacks{model: escaped(model)}
+	rest := slices.DeleteFunc(slices.Clone(s.fallbacks), func(f fallbacks) bool {
+		if f.model == next.model {
+			next.others = slices.Clone(f.others)
+		}
+		return f.model == next.model
+	})
+	added := 0
+	for _, name := range names {
+		if name == model || !slices.Contains(d.servicesOf(name), serviceType) {
+			continue
+		}
+		added++
+		if !slices.Contains(next.others, escaped(name)) {
+			next.others = append(next.others, escaped(name))
+		}
+	}
 	more := *s
-	more.aliases, more.fallbacks = append(slices.Clone(s.aliases), aliases...),
-		append(slices.Clone(s.fallbacks), fallbacks...)
+	more.fallbacks = append(rest, next)
+	if added == 0 || check("services:\n"+more.text(serviceType)) != nil {
+		return 0
+	}
+	s.fallbacks = more.fallbacks
+	return added
+}
+
+// withAlias writes the service type with a further alias.
+func (s *service) withAlias(serviceType schema.ServiceType, written string) string {
+	more := *s
+	more.aliases = append(slices.Clone(s.aliases), written)
+	return more.text(serviceType)
+}
+
+// text writes the service type.
+func (s *service) text(serviceType schema.ServiceType) string {
 	var b strings.Builder
-	more.write(&b, serviceType)
+	s.write(&b, serviceType)
 	return b.String()
 }
 
@@ -197,7 +255,7 @@ func (d *draft) litellmAliases(n *yaml.Node) {
 		for _, serviceType := range d.servicesOf(model) {
 			s := d.services[serviceType]
 			written := config.QuoteYAML(escaped(e.Key)) + ": " + config.QuoteYAML(escaped(model))
-			if err := check("services:\n" + s.with(serviceType, []string{written}, nil)); err != nil {
+			if err := check("services:\n" + s.withAlias(serviceType, written)); err != nil {
 				fault = faultOf(err)
 				continue
 			}
@@ -231,11 +289,16 @@ func (d *draft) litellmRouter(router, settings *yaml.Node) {
 	var policy []string
 	if n := reading.At(router, "routing_strategy"); n != nil {
 		const setting = "router_settings.routing_strategy"
-		strategy, exact := map[string]string{"simple-shuffle": "random", "least-busy": "least-connections"}[d.Text(n)]
-		if !exact {
+		strategy := map[string]string{"simple-shuffle": "random", "least-busy": "least-connections",
+			"latency-based-routing": "least-time"}[d.Text(n)]
+		switch strategy {
+		case "":
 			strategy = "round-robin"
-			d.Changed(n, setting, "round-robin: there is no strategy by latency, cost or usage")
-		} else {
+			d.Changed(n, setting, "round-robin: there is no strategy by cost or usage; tiers prefer cheaper instances")
+		case "least-time":
+			d.Changed(n, setting, "load-balancer: least-time, which expects the first token by what each backend does "+
+				"now; docs/balancing.md")
+		default:
 			d.Taken(n, setting, "load-balancer: %s", strategy)
 		}
 		policy = append(policy, "load-balancer: "+strategy)

@@ -9,6 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/providers"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
@@ -90,7 +92,9 @@ func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
 	}
 	if !d.addInstance(n, setting, serviceType, i) {
 		d.Use(n)
+		return
 	}
+	d.litellmPrice(e)
 }
 
 // litellmProvider finds the provider of a model: custom_llm_provider, the word before the
@@ -137,32 +141,32 @@ func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 
 // litellmWildcard reads an entry for all models of a provider, or for a pattern.
 func (d *draft) litellmWildcard(e *litellmEntry) {
-	prefix := e.name[:strings.LastIndexByte(e.name, '/')+1]
 	switch {
-	case strings.TrimPrefix(e.name, prefix) != e.model:
-		d.Unsupported(e.node, e.setting, "callers use other names than the provider, which aliases say one by one; "+
-			"models are found under the names of the provider")
+	case strings.Count(e.name, "*") != 1 || strings.Count(e.model, "*") != 1:
+		d.Unsupported(e.node, e.setting, "aliases have one * on both sides, or none; name the models one by one")
 		return
 	case strings.HasPrefix(e.provider.Names[0], "azure"):
 		d.Unsupported(e.node, e.setting, "deployments of Azure cannot be discovered; add those that you use")
 		return
 	}
-	found := false
+	from := origin{asked: []string{escaped(e.name)}, prefix: e.provider.Names[0] + "/", families: e.provider.Distinct()}
+	if prefix, isBefore := strings.CutSuffix(e.name, e.model); isBefore && prefix != "" {
+		from.prefix = escaped(prefix)
+	}
 	for _, serviceType := range e.provider.Listed() {
+		if e.model != "*" && serviceType != discover.GuessService(e.model) {
+			continue
+		}
 		e.serviceType = serviceType
 		i, ok := d.litellmInstance(e)
 		if !ok {
 			return
 		}
-		i.name, i.models = discovered, discoverAll
+		i.name, i.models, i.origin = discovered, []string{backend.Discover}, from
 		if e.model != "*" {
-			i.models = list([]string{e.model})
+			i.models = []string{e.model}
 		}
-		found = d.addInstance(e.node, e.setting, serviceType, i) || found
-	}
-	if found && prefix != "" {
-		d.Changed(e.node, e.setting+".model_name",
-			"models are found and served under the names of the provider, without %s before them", prefix)
+		d.addInstance(e.node, e.setting, serviceType, i)
 	}
 }
 
@@ -279,7 +283,11 @@ func (d *draft) litellmDetails(e *litellmEntry, i *instance) {
 		if !given {
 			continue
 		}
-		text := "tokens and requests a minute are limits of keys and tenants here"
+		text := "requests a minute are limits of keys, tenants or, with rate-limit.scope: instance, of each instance " +
+			"of a service type"
+		if name == "tpm" {
+			text = "tokens a minute are limits of keys and tenants here"
+		}
 		if !hasWeight && value > 0 {
 			hasWeight, i.weight = true, min(value, maxWeight)
 			text = "its weight among the instances of the model; " + text

@@ -314,7 +314,7 @@ func (s *swap) rename(n *yaml.Node, setting, name, model string) bool {
 	for _, serviceType := range types {
 		written := quoted(escaped(name)) + ": " + quoted(escaped(model))
 		if err := check(s.processesText() + "services:\n" +
-			s.services[serviceType].with(serviceType, []string{written}, nil)); err != nil {
+			s.services[serviceType].withAlias(serviceType, written)); err != nil {
 			s.Unsupported(n, setting, "%s", faultOf(err))
 			return false
 		}

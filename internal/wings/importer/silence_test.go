@@ -19,7 +19,7 @@ const stranger = "zzz-unknown"
 // files in turn. It must have a row, be below something that has one which says that it
 // is not taken, or be in the result.
 func TestNoMemberIsDroppedSilently(t *testing.T) {
-	for file, source := range files {
+	for file, source := range all() {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			addStrangers(t, file, source)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
@@ -35,6 +36,10 @@ func (d *draft) result() *Result {
 		if s := d.services[serviceType]; s != nil {
 			s.write(&b, serviceType)
 		}
+	}
+	section(&b, "answer-cache", d.answerCache)
+	if len(d.prices) > 0 {
+		b.WriteString(prices.YAML(prices.Settings{Currency: prices.DefaultSettings().Currency, Models: d.prices}))
 	}
 	b.WriteString(d.security())
 	return &Result{YAML: b.String(), Rows: d.Rows(), Variables: d.variables}
@@ -126,6 +131,9 @@ func (t terms) written() string {
 	if len(t.models) > 0 {
 		b.WriteString(", models: " + list(t.models))
 	}
+	if len(t.instances) > 0 {
+		b.WriteString(", instances: " + list(t.instances))
+	}
 	if t.expires != "" {
 		b.WriteString(", expires-at: " + config.QuoteYAML(t.expires))
 	}
@@ -160,7 +168,11 @@ func (s *service) write(b *strings.Builder, serviceType schema.ServiceType) {
 		fmt.Fprintf(b, "    aliases: { %s }\n", strings.Join(s.aliases, ", "))
 	}
 	if len(s.fallbacks) > 0 {
-		fmt.Fprintf(b, "    fallbacks: { %s }\n", strings.Join(s.fallbacks, ", "))
+		var written []string
+		for _, f := range s.fallbacks {
+			written = append(written, config.QuoteYAML(f.model)+": "+list(f.others))
+		}
+		fmt.Fprintf(b, "    fallbacks: { %s }\n", strings.Join(written, ", "))
 	}
 	if len(s.instances) == 0 {
 		b.WriteString("    instances: []\n")
@@ -173,10 +185,14 @@ func (s *service) write(b *strings.Builder, serviceType schema.ServiceType) {
 }
 
 func (i instance) write(b *strings.Builder) {
-	if i.models != "" {
-		fmt.Fprintf(b, "      - models: %s\n", i.models)
-	} else {
-		fmt.Fprintf(b, "      - name: %s\n", config.QuoteYAML(i.name))
+	name := config.QuoteYAML(i.name)
+	switch {
+	case len(i.models) == 0:
+		fmt.Fprintf(b, "      - name: %s\n", name)
+	case i.name == discovered:
+		fmt.Fprintf(b, "      - models: %s\n", i.discovers())
+	default:
+		fmt.Fprintf(b, "      - models: %s\n        name: %s\n", i.discovers(), name)
 	}
 	for _, field := range []struct{ name, value string }{
 		{"base-url", i.baseURL}, {"process", i.process}, {"adapter", i.adapter},

@@ -107,6 +107,14 @@ func (p Provider) IsOpenAI(serviceType schema.ServiceType) bool {
 	return err == nil && kind.Deployments == "" && kind.Routes[serviceType].Path == OpenAIPath(serviceType)
 }
 
+// Distinct returns the beginnings of its models' names if no other provider has such.
+func (p Provider) Distinct() []string {
+	if slices.ContainsFunc(p.Families, func(family string) bool { return strings.Contains(family, "/") }) {
+		return nil
+	}
+	return p.Families
+}
+
 // Listed returns the service types of the models that the provider lists.
 func (p Provider) Listed() []schema.ServiceType {
 	serves := p.Serves

@@ -42,23 +42,24 @@ type reason struct {
 var known = []reason{
 	{"litellm", "general_settings.database", "keys are in the data directory, or in PostgreSQL with store.config"},
 	{"litellm", "master_key", "there is one master key"},
-	{"litellm", "_fallbacks", "write it as fallbacks of the service type, which take over for these reasons too; " +
-		"docs/traffic.md"},
-	{"litellm", "fallbacks", "write it as fallbacks of the service type; docs/traffic.md"},
-	{"litellm", "callback", "calls are in the access log, in OpenTelemetry traces and at /api/monitoring/calls"},
+	{"litellm", "content_policy_fallbacks", "an answer that refuses is an answer, and no other model is asked"},
+	{"litellm", "fallbacks", "write it as fallbacks of the service type; docs/failures.md"},
+	{"litellm", "callback", "calls are in the access log, in OpenTelemetry traces and at /api/monitoring/calls, " +
+		"for days with monitoring.calls-file; docs/monitoring.md"},
 	{"litellm", "otel", "set telemetry by hand"},
 	{"litellm", "alerting", "deploy/prometheus has alerts on the metrics"},
-	{"litellm", "cache", "set answer-cache by hand; it keeps answers of deterministic requests only; docs/traffic.md"},
+	{"litellm", "cache", "answer-cache has no such setting; docs/configuration.md"},
 	{"litellm", "redis", "set redis.url, and shared: true at the rate limits that gateways share; docs/scaling.md"},
-	{"litellm", "guardrails", "there are no guardrails"},
-	{"litellm", "policies", "there are no guardrails"},
-	{"litellm", "policy_attachments", "there are no guardrails"},
+	{"litellm", "guardrails", "there are no guardrails: what they refuse or mask passes; keep them before the gateway"},
+	{"litellm", "policies", "there are no guardrails: what they refuse or mask passes; keep them before the gateway"},
+	{"litellm", "policy_attachments", "there are no guardrails: what they refuse or mask passes"},
 	{"litellm", "mcp", "there is no MCP gateway"},
 	{"litellm", "_tools", "there are no tools of the gateway's own; those of the caller and of the backend pass"},
 	{"litellm", "interception", "there are no tools of the gateway's own; those of the caller and of the backend pass"},
 	{"litellm", "pass_through_endpoints", "only the endpoints of docs/clients.md are served"},
 	{"litellm", "finetune_settings", "there is no endpoint for fine-tuning"},
-	{"litellm", "files_settings", "there is no endpoint for files"},
+	{"litellm", "files_settings", "files are kept by the gateway itself, and batches run on any backend, with " +
+		"batches.enabled: true; docs/batches.md"},
 	{"litellm", "assistant_settings", "there is no endpoint for assistants"},
 	{"litellm", "credential_info", "there are no notes at credentials; comments of the file may have them"},
 	{"litellm", "credential_values", "the models that use this credential have no place for it"},
@@ -70,13 +71,10 @@ var known = []reason{
 		"service type sets them"},
 	{"litellm", "health_check", "health checks never call a model; health-check of a service type sets them"},
 	{"litellm", "tpm", "tokens a minute are limits of keys and tenants here"},
-	{"litellm", "rpm", "requests a minute are limits of keys, tenants and service types here"},
-	{"litellm", "_cost_per_", "write it under prices; patchbay prices import makes that section of the price list of " +
-		"LiteLLM"},
-	{"litellm", "input_cost", "write it under prices; patchbay prices import makes that section of the price list of " +
-		"LiteLLM"},
-	{"litellm", "output_cost", "write it under prices; patchbay prices import makes that section of the price list " +
-		"of LiteLLM"},
+	{"litellm", "rpm", "requests a minute are limits of keys and tenants, and rate-limit of a service type limits " +
+		"the type, each model or each instance (rate-limit.scope)"},
+	{"litellm", "_cost", "prices are for tokens, cached ones too, images, minutes of sound and spoken characters; " +
+		"docs/quota.md"},
 	{"litellm", "drop_params", "members that a dialect has no place for are left out or refused as docs/adapters.md " +
 		"says"},
 	{"litellm", "set_verbose", "set log.level: debug"},
@@ -84,25 +82,29 @@ var known = []reason{
 	{"litellm", "default_team_settings", "there are no teams; tenants are groups of keys"},
 	{"litellm", "store_model_in_db", "versions of the configuration are in server.data-dir, or in PostgreSQL with " +
 		"store.config"},
-	{"litellm", "tags", "an instance is chosen by its model, not by tags"},
-	{"litellm", "tag_filtering", "an instance is chosen by its model, not by tags"},
+	{"litellm", "tags", "an instance is chosen by its model, not by tags of the request; instances of a key limits " +
+		"where its requests go; docs/management.md"},
+	{"litellm", "tag_filtering", "an instance is chosen by its model, not by tags of the request; instances of a key " +
+		"limits where its requests go; docs/management.md"},
 	{"litellm", "retries", "limits.max-attempts is for all models"},
-	{"litellm", "region_name", "an instance is chosen by its model, not by regions"},
+	{"litellm", "region_name", "requests for a model go to all its instances, whatever their regions; instances of a " +
+		"key limits where its requests go; docs/management.md"},
 	{"litellm", "azure_ad", "tokens of Entra ID are not fetched; use a key"},
 	{"litellm", "tenant_id", "tokens of Entra ID are not fetched; use a key"},
 	{"litellm", "client_secret", "tokens of Entra ID are not fetched; use a key"},
 	{"litellm", "model_info", "what is said about a model is not shown to callers"},
 	{"litellm", "litellm_params.", "members of requests are what the caller sends; there are no defaults for them"},
 	{"", "].description", "there are no notes at keys; comments of the file may have them"},
-	{"jairouter", "permissions", "a key is for /v1 only; issue management tokens with patchbay tokens"},
+	{"jairouter", "permissions", "a key is for /v1 only; issue management tokens with patchbay tokens issue"},
 	{"jairouter", "persistence", "versions and state are files in server.data-dir, or in PostgreSQL and Redis; " +
 		"docs/scaling.md"},
-	{"jairouter", "fallback", "there is no answer in place of a failed one; failover tries other instances"},
+	{"jairouter", "fallback", "there is no answer in place of a failed one; failover tries other instances, and " +
+		"fallbacks of the service type other models"},
 	{"jairouter", "api-key.cache", "keys are in memory, as hashes"},
 	{"jairouter", "default-expiration-days", "patchbay keys create --expires says it for each key"},
 	{"jairouter", "hash-algorithm", "ip-hash needs no choice of an algorithm"},
 	{"jairouter", "virtual-nodes", "ip-hash needs no virtual nodes"},
-	{"jairouter", "jwt", "issue management tokens with patchbay tokens"},
+	{"jairouter", "jwt", "issue management tokens with patchbay tokens issue"},
 	{"jairouter", "sanitization", "answers are not changed"},
 	{"jairouter", "audit", "changes are in the log and in the versions; docs/management.md"},
 	{"jairouter", "security.quota", "the ledger is off unless quota.enabled is set; docs/quota.md"},
@@ -118,7 +120,8 @@ var known = []reason{
 	{"jairouter", "store", "versions are files in server.data-dir"},
 	{"jairouter", "webclient", "JAiRouter reads this and does not use it; limits.connect-timeout and " +
 		"limits.first-byte-timeout bound calls here"},
-	{"jairouter", "rate-limit", "limits are settings of a service type; those of instances are max-concurrency"},
+	{"jairouter", "rate-limit", "limits are settings of a service type, with rate-limit.scope: instance for each " +
+		"instance; max-concurrency is that of one"},
 	{"jairouter", "circuit-breaker", "breakers are set for a service type"},
 	{"bifrost", "current_usage", "what was used before is not carried over"},
 	{"bifrost", "last_reset", "what was used before is not carried over"},
@@ -128,16 +131,17 @@ var known = []reason{
 	{"bifrost", "config_store", "versions are files in server.data-dir, or in PostgreSQL with store.config"},
 	{"bifrost", "logs_store", "calls are in the access log and at /api/monitoring/calls"},
 	{"bifrost", "vector_store", "there is no cache by meaning; answer-cache keeps answers of equal requests; " +
-		"docs/traffic.md"},
-	{"bifrost", "auth_config", "issue management tokens with patchbay tokens create"},
-	{"bifrost", "routing_rules", "a request goes to the instances of its model; aliases, fallbacks and tiers are in " +
-		"docs/traffic.md"},
+		"docs/caching.md"},
+	{"bifrost", "auth_config", "issue management tokens with patchbay tokens issue"},
+	{"bifrost", "routing_rules", "a request goes to the instances of its model, by no rules; aliases, fallbacks and " +
+		"tiers are in docs/models.md and docs/balancing.md, and instances of a key in docs/management.md"},
 	{"bifrost", "model_configs", "a budget is that of a key or a tenant, not of a model"},
 	{"bifrost", "governance.providers", "a budget is that of a key or a tenant, not of a provider"},
 	{"bifrost", "governance.budgets", "no key and no tenant that was imported has this budget"},
 	{"bifrost", "governance.rate_limits", "no key and no tenant that was imported has this limit"},
 	{"bifrost", "provider_configs", "terms are those of a key and of its tenant, for all models together"},
-	{"bifrost", "use_for_batch_api", "there is no endpoint for batches"},
+	{"bifrost", "use_for_batch_api", "batches run on every instance of a model with batches.enabled: true, but for " +
+		"those with batch-concurrency: 0; docs/batches.md"},
 	{"bifrost", "use_anthropic_endpoints", "adapter: anthropic at an instance says so"},
 	{"bifrost", "concurrency_and_buffer_size", "max-concurrency bounds each instance, and queue those who wait"},
 	{"bifrost", "ca_cert_pem", "write it to a file, which tls.ca of the instances names"},
@@ -179,4 +183,60 @@ var known = []reason{
 	{"", "status_code_mapping", "which status means what is in docs/adapters.md"},
 	{"", "].tag", "instances have no labels"},
 	{"", "].remark", "instances have no notes; comments of the file may have them"},
+}
+
+// Group says what a setting is about, for people who want to know what behaves differently.
+type Group uint8
+
+// The groups, the most important first. Nothing is a setting that behaves as before, or that
+// changes no more than its own name.
+const (
+	Data Group = iota
+	Apart
+	Working
+	Nothing
+)
+
+// Title returns the title of the group.
+func (g Group) Title() string {
+	return [...]string{"where data goes", "who is kept apart", "how it works", ""}[g]
+}
+
+// IsOnlyWritten reports whether the text of a setting that was changed says only how it is
+// written now.
+func IsOnlyWritten(text string) bool {
+	for _, part := range []string{"the address is spelled differently", "name and address tell instances apart",
+		"only the hash is known", "a key is called by its id", "the variable ", "its weight was added"} {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// groups are tried in this order.
+var groups = []struct {
+	group Group
+	parts []string
+}{
+	{Data, []string{"region", "tags", "tag_filtering", "routing_rules", "guardrail", "policies", "policy_",
+		"sanitization", "fallbacks", "models ", "proxy_config", "pass_through", "].aliases"}},
+	{Apart, []string{"virtual_keys", "security.keys", "teams", "customers", "master_key", "permissions", "enforce_",
+		"custom_auth", "auth_config", "api-key", "default_team", "provider_configs", "users", "].group", "tokens"}},
+	{Working, []string{"routing_strategy", "load-balance", "retries", "allowed_fails", "budget", "rate_limit",
+		"rate-limit", "cache", "drop_params", "health_check", "callback", "mcp", "plugins", "rpm", "tpm",
+		"files_settings", "batch",
+		"model_list[", "providers.", "channels["}},
+}
+
+// GroupOf returns what a setting is about.
+func GroupOf(setting string) Group {
+	for _, g := range groups {
+		for _, part := range g.parts {
+			if strings.Contains(setting, part) {
+				return g.group
+			}
+		}
+	}
+	return Nothing
 }
