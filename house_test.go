@@ -138,6 +138,7 @@ var packageOrder = []string{
 	"internal/config/control",
 	"internal/config/control/files",
 	"internal/config/control/pglog",
+	"internal/wings/backup",
 	"internal/wings/doctor",
 	"internal/serve/front",
 	"internal/serve/web",

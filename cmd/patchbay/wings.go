@@ -13,6 +13,8 @@ import (
 // package names, and the file of a verb to the wing that it imports.
 func wingVerbs(env []string, stdout, stderr io.Writer) []*cobra.Command {
 	return []*cobra.Command{
+		newBackup(env, stdout, stderr),  // wing: backup
+		newRestore(env, stdout, stderr), // wing: backup
 		newBatches(env, stdout, stderr), // wing: batches
 		newFiles(env, stdout),           // wing: batches
 		newDemo(env, stderr),            // wing: demo

@@ -118,6 +118,11 @@ func (o Opening) open() (*Control, error) {
 	if !isInForce {
 		return c, c.takeFirst(doc, last)
 	}
+	if last.isRestored {
+		if err := c.setHead(c.head(c.Version())); err != nil { // with the file as it is now
+			return nil, err
+		}
+	}
 	hasJoined := c.resumePosition(last.head.Position)
 	switch {
 	case isEdited && hasJoined:
@@ -177,8 +182,8 @@ type storeContent struct {
 	numbers []int // of the versions, in order
 	head    Head
 	// isHeadRead is false where the head is damaged; the head then has only its readable
-	// part.
-	isHeadRead bool
+	// part. isRestored says that it was restored from a backup.
+	isHeadRead, isRestored bool
 }
 
 // readStore reads the content of the store, and which number is the newest.
@@ -196,6 +201,9 @@ func (c *Control) readStore() (last storeContent, err error) {
 		// Whether the file has changed is not known; assuming that it has not loses no edit.
 		last.head.Source = c.file.applied.source
 		last.head.Position = Position{}
+	}
+	if last.isRestored = last.head.Source == versions.Restored; last.isRestored {
+		last.head.Source = c.file.applied.source
 	}
 	c.local.newest = slices.Max(append([]int{last.head.Version, last.head.Newest}, last.numbers...))
 	return last, nil

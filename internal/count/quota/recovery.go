@@ -1,5 +1,12 @@
 package quota
 
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+)
+
 // recovery holds the contents of the journal of earlier processes.
 type recovery struct {
 	rows     []Row
@@ -39,6 +46,9 @@ func recoverSegments(d disk) (*recovery, error) {
 	totals := map[cellID]Row{}
 	for _, n := range sequences {
 		data, err := d.Read(segmentName(n))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a flush has removed it: the database has its totals
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -49,4 +59,17 @@ func recoverSegments(d disk) (*recovery, error) {
 		found.rows = append(found.rows, row)
 	}
 	return found, nil
+}
+
+// ReadJournal returns the totals in the journal of a folder, also while a gateway writes it.
+// Rows that a flush removes meanwhile are in the database: read that afterwards.
+func ReadJournal(folder string) ([]Row, error) {
+	found, err := recoverSegments(durable.At(folder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found.rows, nil
 }

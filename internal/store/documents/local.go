@@ -110,8 +110,23 @@ func (l *Local) reportUnreadable(file string, err error) {
 	l.log.Error("a document cannot be read and is passed over", "file", l.dir.Path(file), "error", err)
 }
 
-func (l *Local) read(file string) (doc Document, err error) {
-	data, err := l.dir.Read(file)
+func (l *Local) read(file string) (doc Document, err error) { return ReadFile(l.dir, file) }
+
+// WriteFile writes a document, with its version, to a directory that no process has open.
+func WriteFile(dir *durable.Dir, doc Document) error {
+	if err := CheckName(doc.Kind, doc.ID); err != nil {
+		return err
+	}
+	data, err := json.Marshal(doc, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	return dir.Write(fileOf(doc.Kind, doc.ID), data)
+}
+
+// ReadFile reads a document of a directory, which another process may have open.
+func ReadFile(dir *durable.Dir, file string) (doc Document, err error) {
+	data, err := dir.Read(file)
 	if err != nil {
 		return Document{}, err
 	}
@@ -185,11 +200,7 @@ func (l *Local) Put(_ context.Context, doc Document) (int64, error) {
 	doc.Version++
 	doc.Data = bytes.Clone(doc.Data)
 	if l.dir != nil {
-		data, err := json.Marshal(doc, json.Deterministic(true))
-		if err != nil {
-			return 0, err
-		}
-		if err := l.dir.Write(fileOf(doc.Kind, doc.ID), data); err != nil {
+		if err := WriteFile(l.dir, doc); err != nil {
 			return 0, err
 		}
 	}

@@ -34,6 +34,8 @@ const (
 	versionsDir = "versions"
 	currentFile = "current" + recordSuffix
 	lockFile    = "lock"
+	// restoringFile is there while a restore exchanges the content of the data directory.
+	restoringFile = "restoring"
 	// The names of records, signatures and changes differ in their suffix.
 	recordSuffix, signatureSuffix, changesSuffix = ".json", ".sig", ".changes"
 	// backupPrefix begins the names of the directories with backups.
@@ -43,9 +45,23 @@ const (
 // ErrInUse means that another process works in the same data directory.
 var ErrInUse = errors.New("the data directory is in use by another process")
 
+// ErrRestoring means that a restore was interrupted while it exchanged the content of the
+// data directory.
+var ErrRestoring = errors.New("a restore of the data directory was interrupted; run it again: patchbay restore FILE " +
+	"--force")
+
 // Open opens the store in the data directory, which it makes if need be, and locks
 // it against other processes.
 func Open(dataDir string) (*Store, error) {
+	s, err := OpenToRestore(dataDir)
+	if err == nil && exists(s.data, restoringFile) {
+		return nil, errors.Join(fmt.Errorf("%w (%s)", ErrRestoring, dataDir), s.Close())
+	}
+	return s, err
+}
+
+// OpenToRestore is Open for a restore, which may follow one that was interrupted.
+func OpenToRestore(dataDir string) (*Store, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -65,6 +81,18 @@ func Open(dataDir string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("data directory: %w", err), lock.Close())
 	}
 	return s, nil
+}
+
+// Exchange exchanges content of the data directory. If the process is killed meanwhile, Open
+// refuses the directory.
+func (s *Store) Exchange(exchange func() error) error {
+	if err := s.data.Write(restoringFile, nil); err != nil {
+		return err
+	}
+	if err := exchange(); err != nil {
+		return errors.Join(err, s.data.Remove(restoringFile))
+	}
+	return s.data.Remove(restoringFile)
 }
 
 // Peek returns the store in a data directory to be read only, by a program that has no

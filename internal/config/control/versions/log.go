@@ -68,6 +68,11 @@ type Head struct {
 	Position
 }
 
+// Restored is the Source of a head that was restored from a backup: what the configuration
+// file said then need not be what it says here. The file counts as applied, as it is at the
+// next start.
+const Restored = "restored"
+
 // Activation is the moment that a version came into force on this gateway: when it was
 // made, or later, by a rollback.
 type Activation struct {

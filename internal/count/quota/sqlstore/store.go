@@ -39,8 +39,8 @@ type Store struct {
 func Open(ctx context.Context, address, dataDir string) (*Store, error) {
 	var s *Store
 	var err error
-	if path, isFile := fileOf(address); isFile {
-		s, err = openSQLite(ctx, path, dataDir)
+	if path, isFile := File(address, dataDir); isFile {
+		s, err = openSQLite(ctx, path)
 	} else {
 		s, err = openPostgres(address)
 	}
@@ -53,10 +53,17 @@ func Open(ctx context.Context, address, dataDir string) (*Store, error) {
 	return s, nil
 }
 
-func openSQLite(ctx context.Context, path, dataDir string) (*Store, error) {
+// File returns the file of a database at an address, and whether it is in one. A relative path
+// is inside of the data directory.
+func File(address, dataDir string) (path string, isFile bool) {
+	path, isFile = fileOf(address)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dataDir, path)
 	}
+	return path, isFile
+}
+
+func openSQLite(ctx context.Context, path string) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -156,6 +163,14 @@ const (
 // Write stores rows, each with the greater of the stored and the given values,
 // all of them or none.
 func (s *Store) Write(ctx context.Context, rows []quota.Row) error {
+	err := s.inTransaction(ctx, func(ctx context.Context, tx *sql.Tx) error { return s.writeWithin(ctx, tx, rows) })
+	if err != nil {
+		return err
+	}
+	return s.checkFiles()
+}
+
+func (s *Store) writeWithin(ctx context.Context, tx *sql.Tx, rows []quota.Row) error {
 	var detailed []quota.Row
 	for i := range rows {
 		if rows[i].HasDetails() {
@@ -163,18 +178,12 @@ func (s *Store) Write(ctx context.Context, rows []quota.Row) error {
 		}
 	}
 	now := time.Now().Unix()
-	err := s.inTransaction(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		counts := func(r *quota.Row) [3]int64 { return [...]int64{r.Requests, r.Tokens, now} }
-		details := func(r *quota.Row) [3]int64 { return [...]int64{r.Prompt, r.Completion, r.Cost} }
-		if err := s.write(ctx, tx, usageTable, rows, counts); err != nil {
-			return err
-		}
-		return s.write(ctx, tx, detailsTable, detailed, details)
-	})
-	if err != nil {
+	counts := func(r *quota.Row) [3]int64 { return [...]int64{r.Requests, r.Tokens, now} }
+	details := func(r *quota.Row) [3]int64 { return [...]int64{r.Prompt, r.Completion, r.Cost} }
+	if err := s.write(ctx, tx, usageTable, rows, counts); err != nil {
 		return err
 	}
-	return s.checkFiles()
+	return s.write(ctx, tx, detailsTable, detailed, details)
 }
 
 // table is one of the tables with totals, and the columns that it has beside identity.
@@ -263,27 +272,41 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 	if where == "" {
 		return nil, nil
 	}
-	//nolint:gosec // of constants; values are parameters
-	query := "SELECT " + identity + ", request_count, token_count, " +
-		"coalesce(prompt_count, 0), coalesce(completion_count, 0), coalesce(cost, 0)" +
-		" FROM quota_usage LEFT JOIN quota_detail USING (" + identity + ") WHERE " + where
+	end := " WHERE " + where
 	if filter.Limit > 0 {
 		newest := strings.Replace(identity, "window_start", "window_start DESC", 1)
-		query += fmt.Sprintf(" ORDER BY %s LIMIT %d", newest, filter.Limit)
+		end += fmt.Sprintf(" ORDER BY %s LIMIT %d", newest, filter.Limit)
 	}
+	var rows []quota.Row
+	err := s.each(ctx, end, args, func(row *quota.Row) error {
+		rows = append(rows, *row)
+		return nil
+	})
+	return rows, err
+}
+
+// Each calls a function with all rows, as they are at one moment.
+func (s *Store) Each(ctx context.Context, visit func(*quota.Row) error) error {
+	return s.each(ctx, "", nil, visit)
+}
+
+// each calls a function with the rows of a query that ends in a certain way.
+func (s *Store) each(ctx context.Context, end string, args []any, visit func(*quota.Row) error) error {
+	query := "SELECT " + identity + ", request_count, token_count, " +
+		"coalesce(prompt_count, 0), coalesce(completion_count, 0), coalesce(cost, 0)" +
+		" FROM quota_usage LEFT JOIN quota_detail USING (" + identity + ")" + end
 	found, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = found.Close() }() // found.Err returns the same error
-	var rows []quota.Row
 	for found.Next() {
 		var row quota.Row
 		var window, service string
 		var start int64
 		if err := found.Scan(&start, &window, &row.Key.User, &row.Key.Tenant, &row.Key.APIKey, &row.Key.Model, &service,
 			&row.Writer, &row.Requests, &row.Tokens, &row.Prompt, &row.Completion, &row.Cost); err != nil {
-			return nil, err
+			return err
 		}
 		var err error
 		if row.Window, err = quota.ParseStoredWindow(window); err != nil {
@@ -293,9 +316,24 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 			continue
 		}
 		row.Start = time.Unix(start, 0).UTC()
-		rows = append(rows, row)
+		if err := visit(&row); err != nil {
+			return err
+		}
 	}
-	return rows, found.Err()
+	return found.Err()
+}
+
+// Replace replaces all rows by those that a function writes, in one transaction, which that
+// function may use as well. After an error the rows are as before.
+func (s *Store) Replace(ctx context.Context, fill func(tx *sql.Tx, write func([]quota.Row) error) error) error {
+	return s.inTransaction(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for _, t := range []table{detailsTable, usageTable} {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM "+t.name); err != nil {
+				return err
+			}
+		}
+		return fill(tx, func(rows []quota.Row) error { return s.writeWithin(ctx, tx, rows) })
+	})
 }
 
 // where returns the SQL condition of a filter, or "" if no row can match.

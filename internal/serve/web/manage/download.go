@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -92,7 +93,15 @@ func (a *API) downloadBackup(c *web.Call, q *backupQuery) (none any, err error) 
 	return nil, err
 }
 
-// archive writes all versions to a ZIP archive, as the reader may see them.
+// archivedVersion is a version in an archive, with everything that patchbay restore needs.
+type archivedVersion struct {
+	versionView
+	Added routing.Since   `json:"added,omitzero"`
+	Terms *access.TermSet `json:"terms,omitzero"`
+}
+
+// archive writes all versions to a ZIP archive, as the reader may see them, and the issued keys
+// and tokens if the reader sees secrets.
 func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 	numbers, err := a.options.Control.Versions()
 	if err != nil {
@@ -107,20 +116,30 @@ func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 		if err != nil {
 			return err
 		}
-		view := a.viewVersion(a.options.Control.AboutOf(v))
+		view := archivedVersion{a.viewVersion(a.options.Control.AboutOf(v)), v.Added, v.Terms}
 		view.Config = &configView{Services: viewServices(v.Services, reader)}
-		content, err := web.Encode(view)
-		if err != nil {
+		if err := addTo(files, fmt.Sprintf("versions/%08d.json", number), v.CreatedAt, view); err != nil {
 			return err
 		}
-		file, err := files.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("versions/%08d.json", number),
-			Method: zip.Deflate, Modified: v.CreatedAt})
-		if err != nil {
-			return err
-		}
-		if _, err := file.Write(content); err != nil {
+	}
+	if reader.SeesSecrets {
+		if err := addTo(files, "credentials.json", time.Now(), a.options.Credentials.Stored()); err != nil {
 			return err
 		}
 	}
 	return files.Close()
+}
+
+// addTo adds a value as a file of JSON to an archive.
+func addTo(files *zip.Writer, name string, modified time.Time, value any) error {
+	content, err := web.Encode(value)
+	if err != nil {
+		return err
+	}
+	file, err := files.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: modified})
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return err
 }

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
+	"github.com/patchbay-ai/patchbay/internal/wings/backup"
+)
+
+// backupFlags name the place and the parts of a backup.
+type backupFlags struct {
+	settingFlags
+	database string
+	with     []string
+	force    bool
+}
+
+func newBackup(env []string, stdout, stderr io.Writer) *cobra.Command {
+	flags := &backupFlags{settingFlags: settingFlags{env: env}}
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write configuration, keys and tokens to one file, while the gateway runs",
+		Long: `Writes the configuration with all versions, keys and tokens to a zip file that
+patchbay restore reads, and with --with also the ledger with the budgets, files, and batches
+(with their files). The place is the one of the configuration that serve would run with, or
+the one of --data-dir or --database. The gateway may run.
+
+FILE appears whole or not at all, and only its owner may read it; - is the standard output.
+With a master key the backup is signed, and secrets and files in it are encrypted; the key
+is needed to restore it. Keep a copy of the key elsewhere.`,
+		Example: `  patchbay backup patchbay.zip
+  patchbay backup /backups/monday.zip --config /etc/patchbay/patchbay.yaml --with ledger,files,batches
+  patchbay backup - | ssh backups 'cat > patchbay.zip'
+  patchbay backup cluster.zip --database postgres://patchbay@db/patchbay --with ledger`,
+		Args: oneBackup,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			place, options, err := flags.place(stderr)
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			var done backup.Summary
+			said := stdout
+			if args[0] == "-" {
+				said = stderr
+				done, err = backup.WriteTo(ctx, place, stdout, options)
+			} else {
+				done, err = backup.Write(ctx, place, args[0], options)
+			}
+			if err != nil {
+				return failed(fmt.Errorf("no backup was written: %w", err))
+			}
+			fmt.Fprintf(said, "wrote %s: %s\n", args[0], describeBackup(&done))
+			if done.Missing+done.Damaged > 0 {
+				fmt.Fprintf(said, "left out: %d files that were deleted meanwhile, %d files or batches with damaged "+
+					"descriptions\n", done.Missing, done.Damaged)
+			}
+			return nil
+		},
+	}
+	flags.register(cmd, "to back up beside configuration, keys and tokens: ledger, files, batches")
+	return cmd
+}
+
+func newRestore(env []string, stdout, stderr io.Writer) *cobra.Command {
+	flags := &backupFlags{settingFlags: settingFlags{env: env}}
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Bring a backup back to a data directory or to PostgreSQL",
+		Long: `Brings back a file of patchbay backup, or a download of
+GET /api/config/backup?secrets=true, to the place of the configuration that serve would run
+with, or of --data-dir or --database. It need not be the place that the backup is of: a
+backup of a data directory can be restored to PostgreSQL, and the other way round.
+
+The gateways must be stopped. A place that is not empty needs --force; the files that
+were there stay in a folder replaced-TIME. After an error everything is as it was. The
+master key of the backup is needed. At the next start the version of the backup is in force,
+whatever services the configuration file has; later edits of the file are applied as always.
+
+Keys and tokens that were revoked after the backup are good again: revoke them once more.`,
+		Example: `  patchbay restore patchbay.zip --data-dir ./data
+  patchbay restore patchbay.zip --config /etc/patchbay/patchbay.yaml --force
+  patchbay restore patchbay.zip --database postgres://patchbay@db/patchbay`,
+		Args: oneBackup,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			place, options, err := flags.place(stderr)
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			done, err := backup.Restore(ctx, place, args[0], options)
+			if err != nil {
+				return failed(fmt.Errorf("nothing was restored: %w", err))
+			}
+			fmt.Fprintf(stdout, "restored to %s: %s\n", place, describeBackup(&done))
+			for _, folder := range done.Replaced {
+				fmt.Fprintf(stdout, "the files that were there before are in %s; delete it when all is well\n", folder)
+			}
+			since := "since the backup was made"
+			if !done.Made.IsZero() {
+				since = "since " + done.Made.Format("2006-01-02 15:04:05 UTC")
+			}
+			fmt.Fprintf(stdout, "keys and tokens that were revoked %s are good again: revoke them once more\n", since)
+			return nil
+		},
+	}
+	flags.register(cmd, "to restore: ledger, files, batches (default all that the backup has)")
+	cmd.Flags().BoolVar(&flags.force, "force", false, "replace what is there")
+	return cmd
+}
+
+func oneBackup(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return errors.New("name one file, such as patchbay.zip")
+	}
+	return nil
+}
+
+func (f *backupFlags) register(cmd *cobra.Command, with string) {
+	f.settingFlags.register(cmd)
+	cmd.Flags().StringVar(&f.database, "database", "",
+		"address of the PostgreSQL of a shared configuration, in place of a data directory")
+	cmd.Flags().StringSliceVar(&f.with, "with", nil, "parts "+with)
+	cmd.MarkFlagsMutuallyExclusive("data-dir", "database")
+}
+
+// place returns where the gateway of the configuration keeps its data, and the choices. The flags
+// --data-dir and --database stand for the whole place.
+func (f *backupFlags) place(stderr io.Writer) (*backup.Place, backup.Options, error) {
+	options := backup.Options{Force: f.force, Program: version, Tell: func(format string, args ...any) {
+		fmt.Fprintf(stderr, format+" ...\n", args...)
+	}}
+	var err error
+	if options.With, err = backup.ParseParts(f.with); err != nil {
+		return nil, options, fmt.Errorf("--with: %w", err)
+	}
+	if f.database != "" {
+		if err := sqlstore.CheckServer(f.database); err != nil {
+			return nil, options, fmt.Errorf("--database: the address %w", err)
+		}
+	}
+	loaded, err := f.load()
+	if err != nil {
+		return nil, options, err
+	}
+	store := &loaded.Document.Store
+	switch {
+	case f.database != "":
+		store.Config = f.database
+		if sqlstore.CheckServer(store.URL) != nil {
+			store.URL = f.database
+		}
+	case f.dataDir != "":
+		store.Config = ""
+	}
+	place, err := backup.PlaceOf(loaded.Document)
+	if err != nil {
+		return nil, options, &exitError{exitConfig, err}
+	}
+	return place, options, nil
+}
+
+// describeBackup counts the content of a backup in words.
+func describeBackup(s *backup.Summary) string {
+	parts := []string{
+		fmt.Sprintf("%s (%d in force)", counted(s.Versions, "version"), s.Current), counted(s.Keys, "issued key"),
+		counted(s.Tokens, "issued token"),
+	}
+	for _, part := range s.With {
+		switch part {
+		case backup.Ledger:
+			parts = append(parts, counted(s.Rows, "row")+" of the ledger")
+		case backup.Files:
+			parts = append(parts, fmt.Sprintf("%s (%d bytes)", counted(s.Files, "file"), s.Bytes))
+		case backup.Batches:
+			parts = append(parts, strings.Replace(counted(s.Batches, "batch"), "batchs", "batches", 1))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// counted returns a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,361 @@
+package backup
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+// The names in an archive. The folder of versions is as the data directory has it, answers and
+// contents are as the folder of files has them. Lists are lines of JSON.
+const (
+	manifestName  = "manifest.json"
+	headName      = "versions/current.json"
+	valuesName    = "values.json"
+	ledgerName    = "ledger.jsonl"
+	documentsName = "documents.jsonl"
+	versionsDir   = "versions"
+	contentsDir   = "contents"
+	answersDir    = "answers"
+	documentsDir  = "documents"
+	// credentialsName is in a download of the management API, which has views of versions.
+	credentialsName = "credentials.json"
+)
+
+// allowedNames are the names that an archive may have: none of them leads out of a folder.
+var allowedNames = regexp.MustCompile(`^((manifest|values|credentials)\.json|(ledger|documents)\.jsonl|` +
+	`versions/([0-9]{8,9}|current)\.(json|sig|changes)|contents/[A-Za-z0-9_-]{1,200}|` +
+	`answers/[A-Za-z0-9_-]{1,200}/answers-[A-Za-z0-9_-]{1,200})$`)
+
+const (
+	// format is the number of this form of archives.
+	format = 1
+	// largestInMemory bounds a file of an archive that is read into memory, and most the number of
+	// files.
+	largestInMemory = 128 << 20
+	mostFiles       = 1_000_000
+)
+
+// manifest lists the files of an archive. It is signed with the master key, if there is one.
+type manifest struct {
+	Format  int       `json:"format"`
+	Made    time.Time `json:"made"`
+	Program string    `json:"program"`
+	// From says where the content comes from.
+	From string `json:"from"`
+	With []Part `json:"with"`
+	// MasterKey is the id of the master key.
+	MasterKey string           `json:"masterKey,omitzero"`
+	Files     map[string]entry `json:"files"`
+	Signature string           `json:"signature,omitzero"`
+}
+
+// entry is a file of an archive.
+type entry struct {
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// signed returns the signed parts of a manifest.
+func (m manifest) signed() []string {
+	m.Signature = ""
+	text, _ := json.Marshal(m, json.Deterministic(true)) // texts and numbers only
+	return []string{"backup", string(text)}
+}
+
+// sums counts and hashes the bytes of a file.
+type sums struct {
+	hash.Hash
+	size int64
+}
+
+func newSums() *sums { return &sums{Hash: sha256.New()} }
+
+func (s *sums) Write(p []byte) (int, error) {
+	s.size += int64(len(p))
+	return s.Hash.Write(p)
+}
+
+func (s *sums) entry() entry { return entry{s.size, hex.EncodeToString(s.Sum(nil))} }
+
+// writer writes an archive.
+type writer struct {
+	zip      *zip.Writer
+	manifest manifest
+}
+
+// writeFile lets a function write the file at a path, whole or not at all, for its owner only.
+func writeFile(path string, fill func(io.Writer) error) (err error) {
+	dir := filepath.Dir(path)
+	out, err := os.CreateTemp(dir, durable.Unfinished("backup-*")) // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(out.Name())
+		}
+	}()
+	err = fill(out)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return durable.At(dir).Move(filepath.Base(out.Name()), filepath.Base(path))
+}
+
+// writeArchive writes an archive, and its manifest last.
+func writeArchive(to io.Writer, keys *seal.Keys, about manifest, fill func(*writer) error) error {
+	about.Files, about.MasterKey = map[string]entry{}, keys.ID()
+	w := &writer{zip.NewWriter(to), about}
+	if err := fill(w); err != nil {
+		return err
+	}
+	if keys != nil {
+		w.manifest.Signature = keys.Sign(w.manifest.signed()...)
+	}
+	if err := w.addJSON(manifestName, w.manifest); err != nil {
+		return err
+	}
+	return w.zip.Close()
+}
+
+// add adds a file, which a function writes.
+func (w *writer) add(name string, method uint16, fill func(io.Writer) error) error {
+	out, err := w.zip.CreateHeader(&zip.FileHeader{Name: name, Method: method, Modified: w.manifest.Made})
+	if err != nil {
+		return err
+	}
+	s := newSums()
+	if err := fill(io.MultiWriter(out, s)); err != nil {
+		return err
+	}
+	w.manifest.Files[name] = s.entry()
+	return nil
+}
+
+func (w *writer) addBytes(name string, content []byte) error {
+	return w.add(name, zip.Deflate, func(to io.Writer) error {
+		_, err := to.Write(content)
+		return err
+	})
+}
+
+func (w *writer) addJSON(name string, value any) error {
+	content, err := json.Marshal(value, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	return w.addBytes(name, content)
+}
+
+// addFile adds as much of a file as it has now. It reports false if there is none.
+func (w *writer) addFile(name, path string) (size int64, isThere bool, err error) {
+	in, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	info, err := in.Stat()
+	if err != nil {
+		return 0, false, err
+	}
+	method := zip.Deflate
+	if w.manifest.MasterKey != "" {
+		method = zip.Store // encrypted bytes do not get smaller
+	}
+	err = w.add(name, method, func(to io.Writer) error {
+		_, err := io.CopyN(to, in, info.Size())
+		return err
+	})
+	return info.Size(), true, err
+}
+
+// archive is an archive that is read.
+type archive struct {
+	zip   *zip.ReadCloser
+	files map[string]*zip.File
+	manifest
+	// isDownload says that the management API made it.
+	isDownload bool
+}
+
+// errForeign is of a file that is no backup.
+var errForeign = errors.New("it is no backup: patchbay backup makes one, or GET /api/config/backup?secrets=true")
+
+// openArchive opens an archive whose manifest is right: it fits the master key, and the files of
+// the archive.
+func openArchive(path string, keys *seal.Keys) (_ *archive, err error) {
+	in, err := zip.OpenReader(path)
+	if errors.Is(err, zip.ErrFormat) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("%s: it is no zip archive, or not all of one", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, errors.Join(err, in.Close()))
+		}
+	}()
+	a := &archive{zip: in, files: map[string]*zip.File{}}
+	if len(in.File) > mostFiles {
+		return nil, fmt.Errorf("it has more than %d files", mostFiles)
+	}
+	for _, file := range in.File {
+		if !allowedNames.MatchString(file.Name) || a.files[file.Name] != nil || !file.Mode().IsRegular() {
+			return nil, fmt.Errorf("%w (it has %q)", errForeign, shorten(file.Name))
+		}
+		a.files[file.Name] = file
+	}
+	if a.files[manifestName] == nil {
+		a.isDownload = true
+		return a, a.checkDownload()
+	}
+	if err := a.decode(manifestName, &a.manifest); err != nil {
+		return nil, err
+	}
+	return a, a.check(keys)
+}
+
+// shorten bounds a name of an archive in a message.
+func shorten(name string) string {
+	const longest = 100
+	if len(name) > longest {
+		return name[:longest] + "..."
+	}
+	return name
+}
+
+// check compares the manifest with the archive and the master key.
+func (a *archive) check(keys *seal.Keys) error {
+	if a.Format < 1 || a.Format > format {
+		return fmt.Errorf("the format %d of the backup is not known: a newer release made it; restore it with that "+
+			"release, or a later one", a.Format)
+	}
+	if a.MasterKey != "" {
+		const help = "set security.master-key, or security.previous-master-key, to it (PATCHBAY_SECURITY_MASTER_KEY)"
+		if keys == nil {
+			return fmt.Errorf("the backup was made with the master key %s, and there is none: %s", a.MasterKey, help)
+		}
+		err := keys.Verify(a.Signature, a.signed()...)
+		if errors.Is(err, seal.ErrKey) {
+			return fmt.Errorf("the backup was made with the master key %s, not with %s: %s", a.MasterKey, keys.ID(),
+				help)
+		}
+		if err != nil {
+			return errors.New("the backup was changed after it was made: its signature is wrong")
+		}
+	}
+	for name := range a.files {
+		if _, isListed := a.Files[name]; !isListed && name != manifestName {
+			return fmt.Errorf("the backup was changed after it was made: %q was added", shorten(name))
+		}
+	}
+	for name := range a.Files {
+		if a.files[name] == nil {
+			return fmt.Errorf("the backup was changed after it was made: %q is missing", shorten(name))
+		}
+	}
+	if a.files[headName] == nil {
+		return errForeign
+	}
+	return nil
+}
+
+// has reports whether the archive has a part.
+func (a *archive) has(part Part) bool { return slices.Contains(a.With, part) }
+
+// bytes returns how many bytes the archive has when it is unpacked.
+func (a *archive) bytes() (sum int64) {
+	for _, file := range a.Files {
+		sum += file.Size
+	}
+	return sum
+}
+
+// read lets a function read a file of the archive, and checks that it is as it was written.
+func (a *archive) read(name string, use func(io.Reader) error) error {
+	want, isListed := a.Files[name]
+	if !isListed { // the manifest itself, or a download
+		want.Size = largestInMemory
+	}
+	in, err := a.files[name].Open()
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	s := newSums()
+	from := io.TeeReader(io.LimitReader(in, want.Size+1), s)
+	err = use(from)
+	if err == nil {
+		_, err = io.Copy(io.Discard, from)
+	}
+	if err == nil && (s.size > want.Size || isListed && s.entry() != want) {
+		err = errors.New("it is not as it was written: the backup is damaged")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// content returns a file that fits into memory.
+func (a *archive) content(name string) ([]byte, error) {
+	var content bytes.Buffer
+	err := a.read(name, func(from io.Reader) error {
+		n, err := io.Copy(&content, io.LimitReader(from, largestInMemory+1))
+		if n > largestInMemory {
+			return fmt.Errorf("it has more than %d bytes", largestInMemory)
+		}
+		return err
+	})
+	return content.Bytes(), err
+}
+
+func (a *archive) decode(name string, into any) error {
+	content, err := a.content(name)
+	if err == nil {
+		if err = json.Unmarshal(content, into); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return err
+}
+
+// unpack writes a file of the archive to a path.
+func (a *archive) unpack(name, path string) error {
+	return a.read(name, func(from io.Reader) (err error) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		if _, err = io.Copy(out, from); err == nil {
+			err = out.Sync()
+		}
+		return errors.Join(err, out.Close())
+	})
+}

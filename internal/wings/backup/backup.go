@@ -1,0 +1,455 @@
+// Package backup writes the content of a data directory or of PostgreSQL to one file, and
+// brings it back: the configuration with all versions, keys and tokens and, if wanted, the
+// ledger with the budgets, and files and batches. Both places have one form in the file, so a
+// gateway can move from one to the other.
+package backup
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/files"
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/store/takeover"
+)
+
+// Part is a part of a backup that not every backup has.
+type Part string
+
+// The parts. Batches come with files, which have their lines and results.
+const (
+	Ledger  Part = "ledger"
+	Files   Part = "files"
+	Batches Part = "batches"
+)
+
+// Parts returns all parts.
+func Parts() []Part { return []Part{Ledger, Files, Batches} }
+
+// ParseParts returns the parts of these names.
+func ParseParts(names []string) (parts []Part, err error) {
+	for _, name := range names {
+		part := Part(name)
+		if !slices.Contains(Parts(), part) {
+			return nil, fmt.Errorf("want some of ledger, files, batches, found %q", name)
+		}
+		parts = append(parts, part)
+	}
+	if slices.Contains(parts, Batches) {
+		parts = append(parts, Files)
+	}
+	slices.Sort(parts)
+	return slices.Compact(parts), nil
+}
+
+// Place is where a gateway keeps its data.
+type Place struct {
+	DataDir string
+	// Database is the PostgreSQL of a shared configuration, empty where the configuration is
+	// in the data directory.
+	Database string
+	// Ledger is the address of the ledger's database, and Folder the folder of files and
+	// batches.
+	Ledger, Folder string
+	Keys           *seal.Keys
+}
+
+// PlaceOf returns where a gateway with this configuration keeps its data.
+func PlaceOf(doc *config.Document) (*Place, error) {
+	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	if err != nil {
+		return nil, fmt.Errorf("security.master-key: %w", err)
+	}
+	p := &Place{DataDir: doc.Server.DataDir, Database: doc.Store.Config, Ledger: doc.Store.URL, Keys: keys,
+		Folder: doc.Files.Folder}
+	if p.Folder == "" {
+		p.Folder = filepath.Join(p.DataDir, "batches")
+	}
+	return p, nil
+}
+
+// String names the place for people, without a password.
+func (p *Place) String() string {
+	if p.Database != "" {
+		return "PostgreSQL"
+	}
+	return p.DataDir
+}
+
+// Options are the choices of a backup or a restore.
+type Options struct {
+	// With are the parts to back up or restore beside the configuration, keys and tokens. A
+	// restore without any brings back all parts of the backup.
+	With []Part
+	// Force lets a restore replace the content of a place that is not empty.
+	Force bool
+	// Program is the version of this program.
+	Program string
+	// Tell is told of progress, in words.
+	Tell func(format string, args ...any)
+}
+
+// Summary counts the content of a backup.
+type Summary struct {
+	Made                 time.Time
+	With                 []Part
+	Versions, Current    int
+	Keys, Tokens         int
+	Rows, Files, Batches int
+	Bytes                int64 // of the contents of files
+	// Replaced are the folders to which a restore moved the content that was there before.
+	Replaced []string
+	// Missing counts files whose content was deleted meanwhile, and Damaged files and batches
+	// whose description cannot be read.
+	Missing, Damaged int
+}
+
+// countValues counts the keys and tokens among values.
+func (s *Summary) countValues(values map[string]access.StoredValue) {
+	for name := range values {
+		switch {
+		case strings.HasPrefix(name, "key/"):
+			s.Keys++
+		case strings.HasPrefix(name, "token/"):
+			s.Tokens++
+		}
+	}
+}
+
+// content is the content of a place beside the ledger, read for a backup.
+type content struct {
+	// head, versions and values are the configuration with its credentials.
+	head     versions.Head
+	numbers  []int
+	record   func(number int) (*record, error) // nil where it was deleted meanwhile
+	headText []byte
+	headSign string
+	values   map[string]access.StoredValue
+	// each calls a function with the documents of files and batches.
+	each func(func(documents.Document) error) (damaged int, err error)
+}
+
+// record is a version as it is stored.
+type record struct {
+	text               []byte
+	signature, changes string
+}
+
+// Write writes a backup of a place to a file, which appears whole or not at all. The gateway may
+// run.
+func Write(ctx context.Context, p *Place, path string, o Options) (done Summary, err error) {
+	err = writeFile(path, func(out io.Writer) error {
+		done, err = WriteTo(ctx, p, out, o)
+		return err
+	})
+	return done, err
+}
+
+// WriteTo writes a backup of a place. The gateway may run.
+func WriteTo(ctx context.Context, p *Place, out io.Writer, o Options) (done Summary, err error) {
+	done.Made, done.With = time.Now().UTC().Truncate(time.Second), o.With
+	about := manifest{Format: format, Made: done.Made, Program: o.Program, From: "data directory", With: o.With}
+	if p.Database != "" {
+		about.From = "PostgreSQL"
+	}
+	return done, writeArchive(out, p.Keys, about, func(w *writer) error {
+		// Answers come before the description of their batch: if it ends meanwhile, the
+		// description is of one that has ended and needs them no more.
+		if slices.Contains(o.With, Batches) {
+			if err := p.backUpAnswers(w, o); err != nil {
+				return err
+			}
+		}
+		if err := p.read(ctx, func(c *content) error { return p.backUpContent(w, c, o, &done) }); err != nil {
+			return err
+		}
+		if !slices.Contains(o.With, Ledger) {
+			return nil
+		}
+		o.Tell("ledger")
+		return p.backUpLedger(ctx, w, &done)
+	})
+}
+
+// read lets a function read the content of a place at one moment.
+func (p *Place) read(ctx context.Context, use func(*content) error) error {
+	if p.Database != "" {
+		return p.readDatabase(ctx, use)
+	}
+	c, err := p.readDirectory()
+	if err != nil {
+		return err
+	}
+	return use(c)
+}
+
+// readDirectory reads the data directory, also while a gateway writes it. Files appear whole,
+// and a version does not change.
+func (p *Place) readDirectory() (*content, error) {
+	if _, err := os.Stat(p.DataDir); err != nil {
+		return nil, fmt.Errorf("there is no data directory: %w", err)
+	}
+	c, err := readStaged(p.DataDir, p.Keys)
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(p.Folder, documentsDir)
+	c.each = func(visit func(documents.Document) error) (int, error) { return eachDocument(folder, visit) }
+	return c, nil
+}
+
+// readStaged reads the configuration and credentials of a data directory, and checks that the
+// master key fits the current version.
+func readStaged(dir string, keys *seal.Keys) (_ *content, err error) {
+	store := files.Peek(dir)
+	sealed := versions.NewSealedStore(store, keys)
+	c := new(content)
+	if c.head, err = sealed.Head(); err != nil {
+		return nil, err
+	}
+	if c.head.Version == 0 {
+		return nil, fmt.Errorf("%s has no configuration: no gateway has run there", dir)
+	}
+	data := durable.At(filepath.Join(dir, versionsDir))
+	if c.headText, err = data.Read(filepath.Base(headName)); err != nil {
+		return nil, err
+	}
+	if c.headSign, err = store.Signature(versions.RecordHead); err != nil {
+		return nil, err
+	}
+	if _, err := sealed.Load(c.head.Version); err != nil {
+		return nil, err
+	}
+	if c.numbers, err = store.Versions(); err != nil {
+		return nil, err
+	}
+	c.numbers = slices.DeleteFunc(c.numbers, func(number int) bool { return number > c.head.Newest }) // made meanwhile
+	c.record = func(number int) (*record, error) {
+		r := new(record)
+		if r.text, err = data.Read(fmt.Sprintf("%08d.json", number)); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.signature, err = store.Signature(versions.Record(number)); err != nil {
+			return nil, err
+		}
+		changes, err := data.Read(fmt.Sprintf("%08d.changes", number))
+		if err == nil {
+			r.changes = strings.TrimSpace(string(changes))
+		}
+		return r, nil
+	}
+	if c.values, err = access.ReadStored(store.Data()); err != nil {
+		return nil, err
+	}
+	return c, addMarks(c.values, store.Data(), keys)
+}
+
+// markPrefix begins the names of values that say which unsigned data was taken over.
+const markPrefix = "taken-over/"
+
+// addMarks adds the marks of a data directory to values.
+func addMarks(values map[string]access.StoredValue, dir *durable.Dir, keys *seal.Keys) error {
+	marks, err := takeover.Open(takeover.Options{Keys: keys, Data: dir, Log: slog.New(slog.DiscardHandler)})
+	if err != nil || marks == nil {
+		return err
+	}
+	for _, thing := range []takeover.Thing{takeover.Budgets, takeover.Documents, takeover.Responses} {
+		if !marks.IsOpen(thing) {
+			name, value := markPrefix+string(thing), []byte("true")
+			values[name] = access.StoredValue{Data: value, Signatures: []string{keys.SignValue(name, value)}}
+		}
+	}
+	return nil
+}
+
+// backUpContent adds the content of a place.
+func (p *Place) backUpContent(w *writer, c *content, o Options, done *Summary) error {
+	o.Tell("configuration")
+	done.Current = c.head.Version
+	if err := w.addBytes(headName, c.headText); err != nil {
+		return err
+	}
+	add := func(name, suffix, text string) error {
+		if text == "" {
+			return nil
+		}
+		return w.addBytes(versionsDir+"/"+name+suffix, []byte(text+"\n"))
+	}
+	if err := add("current", ".sig", c.headSign); err != nil {
+		return err
+	}
+	for _, number := range c.numbers {
+		r, err := c.record(number)
+		if err == nil && r == nil && number == c.head.Version {
+			err = errors.New("the current version changed meanwhile; try again")
+		}
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			continue // deleted meanwhile
+		}
+		name := fmt.Sprintf("%08d", number)
+		if err := errors.Join(add(name, ".sig", r.signature), add(name, ".changes", r.changes),
+			w.addBytes(versionsDir+"/"+name+".json", r.text)); err != nil {
+			return err
+		}
+		done.Versions++
+	}
+	done.countValues(c.values)
+	if err := w.addJSON(valuesName, c.values); err != nil {
+		return err
+	}
+	if !slices.Contains(o.With, Files) {
+		return nil
+	}
+	return p.backUpFiles(w, c, o, done)
+}
+
+// Kinds of documents. Others are of the moment, such as leases.
+const (
+	fileKind, hiddenKind   = "file", "part"
+	batchKind, removedKind = "batch", "removed-key"
+)
+
+// isWanted reports whether documents of a kind are part of a backup.
+func isWanted(kind string, parts []Part) bool {
+	switch kind {
+	case fileKind, hiddenKind:
+		return slices.Contains(parts, Files)
+	case batchKind, removedKind:
+		return slices.Contains(parts, Batches)
+	}
+	return false
+}
+
+// backUpFiles adds the documents of files and batches, and the contents of files. A file whose
+// content was deleted meanwhile is left out.
+func (p *Place) backUpFiles(w *writer, c *content, o Options, done *Summary) error {
+	o.Tell("files and batches")
+	var docs []documents.Document
+	damaged, err := c.each(func(doc documents.Document) error {
+		if isWanted(doc.Kind, o.With) {
+			docs = append(docs, doc)
+		}
+		return nil
+	})
+	if done.Damaged = damaged; err != nil {
+		return err
+	}
+	next := time.Now().Add(tellEvery)
+	docs = slices.DeleteFunc(docs, func(doc documents.Document) bool {
+		if err != nil || doc.Kind == batchKind || doc.Kind == removedKind {
+			return false
+		}
+		size, isThere, failed := w.addFile(contentsDir+"/"+doc.ID, filepath.Join(p.Folder, contentsDir, doc.ID))
+		err = failed
+		if !isThere {
+			done.Missing++
+			return true
+		}
+		done.Bytes += size
+		if now := time.Now(); now.After(next) {
+			next = now.Add(tellEvery)
+			o.Tell("%d bytes of files", done.Bytes)
+		}
+		return false
+	})
+	if err != nil {
+		return err
+	}
+	return w.add(documentsName, zip.Deflate, func(to io.Writer) error {
+		out := jsontext.NewEncoder(to)
+		for i := range docs {
+			done.countDocument(docs[i].Kind)
+			if err := json.MarshalEncode(out, docs[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// tellEvery is the time between two words about progress.
+const tellEvery = 3 * time.Second
+
+func (s *Summary) countDocument(kind string) {
+	switch kind {
+	case fileKind:
+		s.Files++
+	case batchKind:
+		s.Batches++
+	}
+}
+
+// backUpAnswers adds the answers of batches that have not ended.
+func (p *Place) backUpAnswers(w *writer, o Options) error {
+	o.Tell("answers of batches")
+	found, err := filepath.Glob(filepath.Join(globEscape(p.Folder), answersDir, "*", "answers-*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range found {
+		name := answersDir + "/" + filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)
+		if !allowedNames.MatchString(name) {
+			continue
+		}
+		if _, _, err := w.addFile(name, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// globEscape returns a pattern that matches only this path.
+func globEscape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// eachDocument calls a function with the documents of a folder, in which a gateway may work. It
+// counts those that cannot be read, which the gateway passes over as well.
+func eachDocument(folder string, visit func(documents.Document) error) (damaged int, err error) {
+	dir := durable.At(folder)
+	names, err := dir.Names()
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		doc, err := documents.ReadFile(dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			damaged++
+			continue
+		}
+		if err := visit(doc); err != nil {
+			return damaged, err
+		}
+	}
+	return damaged, nil
+}
