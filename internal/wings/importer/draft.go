@@ -33,6 +33,7 @@ type draft struct {
 	springRoot *yaml.Node
 
 	listen, jsonBody                string
+	logLevel, logAccess, calls      string
 	origins                         []string
 	maxAttempts                     int
 	totalTimeout, firstTokenTimeout string

@@ -501,6 +501,9 @@ func (s *swap) globals() {
 		s.Use(n)
 		s.Changed(n, "includeAliasesInList", "aliases are always among the models that are listed")
 	}
+	s.same("logLevel", "log", "level", &s.logLevel)
+	s.same("logRequests", "log", "access", &s.logAccess)
+	s.same("metricsMaxInMemory", "monitoring", "calls", &s.calls)
 	if n := reading.At(s.root, "sendLoadingState"); n != nil && s.Text(n) == "true" &&
 		s.addPolicy(n, "sendLoadingState", schema.Chat, "residency: { hold-notice: 1s }") {
 		s.Changed(n, "sendLoadingState", "residency.hold-notice: 1s: a stream that waits for its model begins with "+
@@ -517,6 +520,21 @@ func (s *swap) globals() {
 	s.Changed(nil, "timeouts", "an answer may take an hour to begin, which llama-swap does not bound at all")
 	s.Changed(nil, "env", "a process gets its env, and of the other variables only PATH, HOME and others that are no "+
 		"secrets; docs/processes.md lists them")
+}
+
+// same reads a setting that has the same values here.
+func (s *swap) same(name, section, member string, to *string) {
+	n := reading.At(s.root, name)
+	if s.Text(n) == "" {
+		return
+	}
+	value := s.numeral(llamaswap.Expand(s.Text(n), s.macros), name, "")
+	if err := check(section + ": { " + member + ": " + value + " }\n"); err != nil {
+		s.Unsupported(n, name, "%s", faultOf(err))
+		return
+	}
+	*to = value
+	s.Taken(n, name, "%s.%s: %s", section, member, value)
 }
 
 // keys takes API keys by their hashes.

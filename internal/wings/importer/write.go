@@ -55,6 +55,8 @@ func (d *draft) writeServer(b *strings.Builder) {
 		"max-attempts": attempts, "total-timeout": d.totalTimeout, "first-token-timeout": d.firstTokenTimeout,
 		"json-body": d.jsonBody,
 	})
+	section(b, "log", map[string]string{"level": d.logLevel, "access": d.logAccess})
+	section(b, "monitoring", map[string]string{"calls": d.calls})
 }
 
 // section writes the members of a section that have a value, if there are any.

@@ -170,8 +170,7 @@ var known = []reason{
 		"priority of a key says who waits less"},
 	{"llama-swap", "upstream", "there is no path to the pages of a model server; GET /api/processes says where " +
 		"it listens"},
-	{"llama-swap", "log", "set log.level; lines of processes are in the log and at /api/processes/{name}"},
-	{"llama-swap", "metricsMaxInMemory", "monitoring.calls says how many calls are kept"},
+	{"llama-swap", "log", "lines of processes are in the log, in its format, and at /api/processes/{name}"},
 	{"llama-swap", "captureBuffer", "bodies of requests and answers are not kept"},
 	{"llama-swap", "store", "calls are kept in a file with monitoring.calls-file"},
 	{"llama-swap", "performance", "the metrics of the gateway are at /actuator/prometheus; those of the host come " +
