@@ -68,7 +68,7 @@ func (c *choice) use(pool *routing.Pool) {
 
 // excludeForbidden excludes the instances that the caller's key may not use.
 func (c *choice) excludeForbidden() {
-	if c.Caller.Grant == nil {
+	if !c.Caller.Grant.IsPlaced() {
 		return
 	}
 	isForbidden := true

@@ -2,6 +2,7 @@ package access
 
 import (
 	"net/textproto"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
@@ -66,6 +67,7 @@ func (k *compiler) compile(key Key) *Grant {
 		g.rules = append(g.rules, tenant.rule)
 		g.Priority = min(g.Priority.Or(tenant.priority), tenant.priority.Or(g.Priority))
 	}
+	g.isPlaced = slices.ContainsFunc(g.rules, func(r rule) bool { return len(r.instances) > 0 })
 	return g
 }
 

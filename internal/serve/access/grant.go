@@ -30,6 +30,8 @@ type Grant struct {
 	ReserveTokens int64
 	// rules are the rules of the key and of its tenant; a request must keep all of them.
 	rules []rule
+	// isPlaced means that a rule names instances.
+	isPlaced bool
 	// userHeader is the user header of the key, in the canonical form of http.Header.
 	userHeader string
 	// activity counts the calls with the key.
@@ -111,9 +113,20 @@ func (g *Grant) MayUse(service schema.ServiceType, model string) bool {
 	return true
 }
 
+// IsPlaced reports whether requests with the key may go to some instances only.
+func (g *Grant) IsPlaced() bool { return g != nil && g.isPlaced }
+
 // MayCall reports whether requests with the key may go to an instance.
 func (g *Grant) MayCall(id string) bool {
-	return g == nil || !slices.ContainsFunc(g.rules, func(r rule) bool { return !matchesOne(r.instances, id) })
+	if !g.IsPlaced() {
+		return true
+	}
+	for i := range g.rules {
+		if !matchesOne(g.rules[i].instances, id) {
+			return false
+		}
+	}
+	return true
 }
 
 // RefuseModel returns an error unless the key is good for a model of a service type.
