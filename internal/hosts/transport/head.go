@@ -41,7 +41,7 @@ func (r *Response) readHead(method string) error {
 		}
 		r.head, r.Status = append(r.head[:0], raw...), h.status
 		r.keep = h.keepAlive() && r.writeErr == nil
-		r.lasts = h.lasts
+		r.lasts, r.Encoding = h.lasts, h.encoding
 		r.body.begin(h, method)
 		r.Length = r.body.length()
 		if r.body.framing == untilClose {
@@ -118,7 +118,8 @@ type head struct {
 	stay    bool // "Connection: keep-alive"
 	// lasts is how long an idle connection may be used, by "Keep-Alive:
 	// timeout="; below zero: not given.
-	lasts time.Duration
+	lasts    time.Duration
+	encoding string // of the body, as the first "Content-Encoding" has it
 }
 
 // keepAlive reports whether the backend leaves the connection open. A reply
@@ -196,6 +197,8 @@ func (h *head) field(name, value []byte) error {
 			return flaw("malformed or conflicting content length")
 		}
 		h.length = n
+	case h.encoding == "" && wire.IsNamed(name, "content-encoding"):
+		h.encoding = ownText(value)
 	case wire.IsNamed(name, "transfer-encoding"):
 		if h.chunked || !wire.IsNamed(value, "chunked") {
 			return flaw("unknown transfer encoding")

@@ -29,6 +29,8 @@ type Response struct {
 	Status int
 	// Length is the length of the body, -1 when the backend did not say.
 	Length int64
+	// Encoding is the field Content-Encoding, which nearly no reply has.
+	Encoding string
 	// Reused says that the connection had served before.
 	Reused bool
 	// BeforeWait, if set, is called whenever all bytes that have come are used up and

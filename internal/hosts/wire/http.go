@@ -11,7 +11,7 @@ import (
 // IsToken reports whether s can be a method or the name of a field.
 func IsToken[T string | []byte](s T) bool {
 	for i := range len(s) {
-		if c := s[i]; tokenBytes[c>>6]>>(c&63)&1 == 0 {
+		if !tokenBytes[s[i]] {
 			return false
 		}
 	}
@@ -24,8 +24,18 @@ func IsNamed[T string | []byte](field T, name string) bool {
 	return len(field) == len(name) && strings.EqualFold(string(field), name)
 }
 
-// tokenBytes is a set of bits: digits, letters and !#$%&'*+-.^_`|~.
-var tokenBytes = [4]uint64{0x03ff_6cfa_0000_0000, 0x57ff_ffff_c7ff_fffe, 0, 0}
+// tokenBytes says of each byte whether a token may have it.
+var tokenBytes = [256]bool{
+	'!': true, '#': true, '$': true, '%': true, '&': true, '\'': true, '*': true, '+': true, '-': true,
+	'.': true, '^': true, '_': true, '`': true, '|': true, '~': true, '0': true, '1': true, '2': true,
+	'3': true, '4': true, '5': true, '6': true, '7': true, '8': true, '9': true, 'A': true, 'B': true,
+	'C': true, 'D': true, 'E': true, 'F': true, 'G': true, 'H': true, 'I': true, 'J': true, 'K': true,
+	'L': true, 'M': true, 'N': true, 'O': true, 'P': true, 'Q': true, 'R': true, 'S': true, 'T': true,
+	'U': true, 'V': true, 'W': true, 'X': true, 'Y': true, 'Z': true, 'a': true, 'b': true, 'c': true,
+	'd': true, 'e': true, 'f': true, 'g': true, 'h': true, 'i': true, 'j': true, 'k': true, 'l': true,
+	'm': true, 'n': true, 'o': true, 'p': true, 'q': true, 'r': true, 's': true, 't': true, 'u': true,
+	'v': true, 'w': true, 'x': true, 'y': true, 'z': true,
+}
 
 // TrimBlanks returns s without the spaces and tabs around it.
 func TrimBlanks[T string | []byte](s T) T {

@@ -208,7 +208,7 @@ func (r *Reply) readErrorStatus() error {
 	// A body that cannot be read whole still leaves the status to report.
 	r.body = r.body[:0]
 	_ = r.readBody(maxErrorBody)
-	text := decompressText(r.body, encodingOf(r.from.Header("Content-Encoding")))
+	text := decompressText(r.body, encodingOf(r.from.Encoding))
 	return &statusError{Failure: dialect.ReadFailure(status, text), retryAfter: retryAfter}
 }
 

@@ -94,7 +94,7 @@ func (r *Reply) checkHead() error {
 	if r.from.Status < 200 || r.from.Status > 299 {
 		return r.readErrorStatus()
 	}
-	if encoding := encodingOf(r.from.Header("Content-Encoding")); encoding != "" {
+	if encoding := encodingOf(r.from.Encoding); encoding != "" {
 		return unusableEncoding(encoding)
 	}
 	return nil
