@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
@@ -138,25 +139,26 @@ func (c *conn) writeInterim() error {
 // it fails. After the body of a request was read, and while the request is answered, a goroutine
 // reads the next byte of the connection.
 type ahead struct {
+	// off says that nothing is to be noticed: there is a poller, or no request. Then there is no
+	// goroutine, and nobody needs the lock.
+	off  atomic.Bool
 	mu   sync.Mutex
-	off  bool          // nothing is to be noticed: there is a poller, or no request
 	done chan struct{} // is closed when the goroutine ends; nil without one
 	next [1]byte       // begins the next request
 	n    int           // how many bytes of next have come
 }
 
 // allow says whether begin has something to do.
-func (a *ahead) allow(on bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.off = !on
-}
+func (a *ahead) allow(on bool) { a.off.Store(!on) }
 
 // begin begins to read ahead.
 func (a *ahead) begin(c *conn) {
+	if a.off.Load() {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.off || a.done != nil {
+	if a.off.Load() || a.done != nil {
 		return
 	}
 	c.reads.reset(time.Time{})
@@ -184,9 +186,12 @@ func (a *ahead) read(c *conn) {
 // end stops the reading that begin started. The buffer of the connection then has the bytes that
 // came.
 func (a *ahead) end(c *conn) {
+	if a.off.Load() {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.off = true
+	defer a.off.Store(true)
 	if a.done == nil {
 		return
 	}
