@@ -393,6 +393,9 @@ func lastSegment(path string) string {
 // v1-openai.
 var versionPattern = regexp.MustCompile(`^v[0-9]+([a-z-].*)?$`)
 
+// IsVersion reports whether a segment of a path names a version.
+func IsVersion(segment string) bool { return versionPattern.MatchString(segment) }
+
 // isVersioned reports whether a path begins with a version.
 func isVersioned(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")

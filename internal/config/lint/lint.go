@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
@@ -60,6 +61,9 @@ func checkInstance(instance backend.Settings, resolve backend.Resolver, warn fun
 			warn("headers["+strconv.Quote(name)+"]", reference+
 				" resolves to nothing, so the header is sent without a value; set it, or leave the header out")
 		}
+	}
+	if root, endpoint := kinds.CutEndpoint(instance.BaseURL); endpoint != "" && instance.Path == "" {
+		warn("base-url", "ends in the endpoint "+endpoint+", and calls add their own path to it; write "+root)
 	}
 	for setting, address := range map[string]string{"base-url": instance.BaseURL, "proxy": instance.Proxy} {
 		if leadsNowhere(address) {

@@ -59,6 +59,24 @@ func TestAddressesThatLeadNowhereAreWarnedOf(t *testing.T) {
 	}
 }
 
+func TestBaseURLsThatEndInAnEndpointAreWarnedOf(t *testing.T) {
+	for settings, want := range map[string]string{
+		"base-url: 'https://api.openai.com/v1/chat/completions'":       "write https://api.openai.com",
+		"base-url: 'http://h:11434/api/chat', adapter: ollama":         "write http://h:11434",
+		"base-url: 'https://api.anthropic.com/v1/messages'":            "ends in the endpoint /v1/messages",
+		"base-url: 'http://h/v1'":                                      "",
+		"base-url: 'http://h/v1/chat/completions', path: '/forwarded'": "", // somebody thought about it
+	} {
+		loaded, err := config.Load(config.Source{Content: []byte("services: {chat: {instances: [{name: m, " + settings + "}]}}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(lint.Warnings(loaded), "\n"); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: warned of %q, want %q", settings, got, want)
+		}
+	}
+}
+
 // TestCredentialsThatReferToNothingLetNobodyIn loads hashes of variables that are not set.
 func TestCredentialsThatReferToNothingLetNobodyIn(t *testing.T) {
 	const content = `

@@ -268,6 +268,14 @@ func (s *State) Engine() *fleet.Instance { return s.engine.Load() }
 // nil. Instances may share a place.
 func (s *State) Uses() *fleet.Uses { return s.uses.Load() }
 
+// URL returns where a call of a path of the instance goes, without the query.
+func (i *Instance) URL(path string) string {
+	scheme, address, _ := strings.Cut(i.Settings.BaseURL, "://")
+	host, _, _ := strings.Cut(address, "/")
+	path, _, _ = strings.Cut(path, "?")
+	return scheme + "://" + host + path
+}
+
 // Resident returns the model of the instance where it is loaded for requests and put to
 // sleep, nil where it is not.
 func (s *State) Resident() *residency.Model { return s.resident.Load() }

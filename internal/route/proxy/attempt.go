@@ -178,6 +178,7 @@ var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTim
 // outcome of the fault where the failure must not count against the instance.
 func (a *attempt) noteFailure(ctx context.Context, failed *reply.Fault) {
 	a.Record.Fail(failed.Err.Code, failed.Err.Cause, failed.Err.Message)
+	a.Record.Try().URL = a.instance.URL(a.out.Path)
 	if ctx.Err() != nil {
 		failed.Outcome = breaker.Cancelled // the client left or the gateway stops
 		return

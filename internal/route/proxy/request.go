@@ -360,5 +360,5 @@ func (r *run) tellAnswer(ctx context.Context, failed *reply.Fault) {
 		return
 	}
 	r.debug(ctx, "the call failed", append(attrs, slog.String("error_code", try.Code), slog.String("cause", try.Cause),
-		slog.Bool("another_may_serve", failed.Failover))...)
+		slog.String("url", try.URL), slog.Bool("another_may_serve", failed.Failover))...)
 }

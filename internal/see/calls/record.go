@@ -225,7 +225,9 @@ type Try struct {
 	Code  string `json:"code,omitzero"`
 	Cause string `json:"cause,omitzero"`
 	Text  string `json:"text,omitzero"`
-	Span  SpanID `json:"-"`
+	// URL is where a failed attempt was sent, without its query.
+	URL  string `json:"url,omitzero"`
+	Span SpanID `json:"-"`
 	// Resumed is the way that the instance continued an answer that another one began:
 	// continued or aligned; empty where it did not.
 	Resumed string `json:"resumed,omitzero"`

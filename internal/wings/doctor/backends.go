@@ -105,7 +105,11 @@ func (e *examination) backend(ctx context.Context, g *group) []Finding {
 		return []Finding{fail(area, fixOf(reached.cause, g.adapter), "%s", reached.cause.Text())}
 	}
 	var findings []Finding
+	root, endpoint := kinds.CutEndpoint(g.settings.BaseURL)
 	switch {
+	case endpoint != "" && found.Adapter == "":
+		return append(findings, fail(area, "write base-url: "+root,
+			"base-url ends in the endpoint %s: status %d of %s", endpoint, reached.status, reached.url))
 	case reached.status == http.StatusUnauthorized || reached.status == http.StatusForbidden:
 		return append(findings, fail(area, "give the instance an api-key that the backend takes, or set the variable "+
 			"that it refers to", "the backend refuses the key (status %d)", reached.status))
@@ -144,6 +148,7 @@ func ask(ctx context.Context, g *group, send discover.Send) (discover.Found, err
 type attempt struct {
 	cause  transport.Cause
 	status int
+	url    string
 	took   time.Duration
 }
 
@@ -170,6 +175,7 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 		if err != nil {
 			return 0, nil, fmt.Errorf("%w: %w", discover.ErrRefused, err)
 		}
+		reached.url = instance.URL(call.Path)
 		start := time.Now()
 		response, err := e.client.Send(ctx, &instance.Origin, call,
 			transport.Timeouts{Connect: e.CheckTime / 3, FirstByte: 2 * e.CheckTime / 3, Idle: 2 * e.CheckTime / 3})

@@ -142,6 +142,7 @@ func TestBackendsAreJudged(t *testing.T) {
 		at("m", overTLS.URL, ""),
 		at("m", strings.Replace(good.URL(), "http:", "https:", 1), ""),
 		at("off", "http://127.0.0.1:2", ", enabled: false"),
+		at("m", good.URL()+"/v1/chat/completions", ""),
 	}, ", ")+"]}}\n", nil)
 	has(t, lines, "ok backend "+good.URL()+":", "has 2 models")
 	has(t, lines, "warn backend "+good.URL()+":", `does not list the model "bigg", but "big"`)
@@ -154,6 +155,7 @@ func TestBackendsAreJudged(t *testing.T) {
 	has(t, lines, "fail backend "+simulator.DownURL+":", "refused", "ollama serve")
 	has(t, lines, "fail backend "+overTLS.URL+":", "tls.ca")
 	has(t, lines, "fail backend "+strings.Replace(good.URL(), "http:", "https:", 1)+":", "http:// in base-url")
+	has(t, lines, "fail backend "+good.URL()+"/v1/chat/completions:", "ends in the endpoint /v1/chat/completions", "status 404 of "+good.URL()+"/v1/chat/completions/v1/models", "base-url: "+good.URL())
 	has(t, lines, "ok clock:")
 	if strings.Contains(lines, "127.0.0.1:2:") {
 		t.Errorf("an instance that is off was asked:\n%s", lines)

@@ -77,7 +77,7 @@ export function TimelineView({ call }: { call: Call }) {
             </div>
             {(attempt.cause !== '' || attempt.errorText !== '') && (
               <div className="hint wrap relative bg-raised pb-1">
-                {said(attempt.said, attempt.errorText)} {attempt.cause !== '' && <code>{attempt.cause}</code>}
+                {said(attempt.said, attempt.errorText)} {attempt.cause !== '' && <code>{attempt.cause}</code>} {attempt.url !== '' && <code>{attempt.url}</code>}
               </div>
             )}
             {attempt.bars.map((bar) => (

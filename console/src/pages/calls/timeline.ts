@@ -22,6 +22,8 @@ export interface TryBars {
   cause: string
   /** What the backend said. */
   errorText: string
+  /** Where a failed attempt was sent. */
+  url: string
   said: Sentence[] | undefined
   /** Of the backend's answer, null without one. */
   httpStatus: number | null
@@ -70,7 +72,7 @@ export function timelineOf(call: Call): Timeline {
       bars.push(bar(failed && !cut ? 'errorRead' : call.streamed ? 'stream' : 'body', begun, end, failed ? 'failed' : 'streaming'))
     }
     before = end
-    return { instance: attempt.instance, errorCode: attempt.errorCode ?? '', cause: attempt.cause ?? '', errorText: attempt.errorText ?? '', said: attempt.said, httpStatus: attempt.httpStatus ?? null, handle: attempt.handle, bars }
+    return { instance: attempt.instance, errorCode: attempt.errorCode ?? '', cause: attempt.cause ?? '', errorText: attempt.errorText ?? '', url: attempt.url ?? '', said: attempt.said, httpStatus: attempt.httpStatus ?? null, handle: attempt.handle, bars }
   })
   return { total, gateway, tries }
 }

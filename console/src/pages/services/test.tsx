@@ -57,7 +57,9 @@ export function Test({ service, stored, part, name }: { service: ServiceType; st
             <TriangleAlert className="ic" aria-hidden />
             <div>
               <b>{t('services.testBad', { cause: result.cause ?? result.errorCode ?? String(result.httpStatus ?? ''), time: text(duration(result.durationMs)) })}</b>
-              <div className="wrap mt-1">{said(result.said, result.upstreamError)}</div>
+              <div className="wrap mt-1">
+                {said(result.said, result.upstreamError)} {result.url !== undefined && <code>{result.url}</code>}
+              </div>
             </div>
           </div>
         )}

@@ -54,7 +54,8 @@ func TestTestsSayWhatIsWrong(t *testing.T) {
 	r, b := gatewaytest.StartOne(t)
 	stored := `{"instanceId":"m@` + b.URL() + `"}`
 	b.Script(simulator.Step{Status: 404, Body: `{"error":{"message":"the model does not exist"}}`, Header: gatewaytest.ContentType("application/json")})
-	r.API(http.MethodPost, testPath+"chat", stored).Is(t, 200, `"ok":false`, `"httpStatus":404`, "the model does not exist")
+	r.API(http.MethodPost, testPath+"chat", stored).Is(t, 200, `"ok":false`, `"httpStatus":404`, "the model does not exist", `"url":"`+b.URL()+`/v1/chat/completions"`)
+	r.API(http.MethodPost, testPath+"chat", `{"instance":{"name":"m","baseUrl":"`+b.URL()+`/v1/chat/completions"}}`).Is(t, 200, `"ok":false`, `"url":"`+b.URL()+`/v1/chat/completions/v1/chat/completions"`)
 	r.API(http.MethodPost, testPath+"chat", `{"instance":{"name":"m","baseUrl":"`+simulator.DownURL+`"}}`).Is(t, 200, `"ok":false`, `"cause":"connection_refused"`, "could not be reached")
 	b.Script(simulator.Step{Stop: simulator.StopReset, After: 2})
 	r.API(http.MethodPost, testPath+"chat", stored).Is(t, 200, `"ok":false`, `"errorCode":"upstream_stream_truncated"`)

@@ -148,6 +148,7 @@ type callTry struct {
 	ErrorCode   string         `json:"errorCode,omitzero"`
 	Cause       string         `json:"cause,omitzero"`
 	ErrorText   string         `json:"errorText,omitzero" doc:"At most 300 characters, without secrets and addresses."`
+	URL         string         `json:"url,omitzero" doc:"Where a failed attempt was sent, without its query."`
 	Said        []say.Sentence `json:"said,omitzero" doc:"The text of the error as codes and values."`
 	// Estimate is nil where the strategy expects nothing.
 	Estimate *callEstimate `json:"estimate,omitzero" doc:"What was expected at the pick; only with least_time."`
@@ -258,7 +259,7 @@ func viewOfCall(c *calls.Record, words web.Wording) callView {
 	for _, t := range c.Described() {
 		text := words(t.Text)
 		view.Tries = append(view.Tries, callTry{
-			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: text,
+			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: text, URL: t.URL,
 			Said: say.Of(text), PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
 			Resumed:     t.Resumed,
 			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause,

@@ -35,6 +35,12 @@ func TestCallsSayWhyTheInstanceAndWhatItSaid(t *testing.T) {
 		!strings.Contains(text, "out of memory") || strings.Contains(text, "sk-abcd") {
 		t.Errorf("%v", call["tries"])
 	}
+	if got := gatewaytest.At(t, call, "tries/0/url"); got != bad.URL()+"/v1/chat/completions" {
+		t.Errorf("the attempt that failed was sent to %v", got)
+	}
+	if _, told := call["tries"].([]any)[1].(map[string]any)["url"]; told {
+		t.Error("the URL of an attempt that succeeded is told")
+	}
 	instances := gatewaytest.At(t, r.GetObject("/api/monitoring/instances"), "services/chat/instances").([]any)
 	if instances[1].(map[string]any)["handle"] != call["handle"] {
 		t.Errorf("%v", instances)

@@ -40,6 +40,7 @@ type Result struct {
 	Reply         string         `json:"reply,omitzero" doc:"What the backend answered, in a few words."`
 	ErrorCode     string         `json:"errorCode,omitzero"`
 	Cause         string         `json:"cause,omitzero" doc:"Why the backend could not be reached."`
+	URL           string         `json:"url,omitzero" doc:"Where a call that failed was sent."`
 	UpstreamError string         `json:"upstreamError,omitzero" doc:"What is wrong, in the backend's words if any."`
 	Said          []say.Sentence `json:"said,omitzero" doc:"The same as codes and values."`
 }
@@ -88,7 +89,7 @@ func call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 	if record.Attempts > 0 {
 		try = *record.Try()
 	}
-	result.HTTPStatus, result.Cause = try.Status, try.Cause
+	result.HTTPStatus, result.Cause, result.URL = try.Status, try.Cause, try.URL
 	var known *schema.Error
 	switch {
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
