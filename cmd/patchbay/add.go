@@ -70,6 +70,7 @@ variables of the environment that usually have their keys.
 // addedModel is a model that is added, or was there.
 type addedModel struct {
 	Model       string `json:"model"`
+	Upstream    string `json:"upstreamModel,omitzero"`
 	ServiceType string `json:"serviceType"`
 	Exists      bool   `json:"exists"`
 }
@@ -134,6 +135,9 @@ func (f *addFlags) complete() error {
 		return fmt.Errorf("want the address of a backend such as http://127.0.0.1:8000, or one of ollama, openai, "+
 			"anthropic, gemini; found %q", f.backend)
 	}
+	if root, endpoint := kinds.CutEndpoint(f.backend); endpoint != "" {
+		return fmt.Errorf("the address ends in the endpoint %s; want the server's: patchbay add %s", endpoint, root)
+	}
 	return nil
 }
 
@@ -150,17 +154,20 @@ func (f *addFlags) choose(found *manage.Discovery) ([]addedModel, error) {
 	}
 	var models []addedModel
 	for _, m := range found.Models {
-		if len(f.models) > 0 && !slices.Contains(f.models, m.ID) {
+		if len(f.models) > 0 && !slices.Contains(f.models, m.ID) && !slices.Contains(f.models, m.Name) {
 			continue
 		}
-		one := addedModel{m.ID, m.ServiceType.String(), m.Exists}
+		one := addedModel{m.ID, "", m.ServiceType.String(), m.Exists}
+		if m.Name != "" {
+			one.Model, one.Upstream = m.Name, m.ID
+		}
 		if f.serviceType != "" && !strings.EqualFold(f.serviceType, one.ServiceType) {
 			one.ServiceType, one.Exists = f.serviceType, false
 		}
 		models = append(models, one)
 	}
 	for _, name := range f.models {
-		if slices.ContainsFunc(models, func(m addedModel) bool { return m.Model == name }) {
+		if slices.ContainsFunc(models, func(m addedModel) bool { return m.Model == name || m.Upstream == name }) {
 			continue
 		}
 		if len(found.Models) > 0 {
@@ -191,6 +198,9 @@ func (f *addFlags) additions(models []addedModel, adapter, key string) map[strin
 		instance := map[string]any{"name": m.Model, "baseUrl": f.backend}
 		if adapter != "" {
 			instance["adapter"] = adapter
+		}
+		if m.Upstream != "" {
+			instance["upstreamModel"] = m.Upstream
 		}
 		if key != "" {
 			instance["apiKey"] = key

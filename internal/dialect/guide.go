@@ -17,6 +17,8 @@ type Guide struct {
 	ModelsHosts []string
 	// Owner is the owner of models in its list, if that tells the kind.
 	Owner string
+	// ListsFiles means that its list calls models by their files.
+	ListsFiles bool
 	// AllListedAsChat means that its list says of every model that it is for chat.
 	AllListedAsChat bool
 	// Undated are the endings that its API takes in place of the day in the name of a listed

@@ -97,18 +97,20 @@ func Compile(s Settings) *List {
 	return l
 }
 
-// Of returns the price of a model: the price of its name, else of the pattern which says
-// most about it. It returns nil for a model without a price. It is called when a table of
-// models is compiled, not for requests.
-func (l *List) Of(model string) *Price {
+// Of returns the price of a model: the price of the first of its names that has one, else of the
+// pattern which says most about one of them. It returns nil for a model without a price. It is
+// called when a table of models is compiled, not for requests.
+func (l *List) Of(names ...string) *Price {
 	if l == nil {
 		return nil
 	}
-	if price := l.exact[model]; price != nil {
-		return price
+	for _, name := range names {
+		if price := l.exact[name]; price != nil {
+			return price
+		}
 	}
 	for i := range l.patterns {
-		if l.patterns[i].pattern.Matches(model) {
+		if slices.ContainsFunc(names, l.patterns[i].pattern.Matches) {
 			return l.patterns[i].price
 		}
 	}

@@ -219,7 +219,7 @@ var table = []*dialect.Kind{
 		Name:     "llamacpp",
 		Aliases:  []string{"llama.cpp", "llama-server"},
 		TypeName: "LlamaCppAdapter",
-		Guide:    dialect.Guide{Title: "llama.cpp", Owner: "llamacpp", AllListedAsChat: true},
+		Guide:    dialect.Guide{Title: "llama.cpp", Owner: "llamacpp", AllListedAsChat: true, ListsFiles: true},
 		Health:   "/health",
 		Tells:    engines.LlamaCpp,
 		Lever:    engines.LlamaCppLever,

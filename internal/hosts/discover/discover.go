@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -41,6 +42,8 @@ type Backend struct {
 // Model is a model that a backend has.
 type Model struct {
 	ID string
+	// Name is a shorter name to serve it under, empty if there is none.
+	Name string
 	// ServiceType is a guess by the name, unless the backend says it.
 	ServiceType schema.ServiceType
 	// OfGateway says that the backend is a gateway of this kind.
@@ -215,7 +218,7 @@ func read(body []byte, adapter string, mayRefine bool) (Found, error) {
 	found := Found{Adapter: adapter}
 	add := func(id string, serviceType schema.ServiceType, ofGateway bool) {
 		if id != "" && len(found.Models) < maxModels {
-			found.Models = append(found.Models, Model{id, serviceType, ofGateway})
+			found.Models = append(found.Models, Model{ID: id, ServiceType: serviceType, OfGateway: ofGateway})
 		}
 	}
 	byName := make(map[string]listedModel, len(list.Models))
@@ -244,7 +247,24 @@ func read(body []byte, adapter string, mayRefine bool) (Found, error) {
 	for i := range found.Models {
 		found.serve(&found.Models[i], found.Models[i].ServiceType)
 	}
+	found.shorten()
 	return found, nil
+}
+
+// shorten gives models that the backend calls by their files shorter names.
+func (f *Found) shorten() {
+	if !kinds.GuideTo(f.Adapter).ListsFiles {
+		return
+	}
+	var files []string
+	for _, model := range f.Models {
+		files = append(files, model.ID)
+	}
+	for i, name := range naming.OfFiles(files) {
+		if name != files[i] {
+			f.Models[i].Name = name
+		}
+	}
 }
 
 // ownerOf returns the kind of backend by the owner of its models, an empty one if the

@@ -58,7 +58,7 @@ func TestKindsAreRecognisedByTheirLists(t *testing.T) {
 		},
 		"llama.cpp": {
 			map[string]string{"/v1/models": `{"models":[{"name":"x.gguf"}],"data":[{"id":"x.gguf","owned_by":"llamacpp"}]}`},
-			"llamacpp", []discover.Model{{ID: "x.gguf", ServiceType: schema.Chat}},
+			"llamacpp", []discover.Model{{ID: "x.gguf", Name: "x", ServiceType: schema.Chat}},
 		},
 		"any other": {
 			map[string]string{"/v1/models": `{"data":[{"id":"tts-1","owned_by":"system"},{"id":"bge-reranker"}]}`},

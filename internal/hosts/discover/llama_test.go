@@ -1,9 +1,13 @@
 package discover_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -93,13 +97,13 @@ func TestALlamaServerThatSleepsIsNotWoken(t *testing.T) {
 	server := httptest.NewServer(l)
 	defer server.Close()
 	r := gatewaytest.Start(t, fmt.Sprintf("services: {embedding: {health-check: {interval: 100ms}, instances: [{base-url: %q, adapter: llamacpp, models: discover}]}}\n", server.URL))
-	gatewaytest.Eventually(t, "its model is found", has(r, "plain.gguf")) // the first answer may come too late for the start
+	gatewaytest.Eventually(t, "its model is found", has(r, "plain")) // the first answer may come too late for the start
 	l.sleeping.Store(true)
 	asked := l.posts.Load()
 	const info = "/api/config/instance/info/embedding?modelName=*&baseUrl="
 	before := r.API(http.MethodGet, info+server.URL, "").Body
 	gatewaytest.Eventually(t, "it is asked again", func() bool { return r.API(http.MethodGet, info+server.URL, "").Body != before })
-	if !has(r, "plain.gguf")() || l.posts.Load() != asked {
+	if !has(r, "plain")() || l.posts.Load() != asked {
 		t.Errorf("models %v, %d calls while it slept", r.Models(), l.posts.Load()-asked)
 	}
 }
@@ -119,4 +123,58 @@ func TestBackendsWithoutModelsOfTheServiceTypeAreTold(t *testing.T) {
 	if gatewaytest.CountLines(r.Logs.String(), "no models of the service type", `"others":"plain.gguf (chat)"`) != 1 {
 		t.Errorf("the log says nothing of it:\n%s", r.Logs.String())
 	}
+}
+
+// TestModelsOfLlamaHaveShortNames finds models that llama.cpp calls by their files. The long
+// names stay good: in requests, aliases, fallbacks, prices and keys.
+func TestModelsOfLlamaHaveShortNames(t *testing.T) {
+	t.Parallel()
+	const long, other = "/models/Qwen2.5-7B-Instruct-Q4_K_M.gguf", "/models/phi-4.gguf"
+	const short = "Qwen2.5-7B-Instruct-Q4_K_M"
+	b := gatewaytest.StartBackend(t)
+	behind, err := url.Parse(b.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var called atomic.Value // the model of the latest call
+	lists, calls := &llama{model: long + "," + other, role: "router"}, httputil.NewSingleHostReverseProxy(behind)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/chat/completions" {
+			body, _ := io.ReadAll(r.Body)
+			called.Store(fmt.Sprint(gatewaytest.DecodeObject(t, string(body))["model"]))
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			calls.ServeHTTP(w, r)
+			return
+		}
+		lists.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	instance := fmt.Sprintf("{base-url: %q, adapter: llamacpp, models: %%s}", server.URL)
+	services := "{chat: {aliases: {quick: %q}, fallbacks: {%q: [%q]}, instances: [" + instance + "]}}"
+	r := gatewaytest.Start(t, fmt.Sprintf(`
+security: {enabled: true, keys: [{id: a, key-sha256: %s}, {id: long, models: [%q], key-sha256: %s}], tokens: [{name: a, role: ADMIN, token-sha256: %s}]}
+prices: {models: [{model: "*", input: 1}, {model: %q, input: 50}]}
+quota: {enabled: true}
+services: `+services, gatewaytest.HashOf("key-a"), long, gatewaytest.HashOf("key-long"), gatewaytest.HashOf("token"), long, long, long, other, "discover"))
+	as := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	listed := r.Do(http.MethodGet, "/v1/models", "", as("key-a")...).Succeeds(t).Body
+	for name, want := range map[string]bool{short: true, "phi-4": true, "quick": true, long: false} {
+		if strings.Contains(listed, `"id":"`+name+`"`) != want {
+			t.Errorf("%s is listed: %t: %s", name, !want, listed)
+		}
+	}
+	for _, model := range []string{short, long, "quick"} {
+		reply := r.Chat(chatWith(model), as("key-a")...).Succeeds(t)
+		if called, _ := called.Load().(string); !strings.Contains(reply.Body, `"model":"`+model+`"`) || called != long {
+			t.Errorf("%s: %s, called with %s", model, reply.Body, called)
+		}
+	}
+	for _, pool := range r.Current.Load().Pools() {
+		if pool.Model == short && (pool.Price == nil || pool.Price.Input.String() != "50") {
+			t.Errorf("the price of the long name is not in force: %+v", pool.Price)
+		}
+	}
+	r.Do(http.MethodGet, "/v1/models/"+url.PathEscape(long), "", as("key-a")...).Succeeds(t)
+	r.Chat(chatWith(long), as("key-long")...).Succeeds(t)
+	r.Chat(chatWith("phi-4"), as("key-long")...).FailsWith(t, 403, "permission_error", "permission_denied", "")
 }

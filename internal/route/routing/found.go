@@ -51,18 +51,30 @@ func (t *Table) Found() *Found { return t.found }
 
 // instancesOf returns the instances of the models that a source has found. A model that has
 // an instance of its own at the same address is left out, and so are aliases: the written
-// configuration goes before found models.
+// configuration goes before found models. A model that its backend calls by a file has the short
+// name of the file.
 func (t *Table) instancesOf(source *Source) []backend.Settings {
 	var list []backend.Settings
 	policy := &source.Service.Policy
-	for _, model := range t.found.Of(source.Key()).Models {
+	models := t.found.Of(source.Key()).Models
+	short := models
+	if kinds.GuideTo(source.Adapter()).ListsFiles {
+		short = naming.OfFiles(models)
+	}
+	for n, model := range models {
 		settings := source.Settings.Found(model)
 		_, isAlias := policy.Aliases[settings.Name]
 		isWritten := slices.ContainsFunc(policy.Instances, func(s backend.Settings) bool {
 			return s.ID() == settings.ID()
 		})
-		if !source.Settings.Models.Include(model) || isAlias || isWritten {
+		if !source.Settings.Models.Include(model) && !source.Settings.Models.Include(short[n]) || isAlias ||
+			isWritten {
 			continue
+		}
+		named := source.Settings.Found(short[n])
+		if short[n] != model && policy.Aliases[named.Name] == "" &&
+			!slices.Contains(backend.ModelsOf(policy.Instances).Names(), named.Name) {
+			settings.Name, settings.UpstreamModel = named.Name, model
 		}
 		if len(list) == t.Limits.MaxDiscovered {
 			break
@@ -72,15 +84,21 @@ func (t *Table) instancesOf(source *Source) []backend.Settings {
 	return list
 }
 
-// nameAs notes further names of a model that a source has found. A backend with a latestTag
-// lists the model with it and takes both names; the model is served under the shorter one.
-func (p *Pool) nameAs(found *Source) {
-	guide := kinds.GuideTo(found.Adapter())
-	if guide.LatestTag != "" && !strings.Contains(p.Model[strings.LastIndexByte(p.Model, '/')+1:], ":") {
-		p.latestTag = guide.LatestTag
+// nameFound notes further names of a model that a source has found. A backend with a latestTag
+// lists the model with it and takes both names; the model is served under the shorter one. So is a
+// model with a file as its name.
+func (s *Service) nameFound(source *Source, settings backend.Settings) {
+	pool, guide := s.byModel[settings.Name], kinds.GuideTo(source.Adapter())
+	if guide.LatestTag != "" && !strings.Contains(pool.Model[strings.LastIndexByte(pool.Model, '/')+1:], ":") {
+		pool.latestTag = guide.LatestTag
 	}
 	if len(guide.Undated) > 0 {
-		p.undated = guide.Undated
+		pool.undated = guide.Undated
+	}
+	if file := source.Settings.Found(settings.UpstreamModel).Name; guide.ListsFiles && settings.UpstreamModel != "" &&
+		file != settings.Name {
+		pool.files = append(pool.files, file)
+		s.unlisted[file] = pool
 	}
 }
 
@@ -95,23 +113,20 @@ func (s *Service) nameUndated() {
 		if at == nil || len(pool.undated) == 0 {
 			continue
 		}
-		if s.undated == nil {
-			s.undated = map[string]*Pool{}
-		}
 		for _, ending := range pool.undated {
-			s.undated[pool.Model[:at[0]]+ending] = pool
+			s.unlisted[pool.Model[:at[0]]+ending] = pool
 		}
 	}
 }
 
-// findTagged returns the pool of a found model, given its name without its day, or with the
-// tag of names that have none.
+// findTagged returns the pool of a found model, given its name without its day, that of its file,
+// or its name with the tag of names that have none.
 func (s *Service) findTagged(name string) *Pool {
 	at := strings.LastIndexByte(name, ':')
 	if s.byModel[name] != nil {
 		return nil
 	}
-	if pool := s.undated[name]; pool != nil || at < 0 {
+	if pool := s.unlisted[name]; pool != nil || at < 0 {
 		return pool
 	}
 	if pool := s.byModel[name[:at]]; pool != nil && pool.Model == name[:at] && pool.latestTag == name[at:] {

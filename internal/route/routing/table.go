@@ -62,7 +62,8 @@ type Service struct {
 	Changes *backend.Changes
 
 	byModel map[string]*Pool // aliases included, but for patterns
-	undated map[string]*Pool // by names that leave out the day of a model
+	// unlisted are found models by names that leave out the day, and by their files.
+	unlisted map[string]*Pool
 	// rewrites are the aliases that are patterns.
 	rewrites naming.Rewrites
 	// fallbacks are the fallbacks of each model, none where fallsBackOn has no reason
@@ -96,6 +97,7 @@ type Pool struct {
 	// none. undated are the endings that they may write in place of its day.
 	latestTag string
 	undated   []string
+	files     []string // names that its backends list, where those are files
 	// HasFallbacks means that other models may take over from this one.
 	HasFallbacks bool
 	// Kept means that models of instances are loaded for requests and put to sleep.
@@ -233,7 +235,7 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 			return nil, fmt.Errorf("services.%s: %w", serviceType, err)
 		}
 		for _, pool := range s.Pools {
-			pool.Price = list.Of(pool.Model)
+			pool.Price = list.Of(append([]string{pool.Model}, pool.files...)...)
 		}
 		t.services[serviceType], t.configured = s, append(t.configured, s)
 	}
@@ -248,7 +250,8 @@ func (t *Table) compileService(
 	policy := doc.Services[serviceType]
 	s := &Service{
 		Type: serviceType, Policy: policy,
-		byModel: map[string]*Pool{}, byID: make(map[string]*backend.Instance, len(policy.Instances)),
+		byModel: map[string]*Pool{}, unlisted: map[string]*Pool{},
+		byID: make(map[string]*backend.Instance, len(policy.Instances)),
 	}
 	if old != nil {
 		s.Limiter, s.Changes = old.Limiter, old.Changes
@@ -279,7 +282,7 @@ func (t *Table) compileService(
 				return nil, fmt.Errorf("instances[%d]: %w", n, err)
 			}
 			if source != nil {
-				s.byModel[settings.Name].nameAs(source)
+				s.nameFound(source, settings)
 			}
 		}
 	}

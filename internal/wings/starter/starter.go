@@ -3,6 +3,7 @@
 package starter
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,8 +121,11 @@ func instancesOf(b Backend, serviceType schema.ServiceType) []string {
 		if len(lines) == 0 {
 			lines = append(lines, "# "+b.Title)
 		}
-		line := fmt.Sprintf("- { name: %s, base-url: %s, adapter: %s", config.QuoteYAML(model.ID),
+		line := fmt.Sprintf("- { name: %s, base-url: %s, adapter: %s", config.QuoteYAML(cmp.Or(model.Name, model.ID)),
 			config.QuoteYAML(b.BaseURL), b.Adapter)
+		if model.Name != "" {
+			line += ", upstream-model: " + config.QuoteYAML(model.ID)
+		}
 		if b.KeyVariable != "" {
 			line += ", api-key: " + config.QuoteYAML("${"+b.KeyVariable+"}")
 		}

@@ -13,7 +13,7 @@ export function Discover({ baseUrl, apiKey, adapter, version, onPick, onAll, onA
   apiKey: string
   adapter: string
   version: number
-  onPick(model: string, adapter: string): void
+  onPick(model: string, adapter: string, upstream: string): void
   /** Serves all that the backend lists, now and later. */
   onAll(adapter: string): void
   onAdded(service: ServiceType, id: string): void
@@ -31,14 +31,14 @@ export function Discover({ baseUrl, apiKey, adapter, version, onPick, onAll, onA
     const wanted = (found?.models ?? []).filter((model) => chosen.has(key(model)))
     const [first] = wanted
     if (first === undefined) return
-    const instance = (name: string) => ({ name, baseUrl, ...(apiKey === '' ? {} : { apiKey }), ...(found?.adapter ? { adapter: found.adapter as never } : {}) })
+    const instance = (model: { id: string; name?: string }) => ({ name: model.name ?? model.id, ...(model.name === undefined ? {} : { upstreamModel: model.id }), baseUrl, ...(apiKey === '' ? {} : { apiKey }), ...(found?.adapter ? { adapter: found.adapter as never } : {}) })
     edit.mutate(
       {
-        edit: { kind: 'addAll', instances: wanted.map((model) => ({ serviceType: model.serviceType, instance: instance(model.id) })) },
+        edit: { kind: 'addAll', instances: wanted.map((model) => ({ serviceType: model.serviceType, instance: instance(model) })) },
         version,
         said: t('services.found.added', { n: wanted.length }),
       },
-      { onSuccess: () => onAdded(first.serviceType, `${first.id}@${baseUrl.replace(/\/$/, '')}`) },
+      { onSuccess: () => onAdded(first.serviceType, `${first.name ?? first.id}@${baseUrl.replace(/\/$/, '')}`) },
     )
   }
   return (
@@ -79,12 +79,12 @@ export function Discover({ baseUrl, apiKey, adapter, version, onPick, onAll, onA
                       setChosen(next)
                     }}
                   />
-                  <code className="trunc">{model.id}</code>
+                  <code className="trunc" title={model.id}>{model.name ?? model.id}</code>
                   <span className="muted">{model.serviceType}</span>
                   {model.exists && <span className="tag off">{t('services.found.exists')}</span>}
                 </label>
                 {!model.exists && (
-                  <button type="button" className="btn ghost sm" onClick={() => onPick(model.id, found.adapter)}>
+                  <button type="button" className="btn ghost sm" onClick={() => onPick(model.name ?? model.id, found.adapter, model.name === undefined ? '' : model.id)}>
                     {t('services.found.fill')}
                   </button>
                 )}

@@ -192,7 +192,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
               apiKey={form.apiKey}
               adapter={form.adapter}
               version={base.version}
-              onPick={(name, adapter) => setForm({ ...form, serves: 'one', name, adapter: adapter === '' ? form.adapter : adapter })}
+              onPick={(name, adapter, upstreamModel) => setForm({ ...form, serves: 'one', name, upstreamModel, adapter: adapter === '' ? form.adapter : adapter })}
               onAll={(adapter) => setForm({ ...form, serves: 'all', adapter: adapter === '' ? form.adapter : adapter })}
               onAdded={onClose}
             />

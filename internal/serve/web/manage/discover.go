@@ -35,7 +35,8 @@ type Discovery struct {
 }
 
 type discoveredModel struct {
-	ID          string             `json:"id"`
+	ID          string             `json:"id" doc:"Its name at the backend."`
+	Name        string             `json:"name,omitzero" doc:"A shorter name; id is upstreamModel then."`
 	ServiceType schema.ServiceType `json:"serviceType" doc:"A guess by the name, unless the backend says it."`
 	Exists      bool               `json:"exists" doc:"There is an instance for it at this address already."`
 }
@@ -86,7 +87,7 @@ func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) Discove
 			return strings.TrimRight(s.BaseURL, "/") == strings.TrimRight(wanted.BaseURL, "/") &&
 				(s.UpstreamModel == m.ID || s.UpstreamModel == "" && s.Name == m.ID)
 		})
-		shown.Models = append(shown.Models, discoveredModel{web.CutText(m.ID, 256), m.ServiceType, exists})
+		shown.Models = append(shown.Models, discoveredModel{web.CutText(m.ID, 256), m.Name, m.ServiceType, exists})
 	}
 	for _, text := range found.Errors {
 		shown.Said = say.All(append(shown.Said, say.Of(text)...)...)
