@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -121,6 +122,23 @@ func (f *importFlags) run(names []string, stdout, stderr io.Writer) error {
 		return &exitError{exitPartly, errors.New("not everything is supported; the table says what, and why")}
 	}
 	return nil
+}
+
+// importHint says of which gateway a file with mistakes is, and how it is imported. It is empty
+// where the file seems to be one of this program, or of nobody known.
+func importHint(name string, content []byte) string {
+	if regexp.MustCompile(`(?m)^(services|processes|format|patchbay) *:`).Match(content) {
+		return ""
+	}
+	source, err := importer.Detect(importer.File{Name: name, Content: content})
+	title := source.Title()
+	if errors.Is(err, importer.ErrChannels) {
+		source, title = importer.OneAPI, "one-api or new-api"
+	} else if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("\nThis looks like a configuration of %s, which this makes one of Patchbay: "+
+		"patchbay import --from %s %s", title, source, shellWord(name))
 }
 
 // openBeside returns a function that reads files by their paths from the directory of a

@@ -147,3 +147,24 @@ func TestImportReadsPagesAndProfiles(t *testing.T) {
 		t.Errorf("%d %s", code, stderr)
 	}
 }
+
+// TestAFileOfAnotherGatewayIsNamed gives files of other gateways to the verbs that read one of
+// this program.
+func TestAFileOfAnotherGatewayIsNamed(t *testing.T) {
+	t.Parallel()
+	const fixtures = "../../internal/wings/importer/testdata/"
+	own := filepath.Join(t.TempDir(), "patchbay.yaml")
+	gatewaytest.WriteFile(t, own, "model_list: []\nservices: {chatt: {}}\n")
+	for file, want := range map[string]string{
+		fixtures + "litellm.yaml": "of LiteLLM", fixtures + "bifrost.json": "of Bifrost", fixtures + "jairouter.yaml": "of JAiRouter",
+		fixtures + "one-api.json": "of one-api or new-api", own: "",
+	} {
+		for _, verb := range []string{"check", "serve", "doctor"} {
+			code, stdout, stderr := runFor(t, verb, file)
+			says := strings.Contains(stdout+stderr, "This looks like a configuration "+want) && strings.Contains(stdout+stderr, "patchbay import --from ")
+			if code == exitOK || says != (want != "") {
+				t.Errorf("%s %s: %d %s%s", verb, file, code, stdout, stderr)
+			}
+		}
+	}
+}

@@ -25,14 +25,17 @@ import (
 
 // initFlags shape a starter file and say where it is written.
 type initFlags struct {
-	env         []string
-	file        string
-	listen      string
-	backends    []string
-	keyVariable string
-	ports       []int
-	secure      bool
-	force, yes  bool
+	env    []string
+	file   string
+	listen string
+	// isAddressGiven says that somebody chose the address to listen on.
+	isAddressGiven bool
+	backends       []string
+	keyVariable    string
+	ports          []int
+	secure         bool
+	force, yes     bool
+	seen           []starter.Backend // on this machine, in the file or not
 }
 
 func newInit(env []string, stdout, stderr io.Writer) *cobra.Command {
@@ -57,12 +60,14 @@ hashes.`,
 			if len(args) == 1 {
 				flags.file = args[0]
 			}
+			flags.isAddressGiven = cmd.Flags().Changed("listen")
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			return flags.run(ctx, newQuestions(cmd.InOrStdin(), stderr, flags.yes), stdout, stderr)
 		},
 	}
-	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080", "address to listen on")
+	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080",
+		"address to listen on; without it, the next port if a backend has this one")
 	cmd.Flags().StringArrayVar(&flags.backends, "backend", nil,
 		"address of a backend whose models are added; may be repeated")
 	cmd.Flags().StringVar(&flags.keyVariable, "key-env", "",
@@ -89,7 +94,15 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 	if options.Backends, err = f.findBackends(ctx, ask, stderr); err != nil {
 		return failed(err)
 	}
-	options.Listen = ask.text("Address to listen on", f.listen)
+	others := append(f.seen, options.Backends...)
+	if options.Listen = f.listen; !f.isAddressGiven {
+		options.Listen = starter.ListenBeside(f.listen, others)
+	}
+	options.Listen = ask.text("Address to listen on", options.Listen)
+	if taken := starter.TakenBy(options.Listen, others); taken != "" {
+		return failed(fmt.Errorf("--listen: %s has the port of the backend %s; choose another one", options.Listen,
+			taken))
+	}
 	isSecure := f.secure || !listen.IsLoopback(options.Listen) || ask.in != nil &&
 		ask.yes("Ask callers for keys and managers for tokens?", false)
 	var token, key string
@@ -126,7 +139,8 @@ func (f *initFlags) findBackends(ctx context.Context, ask *questions, stderr io.
 	var backends []starter.Backend
 	if len(f.ports) > 0 && f.ports[0] != 0 {
 		fmt.Fprintf(stderr, "looking for model servers on the ports %v of this machine\n", f.ports)
-		for _, b := range starter.FindLocal(ctx, send, f.ports) {
+		f.seen = starter.FindLocal(ctx, send, f.ports)
+		for _, b := range f.seen {
 			if ask.yes(fmt.Sprintf("%s has %d models. Add them?", b.Title, len(b.Models)), true) {
 				backends = append(backends, b)
 			}

@@ -36,6 +36,10 @@ func TestInitWritesAConfigurationThatRoutes(t *testing.T) {
 	r := gatewaytest.Start(t, content)
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	r.Post("/v1/embeddings", `{"model":"bge-m3","input":"x"}`).Succeeds(t)
+	taken := []string{"init", file, "--force", "--ports", address.Port(), "--listen", "127.0.0.1:" + address.Port()}
+	if code, _, stderr := runFor(t, taken...); code != exitFailed || !strings.Contains(stderr, "has the port of the backend "+b.URL()) || string(gatewaytest.ReadFile(t, file)) != content {
+		t.Errorf("%v: %d %s", taken, code, stderr)
+	}
 	if code, _, stderr := runFor(t, "init", file, "--ports", "0"); code != exitFailed || !strings.Contains(stderr, "--force") {
 		t.Errorf("again: %d %s", code, stderr)
 	}

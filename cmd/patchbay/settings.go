@@ -102,7 +102,8 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 	}
 	loaded, err := config.Load(source)
 	if err != nil {
-		return nil, &exitError{exitConfig, fmt.Errorf("the configuration has mistakes:\n%w", err)}
+		return nil, &exitError{exitConfig, fmt.Errorf("the configuration has mistakes:\n%w%s", err,
+			foreignHint(source.File, source.Content))}
 	}
 	loaded.Warnings = append(loaded.Warnings, lint.Warnings(loaded)...)
 	if f.extend != nil {

@@ -28,6 +28,13 @@ func wingVerbs(env []string, stdout, stderr io.Writer) []*cobra.Command {
 	}
 }
 
+// foreignHint says how a configuration with mistakes is imported if it is one of another gateway;
+// else it is empty.
+func foreignHint(name string, content []byte) (hint string) {
+	hint = importHint(name, content) // wing: importer
+	return hint
+}
+
 // demoRoutes returns the operations that only the demo serves.
 func demoRoutes() (routes []web.Route) {
 	routes = append(routes, demo.New(nil, false).Routes()...)

@@ -3,6 +3,7 @@ package importer
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,10 +13,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 )
 
+// ErrChannels means that a file has the channels of one-api or those of new-api.
+var ErrChannels = errors.New("say which with --from")
+
 // Detect finds out which source a file is of.
 func Detect(file File) (Source, error) {
 	if isSQLite(file.Content) {
-		return "", errors.New("one-api and new-api have the same tables with other meanings; say which with --from")
+		return "", fmt.Errorf("one-api and new-api have the same tables with other meanings; %w", ErrChannels)
 	}
 	documents, err := reading.Documents(file)
 	if err != nil {
@@ -31,7 +35,7 @@ func Detect(file File) (Source, error) {
 	case isLlamaSwap(root):
 		return LlamaSwap, nil
 	case len(channelsOf(root)) > 0:
-		return "", errors.New("one-api and new-api number their channels differently; say which with --from")
+		return "", fmt.Errorf("one-api and new-api number their channels differently; %w", ErrChannels)
 	}
 	for _, section := range []string{"model", "jairouter", "spring"} {
 		if hasSection(root, section) {

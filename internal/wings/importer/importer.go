@@ -31,6 +31,14 @@ func Sources() []Source {
 	return []Source{JAiRouter, LiteLLM, OneAPI, NewAPI, Bifrost, LlamaSwap}
 }
 
+// Title returns the source as people call it.
+func (s Source) Title() string {
+	if title, has := map[Source]string{JAiRouter: "JAiRouter", LiteLLM: "LiteLLM", Bifrost: "Bifrost"}[s]; has {
+		return title
+	}
+	return string(s)
+}
+
 // Row describes the outcome of a setting of the source.
 type Row = reading.Row
 

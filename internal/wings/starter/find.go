@@ -4,7 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -42,6 +46,40 @@ func FindLocal(ctx context.Context, send discover.Send, ports []int) []Backend {
 		}
 	}
 	return backends
+}
+
+// ListenBeside returns an address to listen on: the wanted one, or one with the next port, if that
+// is the port of a backend on this machine or of a usual model server.
+func ListenBeside(wanted string, backends []Backend) string {
+	host, text, err := net.SplitHostPort(wanted)
+	port, notANumber := strconv.Atoi(text)
+	if err != nil || notANumber != nil || TakenBy(wanted, backends) == "" {
+		return wanted
+	}
+	for ; ; port++ {
+		address := net.JoinHostPort(host, strconv.Itoa(port))
+		if TakenBy(address, backends) == "" && !slices.Contains(Ports(), port) {
+			return address
+		}
+	}
+}
+
+// TakenBy returns the base URL of the backend on this machine that has the port of an address to
+// listen on, empty if none has.
+func TakenBy(listen string, backends []Backend) string {
+	_, port, err := net.SplitHostPort(listen)
+	for _, b := range backends {
+		base, invalid := url.Parse(b.BaseURL)
+		if err != nil || invalid != nil {
+			continue
+		}
+		address, _ := netip.ParseAddr(base.Hostname()) // the zero address of a name is not loopback
+		isHere := address.IsLoopback() || address.IsUnspecified() || base.Hostname() == "localhost"
+		if isHere && base.Port() == port {
+			return b.BaseURL
+		}
+	}
+	return ""
 }
 
 // Ask asks one backend. The error lists the tries.
