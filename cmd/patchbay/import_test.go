@@ -157,7 +157,7 @@ func TestAFileOfAnotherGatewayIsNamed(t *testing.T) {
 	gatewaytest.WriteFile(t, own, "model_list: []\nservices: {chatt: {}}\n")
 	for file, want := range map[string]string{
 		fixtures + "litellm.yaml": "of LiteLLM", fixtures + "bifrost.json": "of Bifrost", fixtures + "jairouter.yaml": "of JAiRouter",
-		fixtures + "one-api.json": "of one-api or new-api", own: "",
+		fixtures + "one-api.json": "of one-api or new-api", fixtures + "llama-swap.yaml": "of llama-swap", own: "",
 	} {
 		for _, verb := range []string{"check", "serve", "doctor"} {
 			code, stdout, stderr := runFor(t, verb, file)
