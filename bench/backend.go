@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,9 @@ import (
 
 // events is how many events a streamed answer has.
 const events = 64
+
+// modelElsewhere matches the model in a body that a gateway has written anew.
+var modelElsewhere = regexp.MustCompile(`"model": ?"[a-z-]+"`)
 
 // answerLikeABackend answers requests with texts that were made before. The requested
 // model chooses the text.
@@ -33,7 +37,16 @@ func answerLikeABackend(conn net.Conn) {
 			return
 		}
 		start := body.Bytes()[:min(body.Len(), 1024)]
+		if named := modelElsewhere.Find(body.Bytes()); !bytes.Contains(start, []byte(`"model":"`)) && named != nil {
+			start = bytes.ReplaceAll(named, []byte(" "), nil)
+		}
 		switch {
+		case strings.HasSuffix(path, "/models"): // gateways that ask for them
+			model := "chat"
+			if strings.HasPrefix(path, "/stream/") {
+				model = "stream"
+			}
+			_, err = conn.Write(withLength(`{"object":"list","data":[{"id":"` + model + `","object":"model"}]}`))
 		case bytes.Contains(start, []byte(`"model":"door-`)):
 			if doors == nil {
 				doors = newDoorAnswers()

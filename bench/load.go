@@ -43,6 +43,11 @@ func workloads(streams int) []workload {
 	}
 }
 
+// aloneWorkload is w1 with one connection: the time of a request is that of the way.
+func aloneWorkload() workload {
+	return workload{name: "w0", title: "chat, 1 KB, 1 connection", path: "/v1/chat/completions", body: chatBody("chat", false, 1<<10), connections: 1}
+}
+
 // coldWorkload is w1 with an answer that can be kept.
 func coldWorkload() workload {
 	body := strings.Replace(chatBody("chat", false, 1<<10), `"temperature":0.7`, `"temperature":0`, 1)

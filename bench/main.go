@@ -50,12 +50,16 @@ func run(args []string) error {
 	flags.BoolVar(&o.fleet, "fleet", false, "also measure Patchbay with 1, 16 and 200 instances of the model that least_time chooses among, beside least connections; only w1 and w4 unless workloads are given")
 	flags.BoolVar(&o.doors, "doors", false, "measure the endpoints for Messages, Responses and completions beside chat, and nothing else")
 	flags.BoolVar(&o.cache, "cache", false, "measure w1 with temperature 0, also answered from the cache, and refused with 429")
+	beside := flags.String("beside", "", "programs of other people to measure beside it, as name=script separated by commas; see bench/others")
 	only := flags.String("workloads", "", "the workloads to run, separated by commas; all if empty")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *only != "" {
 		o.workloads = strings.Split(*only, ",")
+	}
+	if *beside != "" {
+		o.beside = strings.Split(*beside, ",")
 	}
 	if len(o.workloads) == 0 {
 		o.workloads = o.usualWorkloads()

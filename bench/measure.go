@@ -23,6 +23,7 @@ type options struct {
 	cache             bool // answers from the cache beside refusals, with w1 alone
 	doors             bool // only the endpoints beside chat
 	workloads         []string
+	beside            []string // programs of other people, as name=script
 }
 
 // result is the cost of one gateway with one workload.
@@ -53,6 +54,9 @@ func measure(o options) error {
 	var results []result
 	var chosen []workload
 	all := workloads(o.streams)
+	if len(o.beside) > 0 {
+		all = append(all, aloneWorkload())
+	}
 	switch {
 	case o.doors:
 		all = workloadsOf(doorWorkloads())
@@ -88,7 +92,7 @@ func measure(o options) error {
 	if o.json {
 		encoder := json.NewEncoder(os.Stdout)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(map[string]any{"machine": machine(), "idleMiB": rig.idle, "results": results})
+		return encoder.Encode(map[string]any{"machine": machine(), "idleMiB": rig.idle, "startMilliseconds": rig.began, "results": results})
 	}
 	if o.doors {
 		printDoors(chosen, rig.gateways, results)
@@ -163,9 +167,28 @@ func printTable(rig *rig, chosen []workload, results []result) {
 		fmt.Println()
 	}
 	printGrowth(rig, results)
-	fmt.Print("\nAnonymous memory before any request, MiB:")
+	printEach(rig, "Anonymous memory before any load, MiB:", rig.idle, "%.0f")
+	printEach(rig, "From the start to the first answer, ms:", rig.began, "%.0f")
+	alone := map[string]float64{}
 	for _, g := range rig.gateways {
-		fmt.Printf(" %s %.0f", g.name, rig.idle[g.name])
+		var times []float64
+		for _, r := range results {
+			if r.Workload == aloneWorkload().name && r.Gateway == g.name {
+				times = append(times, 1000/r.PerSec)
+			}
+		}
+		alone[g.name] = median(times)
+	}
+	if alone[rig.gateways[0].name] > 0 {
+		printEach(rig, "A request on one connection, ms:", alone, "%.2f")
+	}
+}
+
+// printEach prints one figure of every gateway.
+func printEach(rig *rig, title string, of map[string]float64, format string) {
+	fmt.Print("\n" + title)
+	for _, g := range rig.gateways {
+		fmt.Printf(" %s "+format, g.name, of[g.name])
 	}
 	fmt.Println()
 }

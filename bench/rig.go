@@ -18,7 +18,8 @@ type rig struct {
 	dir      string
 	started  []*exec.Cmd
 	gateways []*gateway
-	idle     map[string]float64 // anonymous MiB before any request, by gateway
+	idle     map[string]float64 // anonymous MiB before any load, by gateway
+	began    map[string]float64 // milliseconds from the start to the first answer, by gateway
 }
 
 // gateway is one program that is measured.
@@ -31,7 +32,7 @@ type gateway struct {
 // start starts the backend and every gateway, and waits until all answer. After an error
 // the rig has the processes that were started.
 func start(dir string, o options) (*rig, error) {
-	r := &rig{dir: dir, idle: map[string]float64{}}
+	r := &rig{dir: dir, idle: map[string]float64{}, began: map[string]float64{}}
 	backend, err := freeAddress()
 	if err != nil {
 		return r, err
@@ -55,7 +56,25 @@ func start(dir string, o options) (*rig, error) {
 	}); err != nil {
 		return r, err
 	}
-	return r, r.addVariants(o, backend)
+	if err := r.addVariants(o, backend); err != nil {
+		return r, err
+	}
+	return r, r.addOthers(o, backend)
+}
+
+// addOthers starts programs of other people, each by a script that gets an address to listen
+// on, the address of the backend and a directory.
+func (r *rig) addOthers(o options, backend string) error {
+	for _, other := range o.beside {
+		name, script, _ := strings.Cut(other, "=")
+		if err := r.add(name, func(address string) ([]string, error) {
+			dir := filepath.Join(r.dir, name)
+			return []string{"sh", script, address, backend, dir}, os.Mkdir(dir, 0o700)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addVariants starts every measured variant of Patchbay.
@@ -71,19 +90,22 @@ func (r *rig) addVariants(o options, backend string) error {
 // addPatchbay starts Patchbay with its defaults, the access log on and written to a
 // file.
 func (r *rig) addPatchbay(v variant, backend string) error {
-	err := r.add(v.name, func(address string) ([]string, error) {
+	return r.addWithKeys(v.name, v.keys, func(address string) ([]string, error) {
 		data := filepath.Join(r.dir, v.name)
 		conf := data + ".yaml"
 		return []string{v.binary, "serve", "--listen", address, "--data-dir", data, "--config", conf}, os.WriteFile(conf, []byte(v.config(backend)), 0o600)
 	})
-	if err == nil {
-		r.gateways[len(r.gateways)-1].keys = v.keys
-	}
-	return err
 }
 
-// add starts a gateway and waits until it answers.
 func (r *rig) add(name string, command func(address string) ([]string, error)) error {
+	return r.addWithKeys(name, 0, command)
+}
+
+// startTime is how long a program may take to answer its first request.
+const startTime = 2 * time.Minute
+
+// addWithKeys starts a gateway whose callers have so many keys and waits until it answers.
+func (r *rig) addWithKeys(name string, keys int, command func(address string) ([]string, error)) error {
 	address, err := freeAddress()
 	if err != nil {
 		return err
@@ -96,19 +118,21 @@ func (r *rig) add(name string, command func(address string) ([]string, error)) e
 	if err != nil {
 		return err
 	}
-	g := &gateway{name: name, address: address, pid: cmd.Process.Pid}
-	deadline := time.Now().Add(15 * time.Second)
+	began := time.Now()
+	g := &gateway{name: name, address: address, pid: cmd.Process.Pid, keys: keys}
+	first := coldWorkload()
+	first.connections = 1
 	for {
-		conn, err := net.Dial("tcp", address)
+		_, err := load(address, first, 0, keys)
 		if err == nil {
-			_ = conn.Close()
 			break
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s does not listen; see its log:\n%s", name, r.log(name))
+		if time.Since(began) > startTime {
+			return fmt.Errorf("%s does not answer: %w; see its log:\n%s", name, err, r.log(name))
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
+	r.began[name] = float64(time.Since(began).Microseconds()) / 1000
 	time.Sleep(200 * time.Millisecond) // its work after it has begun to listen
 	idle, err := g.memory()
 	r.idle[name] = float64(idle) / (1 << 20)
@@ -167,10 +191,10 @@ func (g *gateway) cpu() (time.Duration, error) {
 	var total time.Duration
 	for _, pid := range family(g.pid) {
 		used, err := cpuOf(pid)
-		if err != nil {
+		if err != nil && pid == g.pid {
 			return 0, err
 		}
-		total += used
+		total += used // nothing of a child that has ended
 	}
 	return total, nil
 }
@@ -219,10 +243,13 @@ func (g *gateway) memory() (int64, error) {
 	var total int64
 	for _, pid := range family(g.pid) {
 		status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+		_, rest, found := strings.Cut(string(status), "RssAnon:")
+		if pid != g.pid && (err != nil || !found) {
+			continue // a child that has ended
+		}
 		if err != nil {
 			return 0, err
 		}
-		_, rest, found := strings.Cut(string(status), "RssAnon:")
 		line, _, _ := strings.Cut(rest, " kB")
 		kib, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
 		if !found || err != nil {

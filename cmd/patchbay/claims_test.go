@@ -33,7 +33,8 @@ var lacks = map[string][]string{
 	"redemption codes":            {"redemption", "voucher"},
 	"single sign-on for managers": {"oidc", "saml", "/auth/login"},
 	"exact knowledge of an engine's cache, from its own events": {"kv-events", "cache-events"},
-	"inference in the same process":                             {"tokenizer-path", "/v1/embeddings/local"},
+	"a gateway for MCP": {"mcp"}, "agents that call agents": {"a2a"}, "plugins": {"plugin", "wasm"},
+	"gRPC to engines": {"grpc"}, "prefill apart from decode": {"disaggregat"},
 }
 
 // impossible has the sentences of these pages that deny something, with the file and the name
