@@ -27,11 +27,11 @@ const module = "github.com/patchbay-ai/patchbay"
 var packageOrder = []string{
 	"docs",
 	"internal/testing/waittest",
+	"internal/see/say",
 	"internal/request/jsonscan",
 	"internal/request/jsonwrite",
 	"internal/request/waiting",
 	"internal/config/settings",
-	"internal/see/say",
 	"internal/request/chat",
 	"internal/request/shape",
 	"internal/request/schema",
@@ -569,7 +569,7 @@ func maker(call *ast.CallExpr) bool {
 	switch fun := call.Fun.(type) {
 	case *ast.SelectorExpr:
 		pkg, ok := fun.X.(*ast.Ident)
-		return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues", "jsonscan.NewNames", "schema.FieldsOf"}, pkg.Name+"."+fun.Sel.Name)
+		return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "say.Error", "say.Wrap", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues", "jsonscan.NewNames", "schema.FieldsOf"}, pkg.Name+"."+fun.Sel.Name)
 	case *ast.Ident: // within package schema
 		return fun.Name == "FieldsOf"
 	case *ast.ArrayType: // []byte("text")

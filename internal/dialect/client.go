@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Client is how answers are written in one dialect towards clients, for a door that is not
@@ -304,21 +305,24 @@ var unsupported = &Adapter{
 
 // refuseDoor says that the backend does not have the door.
 func refuseDoor(door schema.Door) error {
-	message := "The backends of this model do not serve " + door.String() + " requests."
-	if names := kindsWith[door]; names != "" {
-		message += " Instances whose adapter is " + names + " do."
+	said := say.New("call.not_served", "door", door)
+	switch names := kindsWith[door]; len(names) {
+	case 1:
+		said = say.New("call.not_served_by", "door", door, "adapter", names[0])
+	case 2:
+		said = say.New("call.not_served_by_two", "door", door, "adapter", names[0], "other", names[1])
 	}
-	return schema.NewError(schema.CodeInvalidValue, message)
+	return schema.NewError(schema.CodeInvalidValue, said)
 }
 
 // kindsWith are the kinds that have doors which only a few have, for people who ask others.
-var kindsWith = map[schema.Door]string{
-	schema.DoorModerations: "openai",
-	schema.DoorTokenize:    "vllm or llamacpp",
-	schema.DoorDetokenize:  "vllm or llamacpp",
-	schema.DoorScore:       "vllm",
-	schema.DoorClassify:    "vllm",
-	schema.DoorPooling:     "vllm",
-	schema.DoorInfill:      "llamacpp",
-	schema.DoorRealtime:    "openai or vllm",
+var kindsWith = map[schema.Door][]string{
+	schema.DoorModerations: {"openai"},
+	schema.DoorTokenize:    {"vllm", "llamacpp"},
+	schema.DoorDetokenize:  {"vllm", "llamacpp"},
+	schema.DoorScore:       {"vllm"},
+	schema.DoorClassify:    {"vllm"},
+	schema.DoorPooling:     {"vllm"},
+	schema.DoorInfill:      {"llamacpp"},
+	schema.DoorRealtime:    {"openai", "vllm"},
 }

@@ -2,12 +2,14 @@ package dialect
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // CountError means that an answer has another number of parts than were asked for.
@@ -23,11 +25,17 @@ type CountError struct {
 
 // Error names the expected and the received number; callers may read it.
 func (e *CountError) Error() string {
-	verb := "were"
+	text := strings.TrimSuffix(e.Said().String(), ".")
+	return strings.ToLower(text[:1]) + text[1:]
+}
+
+// Said names the expected and the received number.
+func (e *CountError) Said() say.Sentence {
+	code := say.Code("call.count")
 	if e.Want == 1 {
-		verb = "was"
+		code = "call.count_one"
 	}
-	return fmt.Sprintf("the backend gave %s where %d %s asked for", counted(e.Got, e.What), e.Want, verb)
+	return say.New(code, "got", counted(e.Got, e.What), "wanted", e.Want)
 }
 
 // Unwrap makes it an ErrInvalid.
@@ -49,8 +57,7 @@ const TokenIDsHint = "Send the text itself; in LangChain set check_embedding_ctx
 
 // RefuseTokenIDs refuses token ids where only texts can be sent.
 func RefuseTokenIDs() error {
-	return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model "+
-		"takes no token ids. "+TokenIDsHint)
+	return schema.Invalid("input", say.New("value.texts_not_ids"))
 }
 
 // WantedChoices returns how many choices a request asks for.

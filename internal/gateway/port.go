@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/front"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
@@ -76,7 +77,7 @@ func openPort(address string, certificates *listen.Certificates, log *slog.Logge
 // noTLS is the reply to a request without encryption on a port that requires it.
 func noTLS() []byte {
 	return web.RefusalOf("400 Bad Request", schema.NewError(schema.CodeInvalidHTTP,
-		"This address speaks TLS only; use https:// in place of http://."))
+		say.New("call.tls")))
 }
 
 // headTime is how long the head of a request may take; a slower one is an attack or a

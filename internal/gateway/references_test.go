@@ -72,7 +72,7 @@ func TestStoredVersionsDoNotGetTheEnvironment(t *testing.T) {
 					}
 					reply := r.Chat(gatewaytest.PlainHi)
 					instance := r.Current.Load().Service(schema.Chat).Instance("m@" + foreign.URL())
-					if reply.Status != 503 || instance == nil || instance.Fault == "" || len(foreign.Requests()) > 0 {
+					if reply.Status != 503 || instance == nil || instance.Fault.String() == "" || len(foreign.Requests()) > 0 {
 						t.Errorf("%d, %q, %d requests", reply.Status, instance.Fault, len(foreign.Requests()))
 					}
 					if sentTo(foreign, environmentSecret) || sentTo(foreign, masterKeyText) || strings.Contains(r.Logs.String(), environmentSecret) || strings.Contains(r.Logs.String(), masterKeyText) {
@@ -106,7 +106,7 @@ func TestReferencesThatAreListedAreResolved(t *testing.T) {
 		t.Errorf("%d", reply.Status)
 	}
 	const reason = "api-key: the variable OLD is none that the services of this gateway's configuration file refer to; security.references lists others that stored versions may refer to"
-	if instance := r.Current.Load().Service(schema.Chat).Instance("m@" + b.URL()); instance.Fault != reason || strings.Count(r.Logs.String(), reason) != 1 {
+	if instance := r.Current.Load().Service(schema.Chat).Instance("m@" + b.URL()); instance.Fault.String() != reason || strings.Count(r.Logs.String(), reason) != 1 {
 		t.Errorf("%q", instance.Fault)
 	}
 	r.ReloadWith(yaml("NEW", "security: {references: [OLD]}\n"))

@@ -127,12 +127,9 @@ func notReady(w http.ResponseWriter, r *http.Request) {
 		// The body is not read, so nothing can follow it on this connection.
 		w.Header().Set("Connection", "close")
 	}
-	v1.Fail(w, r, &schema.Error{
-		Message:    web.NotReadyMessage,
-		Type:       schema.TypeServiceUnavailable,
-		Code:       schema.CodeServiceUnavailable,
-		RetryAfter: time.Second,
-	})
+	known := schema.NewError(schema.CodeServiceUnavailable, web.NotReady())
+	known.RetryAfter = time.Second
+	v1.Fail(w, r, known)
 }
 
 func isManagement(r *http.Request) bool { return isUnder(r, "/api") }

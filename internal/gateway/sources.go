@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
@@ -28,7 +29,7 @@ func (f *configFile) read(reason string) {
 	if reason == "" {
 		f.Recover()
 	} else {
-		f.Fail(reason)
+		f.Fail(say.Plain(reason))
 	}
 }
 

@@ -168,18 +168,18 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 // same was true in an earlier table.
 func (c *Control) warnOfFaults(table, before *routing.Table) {
 	for _, instance := range table.Instances() {
-		if instance.Fault == "" {
+		if !instance.Fault.Is() {
 			continue
 		}
 		if before != nil {
 			if old := before.Service(instance.Service).Instance(instance.ID); old != nil &&
-				old.Fault == instance.Fault {
+				old.Fault.String() == instance.Fault.String() {
 				continue
 			}
 		}
 		c.log.Warn("an instance is out on this gateway: a secret to which it refers cannot be used",
 			slog.String("service", instance.Service.String()), slog.String("instance", shortID(instance.ID)),
-			slog.String("reason", instance.Fault))
+			slog.String("reason", instance.Fault.String()))
 	}
 }
 

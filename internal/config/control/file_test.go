@@ -300,7 +300,7 @@ func TestASecretThatIsMissingTakesOneInstanceOut(t *testing.T) {
 	b, log := openLogged(t, dir, referring("words", ""))
 	defer b.store.Close()
 	const reason = "api-key: variable KEY is not set and has no default"
-	if serving(b, "m").Fault != reason || serving(b, "other").Fault != "" {
+	if serving(b, "m").Fault.String() != reason || serving(b, "other").Fault.String() != "" {
 		t.Errorf("faults: %q and %q", serving(b, "m").Fault, serving(b, "other").Fault)
 	}
 	if strings.Count(log.String(), reason) != 1 {
@@ -310,7 +310,7 @@ func TestASecretThatIsMissingTakesOneInstanceOut(t *testing.T) {
 	if strings.Count(log.String(), reason) != 1 {
 		t.Errorf("the log repeats itself:\n%s", log.String())
 	}
-	if changed, err := b.Reload(t.Context(), referring("words", "back")); !changed || err != nil || serving(b, "m").Fault != "" {
+	if changed, err := b.Reload(t.Context(), referring("words", "back")); !changed || err != nil || serving(b, "m").Fault.String() != "" {
 		t.Errorf("%t, %v, fault %q", changed, err, serving(b, "m").Fault)
 	}
 }

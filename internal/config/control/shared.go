@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 
@@ -121,7 +122,7 @@ func (c *Control) reportFollowing(err error) {
 	}
 	level := slog.LevelWarn
 	before := c.shared.following.Failure()
-	isNew := c.shared.following.Fail(err.Error())
+	isNew := c.shared.following.Fail(say.From(err))
 	if errors.Is(err, versions.ErrForged) {
 		level = slog.LevelError
 		isNew = isNew || before.Reason != err.Error()

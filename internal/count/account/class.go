@@ -1,9 +1,8 @@
 package account
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ClassHeader is the header that asks for a class.
@@ -31,12 +30,11 @@ func (a *Account) Classify() error {
 	var class schema.Class
 	if err := class.UnmarshalText([]byte(asked[0])); err != nil || class == schema.NoClass {
 		return schema.NewError(schema.CodeInvalidValue,
-			"The header x-router-priority must be interactive, normal or batch.")
+			say.New("call.priority"))
 	}
 	if a.Caller.Grant != nil && class > a.Class {
 		return schema.NewError(schema.CodePermissionDenied,
-			fmt.Sprintf("This API key may not ask for the priority %s: the most urgent one that it may ask for is %s.",
-				class, a.Class))
+			say.New("call.key_priority", "priority", class, "most", a.Class))
 	}
 	a.Class = class
 	return nil

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -136,34 +136,31 @@ func UnknownModel(table *routing.Table, serviceType schema.ServiceType, name str
 	grant *access.Grant) *schema.Error {
 	service := table.Service(serviceType)
 	known, hasOthers := namesFor(service, serviceType, grant)
-	err := &schema.Error{
-		Message: fmt.Sprintf("No instance serves the model %q for %s.", name, serviceType),
-		Type:    schema.TypeServiceUnavailable,
-		Code:    schema.CodeServiceUnavailable,
-		NoRetry: true, UnknownModel: name,
-	}
+	code := schema.CodeServiceUnavailable
 	if table.UnknownModel == http.StatusNotFound {
-		err.Type, err.Code = schema.TypeNotFound, schema.CodeModelNotFound
+		code = schema.CodeModelNotFound
 	}
 	const shown, few = 5, 8 // all are listed where they are few
 	near := schema.Nearest(name, known, shown)
+	said, what, value := say.Code("call.unknown_model_none"), "of", serviceType.String()
 	switch {
 	case len(known) == 0 && hasOthers:
-		err.Message += fmt.Sprintf(" This API key may use none of the models of %s that are there.", serviceType)
+		said = "call.unknown_model_barred"
 	case len(known) == 0 && service.Discovers():
-		err.Message += fmt.Sprintf(" The instances of %s find their models by asking their backends and have found "+
-			"none; the gateway's log says why.", serviceType)
+		said = "call.unknown_model_found"
 	case len(known) == 0:
-		err.Message += fmt.Sprintf(" No instances are configured for %s.", serviceType)
 	case len(near) > 0:
-		err.Message += " Did you mean " + quotedList(near) + "?"
+		said = "call.unknown_model_near"
 	case len(known) <= few:
-		near = schema.Closest(name, known, few)
-		err.Message += " Configured are " + quotedList(near) + "."
+		said, near = "call.unknown_model_all", schema.Closest(name, known, few)
 	default:
-		near = schema.Closest(name, known, shown)
-		err.Message += " Configured are, for example, " + quotedList(near) + "."
+		said, near = "call.unknown_model_known", schema.Closest(name, known, shown)
 	}
+	if len(known) > 0 {
+		what, value = "names", quotedList(near)
+	}
+	err := schema.NewError(code, say.New(said, "model", name, "service", serviceType, what, value))
+	err.NoRetry, err.UnknownModel = true, name
 	err.Details = map[string]any{"model": name, "nearest": near}
 	return err
 }

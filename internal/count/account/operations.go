@@ -1,11 +1,11 @@
 package account
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Operations limits how often a key asks for files and batches, apart from its limits on
@@ -44,13 +44,12 @@ func (o *Operations) Visit(a *Account) error {
 	if refusal == nil {
 		return nil
 	}
-	what := "in a minute"
+	when := say.Code("batch.in_minute")
 	if refusal.Unit == allowance.Concurrency {
-		what = "at a time"
+		when = "batch.at_once"
 	}
-	return refusedFor(refusal, fmt.Sprintf(
-		"This API key has made as many requests for files and batches as allowed %s, %d; try again in %s.",
-		what, refusal.State.Limit, refusal.State.RetryAfter.Round(time.Millisecond)))
+	return refusedFor(refusal, say.New("batch.operations", "when", say.New(when), "most", refusal.State.Limit,
+		"time", refusal.State.RetryAfter.Round(time.Millisecond)))
 }
 
 func (o *Operations) prune(now time.Time) {

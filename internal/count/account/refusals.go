@@ -1,7 +1,6 @@
 package account
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -12,20 +11,16 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // OverLimit says that a rate limit is reached, and names it, such as service/chat or
 // model/m.
 func OverLimit(d ratelimit.Decision, of string) *schema.Error {
-	return &schema.Error{
-		Of: of,
-		Message: fmt.Sprintf("The rate limit of %d requests is reached; the next one is allowed in %s.", d.Limit,
-			d.RetryAfter.Round(time.Millisecond)),
-		Type:       schema.TypeRateLimit,
-		Code:       schema.CodeRateLimitExceeded,
-		RetryAfter: max(d.RetryAfter, time.Millisecond),
-		Spread:     true,
-	}
+	known := schema.NewError(schema.CodeRateLimitExceeded,
+		say.New("call.rate_limit", "limit", d.Limit, "wait", d.RetryAfter.Round(time.Millisecond)))
+	known.Of, known.RetryAfter, known.Spread = of, max(d.RetryAfter, time.Millisecond), true
+	return known
 }
 
 // heldRetryAfter is the wait that callers are told while others have reserved the rest of
@@ -34,12 +29,9 @@ const heldRetryAfter = 800 * time.Millisecond
 
 // ledgerUnavailable says that a request cannot be counted and must not pass uncounted.
 func ledgerUnavailable() *schema.Error {
-	return &schema.Error{
-		Message:    "The quota ledger cannot count this request now, and requests must not pass uncounted.",
-		Type:       schema.TypeServiceUnavailable,
-		Code:       schema.CodeLedgerUnavailable,
-		RetryAfter: time.Second,
-	}
+	known := schema.NewError(schema.CodeLedgerUnavailable, say.New("call.uncounted"))
+	known.RetryAfter = time.Second
+	return known
 }
 
 // budgetDetails are the details of the error of a budget that has no room for a request.
@@ -70,10 +62,11 @@ func (a *Account) overBudget(refusal *budget.Refusal, now time.Time) *schema.Err
 func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
 	window, unit := r.WindowName(), r.UnitName()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	told := func(n int64) string { return number(n) + " " + unit }
+	told := number
+	var unitSaid any = say.New(say.Code("budget." + unit))
 	if r.Unit == budget.Cost {
 		number = func(n int64) string { return prices.Amount(n).String() }
-		told = func(n int64) string { return prices.Amount(n).Money() + " " + currency }
+		told, unitSaid = func(n int64) string { return prices.Amount(n).Money() }, currency
 	}
 	details := budgetDetails{
 		Budget: budgetView{r.Account, window, unit, jsontext.Value(number(r.Limit))},
@@ -82,18 +75,15 @@ func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
 	if !r.Reset.IsZero() {
 		details.Reset = &r.Reset
 	}
-	budgetWords := fmt.Sprintf("budget of %s, %s %s,", ownerOf(r.Account), told(r.Limit), windowWords[window])
+	values := []any{"limit", told(r.Limit), "unit", unitSaid, "window", say.New(windowCodes[window]),
+		"used", told(r.Used), "usedUnit", unitSaid}
 	var known *schema.Error
 	if r.Held {
-		known = schema.NewError(schema.CodeBudgetReserved,
-			fmt.Sprintf("What is left of the %s is reserved for requests that have not ended, or kept for other "+
-				"gateways; try again shortly. %s are used and %s reserved.",
-				budgetWords, told(r.Used), told(r.Reserved)))
+		values = append(values, "reserved", told(r.Reserved), "reservedUnit", unitSaid)
+		known = schema.NewError(schema.CodeBudgetReserved, ofOwner("call.budget_held", r.Account, values...))
 		known.RetryAfter, known.Spread = heldRetryAfter, true
 	} else {
-		known = schema.NewError(schema.CodeBudgetExceeded,
-			fmt.Sprintf("The %s is used up, or what is left of it is less than this request may take; %s are used.",
-				budgetWords, told(r.Used)))
+		known = schema.NewError(schema.CodeBudgetExceeded, ofOwner("call.budget_out", r.Account, values...))
 		known.NoRetry = true
 		if !r.Reset.IsZero() {
 			known.RetryAfter = max(r.Reset.Sub(now), time.Second)
@@ -103,34 +93,34 @@ func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
 	return known
 }
 
-// windowWords names the time of a budget's window.
-var windowWords = map[string]string{"DAY": "today", "MONTH": "this month", "TOTAL": "in all"}
+// windowCodes are the sentences for the time of a budget's window.
+var windowCodes = map[string]say.Code{"DAY": "budget.today", "MONTH": "budget.month", "TOTAL": "budget.total"}
 
 // keyLimited says that a limit of a key or a tenant is reached.
 func keyLimited(r *allowance.Refusal) *schema.Error {
-	what := "requests at a time"
+	unit := say.Code("unit.parallel")
 	switch r.Unit {
 	case allowance.Requests:
-		what = "requests a minute"
+		unit = "unit.requests"
 	case allowance.Tokens:
-		what = "tokens a minute"
+		unit = "unit.tokens"
 	}
-	return refusedFor(r, fmt.Sprintf("The limit of %s, %d %s, is reached; try again in %s.",
-		ownerOf(r.Account.Name), r.State.Limit, what, r.State.RetryAfter.Round(time.Millisecond)))
+	return refusedFor(r, ofOwner("call.limit", r.Account.Name, "limit", r.State.Limit, "unit", say.New(unit),
+		"wait", r.State.RetryAfter.Round(time.Millisecond)))
 }
 
 // refusedFor returns the error of a limit of a key or a tenant, with a message.
-func refusedFor(r *allowance.Refusal, message string) *schema.Error {
-	known := schema.NewError(schema.CodeKeyRateLimited, message)
+func refusedFor(r *allowance.Refusal, said say.Sentence) *schema.Error {
+	known := schema.NewError(schema.CodeKeyRateLimited, said)
 	known.RetryAfter, known.Spread, known.Of = max(r.State.RetryAfter, time.Millisecond), true, r.Account.Name
 	return known
 }
 
-// ownerOf names, for a message, the owner of an account such as tenant/acme or
-// key/team-a.
-func ownerOf(account string) string {
+// ofOwner returns one of the two sentences that a code stands for: about the owner of an
+// account such as tenant/acme, or of one such as key/team-a.
+func ofOwner(code say.Code, account string, values ...any) say.Sentence {
 	if tenant, isTenant := allowance.TenantOf(account); isTenant {
-		return "the tenant " + tenant
+		return say.New(code+"_tenant", append(values, "tenant", tenant)...)
 	}
-	return "this API key"
+	return say.New(code+"_key", values...)
 }

@@ -1,12 +1,13 @@
 package quota
 
 import (
-	"fmt"
 	"hash/maphash"
 	"math/bits"
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // cellMap is the map from keys to their cells: everything that this writer
@@ -136,18 +137,17 @@ func (m *cellMap) cellLimit(key *Key) int64 {
 	return m.maxCells
 }
 
-// reason returns why new cells are folded into Overflow, or "" if they are not.
-func (m *cellMap) reason() string {
+// reason returns why new cells are folded into Overflow; it says nothing if they are not.
+func (m *cellMap) reason() say.Sentence {
 	held := m.cells.Load()
-	if held < m.maxCells {
-		return ""
+	code := say.Code("quota.memory")
+	switch {
+	case held < m.maxCells:
+		return say.Sentence{}
+	case held >= m.maxCells+2*m.spareCells:
+		code = "quota.memory_lost"
 	}
-	reason := fmt.Sprintf(
-		"quota-memory-full: %d counts wait for the database; new ones are counted together as %s", held, Overflow)
-	if held >= m.maxCells+2*m.spareCells {
-		reason += ", and where that cannot be, not at all"
-	}
-	return reason
+	return say.New(code, "held", held, "overflow", Overflow)
 }
 
 // unbounded is the limit for folded keys; the configuration bounds their number.

@@ -37,23 +37,23 @@ func TestRoomForCountsEndsInThreeSteps(t *testing.T) {
 		if c, want := acquireDay(b, fmt.Sprint("tenant-", n), "ann"), folded(n); c == nil || c.owner.key.Tenant != want.Tenant || c.owner.key.User != want.User {
 			t.Fatalf("request %d is counted in %+v, want %+v", n, c, want)
 		}
-		if full := strings.HasPrefix(b.reason(), "quota-memory-full: "); full != (n+1 >= most) {
-			t.Errorf("%d counts: %q", n+1, b.reason())
+		if full := strings.HasPrefix(b.reason().String(), "quota-memory-full: "); full != (n+1 >= most) {
+			t.Errorf("%d counts: %q", n+1, b.reason().String())
 		}
 	}
 	// The cells of one day are all there; other days fill the rest.
 	windows := [WindowCount]bool{Day: true}
 	var cells [WindowCount]*cell
 	for day := int64(1); day < spare; day++ {
-		if strings.Contains(b.reason(), "not at all") {
-			t.Errorf("%d counts: %q", b.cells.Load(), b.reason())
+		if strings.Contains(b.reason().String(), "not at all") {
+			t.Errorf("%d counts: %q", b.cells.Load(), b.reason().String())
 		}
 		if !b.acquire(&Subject{Tenant: "late", Service: schema.Chat, Model: "m"}, &windows, day*24*3600, &cells) || cells[Day].owner.key.Tenant != Overflow {
 			t.Fatalf("day %d is not counted", day)
 		}
 	}
-	if held := b.cells.Load(); held != most+2*spare || !strings.Contains(b.reason(), "not at all") {
-		t.Errorf("%d counts: %q", held, b.reason())
+	if held := b.cells.Load(); held != most+2*spare || !strings.Contains(b.reason().String(), "not at all") {
+		t.Errorf("%d counts: %q", held, b.reason().String())
 	}
 	if b.acquire(&Subject{Tenant: "late", Service: schema.Chat, Model: "m"}, &windows, spare*24*3600, &cells) {
 		t.Errorf("counted in %+v without room", cells[Day])

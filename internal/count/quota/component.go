@@ -3,6 +3,7 @@ package quota
 import (
 	"log/slog"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 
@@ -12,8 +13,8 @@ type component struct {
 	condition.Condition
 
 	log  *slog.Logger
-	name string // for the log
-	code string // of a failure, for Status
+	name string   // for the log
+	code say.Code // of a failure, for Status
 }
 
 func (c *component) setError(err error) {
@@ -23,15 +24,15 @@ func (c *component) setError(err error) {
 		}
 		return
 	}
-	if c.Fail(c.code + ": " + err.Error()) {
+	if c.Fail(say.New(c.code, "why", err.Error())) {
 		c.log.Warn("quota: "+c.name+" failed", "error", err)
 	}
 }
 
-// reason returns why the component has failed, or "" if it has not.
-func (c *component) reason() string {
+// reason returns why the component has failed; it says nothing if it has not.
+func (c *component) reason() say.Sentence {
 	if failure := c.Failure(); failure != nil {
-		return failure.Reason
+		return failure.Said
 	}
-	return ""
+	return say.Sentence{}
 }

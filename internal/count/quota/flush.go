@@ -203,7 +203,7 @@ func (s *session) flush(ctx context.Context) error {
 
 func (s *session) writeUnsaved(ctx context.Context) error {
 	store, err := s.openStore(ctx)
-	if err == nil && s.storeState.reason() != "" {
+	if err == nil && s.storeState.Failure() != nil {
 		// After a failure an empty write tests the database before a large one.
 		err = writeBatch(ctx, store, nil)
 	}

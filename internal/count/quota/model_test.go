@@ -234,7 +234,7 @@ func (w *world) breakDisk(rt *rapid.T) {
 	if s.journal.err() != nil {
 		s.repair()
 	}
-	if reason := s.journalState.reason(); s.journal.err() != nil {
+	if reason := s.journalState.reason().String(); s.journal.err() != nil {
 		rt.Fatalf("the journal was not repaired: %s", reason)
 	}
 }

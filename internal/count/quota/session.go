@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
 
@@ -28,7 +29,7 @@ type session struct {
 	inFlight atomic.Int64
 
 	journalState, storeState *component
-	corruptReason            atomic.Pointer[string]
+	corruptReason            atomic.Pointer[say.Sentence]
 
 	// flushMu is held during a whole flush, which may wait for the database. savedMu
 	// guards which totals are saved and the maintenance of the journal, which must
@@ -69,8 +70,8 @@ func (l *Ledger) newSession(settings *Settings) *session {
 		ledger: l, settings: settings.Clone(),
 		cells:        newCellMap(rand.Text()[:13]),
 		journal:      newJournal(o.disk, settings.JournalSync),
-		journalState: &component{log: o.Log, name: "the journal", code: "quota-journal-unavailable"},
-		storeState:   &component{log: o.Log, name: "the database", code: "quota-store-unavailable"},
+		journalState: &component{log: o.Log, name: "the journal", code: "quota.journal"},
+		storeState:   &component{log: o.Log, name: "the database", code: "quota.store"},
 		flushNow:     make(chan struct{}, 1),
 		storeLock:    make(chan struct{}, 1),
 		compactAt:    compactAt, flushBatch: flushBatch, maxOpen: maxOpen, maxHistory: maxHistory,
@@ -212,7 +213,7 @@ func (s *session) journalLoop(ctx context.Context) {
 // flush when there are many cells.
 func (s *session) maintainJournal() {
 	if err := errors.Join(s.journal.err(), s.journal.verify()); err != nil {
-		if s.journalState.reason() == "" {
+		if s.journalState.Failure() == nil {
 			s.journalState.setError(err) // repair may succeed, and the failure is to be known
 		}
 		s.repair()
@@ -222,7 +223,7 @@ func (s *session) maintainJournal() {
 	if err := s.journal.syncAll(); err != nil {
 		s.journalState.setError(err)
 	}
-	if s.cells.cells.Load() > s.cells.maxCells*3/4 && s.storeState.reason() == "" {
+	if s.cells.cells.Load() > s.cells.maxCells*3/4 && s.storeState.Failure() == nil {
 		s.requestFlush()
 	}
 }
@@ -269,8 +270,7 @@ func (s *session) addRecovered(found *recovery) {
 			continue
 		}
 		stats.corruptSegments.Add(1)
-		reason := "quota-journal-corrupt: " + name + " has records that are not what was written; " +
-			"the others are used, and the file is kept as " + name + corruptSuffix
+		reason := say.New("quota.journal_corrupt", "file", name, "kept", name+corruptSuffix)
 		s.corruptReason.Store(&reason)
 		log.Error("quota: a segment of the journal is corrupt", "file", name)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Shared is the counter that gateways share; *tally.Pool is it.
@@ -279,22 +280,16 @@ func (h *shared) note() {
 	}
 }
 
-// The codes of the reasons why a shared counter is unavailable.
-const (
-	redisUnavailable = "quota-counter-redis-unavailable"
-	redisTimeout     = "quota-counter-redis-timeout"
-)
-
-// reason returns why the counter is away, or "" if it is not.
-func (h *shared) reason() string {
+// reason returns why the counter is away; it says nothing if the counter is not.
+func (h *shared) reason() say.Sentence {
 	err := h.store.Err()
 	switch {
 	case err == nil:
-		return ""
+		return say.Sentence{}
 	case errors.Is(err, context.DeadlineExceeded):
-		return redisTimeout + ": no answer within distributed.timeout"
+		return say.New("quota.redis_timeout")
 	}
-	return redisUnavailable + ": " + err.Error()
+	return say.New("quota.redis", "why", err.Error())
 }
 
 // enqueue queues cells to be told.

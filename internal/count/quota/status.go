@@ -2,8 +2,8 @@ package quota
 
 import (
 	"context"
-	"slices"
-	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // The kinds of counters.
@@ -23,8 +23,9 @@ func (s Settings) CounterKind() string {
 // Status is the condition of the ledger.
 type Status struct {
 	Settings Settings // in force
-	// Reason is why the ledger is degraded, or empty.
+	// Reason is why the ledger is degraded, or empty, and Said the same as sentences.
 	Reason string
+	Said   []say.Sentence
 	// Probe is the result of probing the shared counter; nil where counting is local.
 	Probe *Probe
 	// Degradations is how many requests found the shared counter unavailable, and how often
@@ -36,7 +37,7 @@ type Status struct {
 type Probe struct {
 	Reachable bool
 	Status    string // one of the constants below
-	Reason    string
+	Reason    say.Sentence
 }
 
 // The statuses of a Probe: the counter is in use, it was not asked, or it does not answer.
@@ -55,11 +56,11 @@ func (l *Ledger) Status(ctx context.Context) Status {
 	l.mu.Unlock()
 	if l.active.Load() == nil || s == nil {
 		if status.Settings.Distributed.Enabled {
-			status.Probe = &Probe{Status: ProbeDegraded, Reason: "quota-ledger-disabled: the store was not asked"}
+			status.Probe = &Probe{Status: ProbeDegraded, Reason: say.New("quota.off")}
 		}
 		return status
 	}
-	var reasons []string
+	var reasons []say.Sentence
 	if s.shared != nil {
 		status.Probe = s.shared.probeNow(ctx)
 		reasons = append(reasons, status.Probe.Reason)
@@ -68,7 +69,7 @@ func (l *Ledger) Status(ctx context.Context) Status {
 	if damaged := s.corruptReason.Load(); damaged != nil {
 		reasons = append(reasons, *damaged)
 	}
-	status.Reason = joinReasons(reasons)
+	status.Reason, status.Said = say.Join(say.All(reasons...)), say.All(reasons...)
 	status.Degradations = l.countOutage(status.Reason != "")
 	return status
 }
@@ -87,10 +88,6 @@ func (l *Ledger) countOutage(isDegraded bool) int64 {
 	return count.Load()
 }
 
-func joinReasons(reasons []string) string {
-	return strings.Join(slices.DeleteFunc(reasons, func(reason string) bool { return reason == "" }), "; ")
-}
-
 // probeNow asks the counter and waits as long as a request would.
 func (h *shared) probeNow(ctx context.Context) *Probe {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
@@ -101,8 +98,8 @@ func (h *shared) probeNow(ctx context.Context) *Probe {
 		return &Probe{Reachable: true, Status: ProbeHealthy}
 	}
 	reason := h.reason()
-	if reason == "" {
-		reason = redisUnavailable + ": " + err.Error()
+	if !reason.Is() {
+		reason = say.New("quota.redis", "why", err.Error())
 	}
 	return &Probe{Status: ProbeError, Reason: reason}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 
@@ -304,7 +305,7 @@ func (p *Pool) noteStore(presence *Presence) {
 // fail divides the shared numbers among gateways until the store answers again.
 func (p *Pool) fail(err error) {
 	p.failure.Store(&err)
-	if p.state.Fail(err.Error()) {
+	if p.state.Fail(say.From(err)) {
 		p.options.Log.Warn("what gateways share cannot be reached; this gateway takes its part of what is left",
 			"gateways", p.Members(), "error", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Chat speaks the Messages API.
@@ -43,25 +44,25 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 func refuseChat(req *schema.Request) error {
 	s := req.Settings()
 	if n, ok := s.N.Int(); ok && n > 1 {
-		return schema.InvalidValue("n", "'n' must be 1: this backend gives one answer.")
+		return schema.Invalid("n", say.New("value.one_answer_here"))
 	}
 	for _, name := range []string{"functions", "audio", "moderation", "web_search_options"} {
 		if s.Other(name).Given() {
-			return schema.InvalidValue(name, "'"+name+"' is not supported by this backend.")
+			return schema.Invalid(name, say.New("value.unsupported_here"))
 		}
 	}
 	switch s.Effort {
 	case "", "none", "minimal", "low", "medium", "high", "xhigh", "max":
 	default:
-		return schema.InvalidValue("reasoning_effort",
-			"'reasoning_effort' must be one of none, minimal, low, medium, high, xhigh.")
+		return schema.Invalid("reasoning_effort",
+			say.New("field.one_of", "known", "none, minimal, low, medium, high, xhigh"))
 	}
 	if s.Format.Given {
 		switch s.Format.Type {
 		case "text", "json_object", "json_schema":
 		default:
-			return schema.InvalidValue("response_format.type",
-				"'response_format.type' must be one of text, json_object, json_schema.")
+			return schema.Invalid("response_format.type",
+				say.New("field.one_of", "known", "text, json_object, json_schema"))
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // writeMessages writes the turns. System texts leave the list, tool results
@@ -18,8 +19,7 @@ func (w *requestWriter) writeMessages() *schema.Error {
 		}
 	}
 	if w.turn == "" {
-		return schema.InvalidValue("messages", "'messages' must have a user's or an assistant's message that is not "+
-			"empty: this backend answers to nothing else.")
+		return schema.Invalid("messages", say.New("value.some_turn"))
 	}
 	w.endTurn()
 	w.EndArray()
@@ -35,13 +35,12 @@ func (w *requestWriter) message(m *chat.Message) *schema.Error {
 		return w.assistant(m)
 	case chat.ToolRole:
 		if len(m.CallID) == 0 {
-			return schema.InvalidValue("tool_call_id", "must be a string that is not empty.")
+			return schema.Invalid("tool_call_id", say.New("value.not_blank"))
 		}
 		return w.result(&m.Content, toolID(m.CallID))
 	case chat.Function:
 		if w.legacyCalls == 0 {
-			return schema.InvalidValue("role", "is 'function', but no assistant's message before it has a "+
-				"'function_call'.")
+			return schema.Invalid("role", say.New("value.no_function_call"))
 		}
 		return w.result(&m.Content, w.legacyID())
 	}
@@ -95,7 +94,7 @@ func (w *requestWriter) moveToSystem(content *chat.Content) *schema.Error {
 	for i := range content.Parts {
 		p := &content.Parts[i]
 		if p.Text == nil {
-			return schema.InvalidValue("content", "may only have text parts.")
+			return schema.Invalid("content", say.New("value.text_parts"))
 		}
 		if len(p.Text) > 0 {
 			w.addSystem(p.Text, p.Cache, first)
@@ -124,7 +123,7 @@ func (w *requestWriter) addSystem(text, cache []byte, apart bool) {
 func (w *requestWriter) writeSystem() *schema.Error {
 	own := chat.ReadContent(w.Other("system"))
 	if err := w.moveToSystem(&own); err != nil {
-		return schema.InvalidValue("system", "'system' may only have text blocks.")
+		return schema.Invalid("system", say.New("value.text_blocks"))
 	}
 	switch {
 	case len(w.system) == 0:
@@ -154,7 +153,7 @@ func (w *requestWriter) assistant(m *chat.Message) *schema.Error {
 		place := "tool_calls[" + strconv.Itoa(i) + "]"
 		call := &m.Calls[i]
 		if len(call.ID) == 0 {
-			return schema.InvalidValue(place+".id", "must be a string that is not empty.")
+			return schema.Invalid(place+".id", say.New("value.not_blank"))
 		}
 		if err := w.toolUse(call, toolID(call.ID)); err != nil {
 			return err.Inside(place)
@@ -164,7 +163,7 @@ func (w *requestWriter) assistant(m *chat.Message) *schema.Error {
 		w.legacyCalls++
 		w.unsigned = true
 		if err := w.toolUse(m.FunctionCall, w.legacyID()); err != nil {
-			return schema.InvalidValue("function_call", err.Message)
+			return schema.Invalid("function_call", err.Fault())
 		}
 	}
 	return nil
@@ -189,9 +188,9 @@ func (w *requestWriter) toolUse(call *chat.ToolCall, id []byte) *schema.Error {
 	input, ok := call.Object()
 	switch {
 	case len(call.Name) == 0:
-		return schema.InvalidValue("function.name", "must be a string that is not empty.")
+		return schema.Invalid("function.name", say.New("value.not_blank"))
 	case !ok:
-		return schema.InvalidValue("function.arguments", "must be the text of a JSON object.")
+		return schema.Invalid("function.arguments", say.New("value.object_text"))
 	}
 	w.block("assistant")
 	w.Open(`{"type":"tool_use","id":`).Escaped(id)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // isBlank reports whether a text is nothing but white space.
@@ -19,7 +20,7 @@ func (w *requestWriter) part(p *chat.Part) *schema.Error {
 	switch p.Type {
 	case chat.TextPart, chat.RefusalPart:
 		if p.Text == nil {
-			return schema.InvalidValue("content", "has a text part whose text is not a string.")
+			return schema.Invalid("content", say.New("value.part_text"))
 		}
 		w.text(p.Text, p.Cache)
 		return nil
@@ -31,7 +32,7 @@ func (w *requestWriter) part(p *chat.Part) *schema.Error {
 		w.Raw(p.Raw)
 		return nil
 	default:
-		return schema.InvalidValue("content", "has a part of type '"+p.Type+"', which this backend does not take.")
+		return schema.Invalid("content", say.New("value.part_kind", "kind", p.Type))
 	}
 }
 
@@ -66,8 +67,7 @@ func (w *requestWriter) image(p *chat.Part) *schema.Error {
 		w.EscapedMember("url", p.URL)
 		w.EndObject()
 	default:
-		return schema.InvalidValue("content", "has an image whose 'url' is neither an http address nor a base64 data "+
-			"URL with a media type.")
+		return schema.Invalid("content", say.New("value.image_url"))
 	}
 	w.endBlock(p.Cache)
 	return nil
@@ -76,8 +76,7 @@ func (w *requestWriter) image(p *chat.Part) *schema.Error {
 // document writes a file that came inline.
 func (w *requestWriter) document(p *chat.Part) *schema.Error {
 	if p.MediaType != "application/pdf" {
-		return schema.InvalidValue("content", "has a file whose 'file_data' is not a base64 data URL of a PDF, the "+
-			"only files that this backend takes.")
+		return schema.Invalid("content", say.New("value.pdf"))
 	}
 	w.beginBlock("document")
 	if len(p.Name) > 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // requestWriter writes the body of one call. Texts are copied as they came, escapes
@@ -84,8 +85,8 @@ func (w *requestWriter) writeOutputConfig() *schema.Error {
 			nil, true)
 	case "json_schema":
 		if !w.Format.HasSchema() {
-			return schema.InvalidValue("response_format.json_schema.schema",
-				"'response_format.json_schema.schema' must be an object.")
+			return schema.Invalid("response_format.json_schema.schema",
+				say.New("value.object"))
 		}
 		config.Add("format", slices.Concat([]byte(`{"type":"json_schema","schema":`), w.Format.Schema, []byte("}")))
 	}

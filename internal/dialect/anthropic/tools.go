@@ -6,6 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // writeTools writes the tools and the choice among them. The backend takes only both
@@ -30,7 +31,7 @@ func (w *requestWriter) tool(tool *chat.Tool) *schema.Error {
 		w.Raw(tool.Raw) // a tool in the backend's own words
 		return nil
 	case !tool.IsFunction || len(tool.Name) == 0:
-		return schema.InvalidValue("", "must be a function with a name: this backend takes no other tools.")
+		return schema.Invalid("", say.New("value.function_here"))
 	}
 	w.Object()
 	w.EscapedMember("name", tool.Name)
@@ -105,6 +106,6 @@ func (w *requestWriter) toolChoice() (kind string, err *schema.Error) {
 			return "", nil
 		}
 	}
-	return "", schema.InvalidValue("tool_choice",
-		"'tool_choice' must be auto, none, required, or a function with a name.")
+	return "", schema.Invalid("tool_choice",
+		say.New("value.choice_named_function"))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // LlamaTokenize and LlamaDetokenize ask llama.cpp. Its endpoints have the same paths as
@@ -25,8 +26,7 @@ func refuseMessages(req *schema.Request) error {
 	if req.Body.Root().Get("prompt").Given() {
 		return nil
 	}
-	return schema.InvalidValue("messages", "The backends of this model count the tokens of a 'prompt' only. For "+
-		"messages there is /v1/messages/count_tokens.")
+	return schema.InvalidValue("messages", say.New("call.counts_prompt"))
 }
 
 // callLlamaTokenize writes the request in the words of llama.cpp.

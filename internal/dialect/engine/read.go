@@ -6,6 +6,7 @@ package engine
 import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadTokenize reads a request for the tokens of a text or of messages. Such requests are no
@@ -19,15 +20,15 @@ func ReadTokenize(req *schema.Request, body []byte) error {
 	prompt, messages := root.Get("prompt"), root.Get("messages")
 	switch {
 	case prompt.Given() && prompt.Kind() != jsonscan.String:
-		return schema.InvalidValue("prompt", "'prompt' must be a string.")
+		return schema.Invalid("prompt", say.New("value.string"))
 	case messages.Given() && messages.Kind() != jsonscan.Array:
-		return schema.InvalidValue("messages", "'messages' must be an array.")
+		return schema.Invalid("messages", say.New("value.array"))
 	case prompt.Given(), messages.Given():
 		return nil
 	}
 	err := schema.MissingParameter("prompt")
 	if root.Get("content").Given() {
-		err.Message += " The body has 'content', as llama.cpp takes it; send that as 'prompt'."
+		err.Hint("hint.wants_prompt")
 	}
 	return err
 }
@@ -42,13 +43,12 @@ func ReadDetokenize(req *schema.Request, body []byte) error {
 	if !tokens.Given() {
 		return schema.MissingParameter("tokens")
 	}
-	const message = "'tokens' must be an array of whole numbers."
 	if tokens.Kind() != jsonscan.Array {
-		return schema.InvalidValue("tokens", message)
+		return schema.Invalid("tokens", say.New("value.whole_numbers"))
 	}
 	for token := range tokens.All() {
 		if _, isWhole := token.Int(); !isWhole {
-			return schema.InvalidValue("tokens", message)
+			return schema.Invalid("tokens", say.New("value.whole_numbers"))
 		}
 	}
 	return nil
@@ -105,7 +105,7 @@ func ReadInfill(req *schema.Request, body []byte) error {
 		case !text.Given():
 			return schema.MissingParameter(name)
 		case text.Kind() != jsonscan.String:
-			return schema.InvalidValue(name, "'"+name+"' must be a string.")
+			return schema.Invalid(name, say.New("value.string"))
 		}
 	}
 	stream, err := schema.CheckBoolean("stream", root.Get("stream"))
@@ -120,7 +120,7 @@ func ReadInfill(req *schema.Request, body []byte) error {
 func readUser(req *schema.Request) error {
 	user := req.Body.Root().Get("user")
 	if user.Given() && user.Kind() != jsonscan.String {
-		return schema.InvalidValue("user", "'user' must be a string.")
+		return schema.Invalid("user", say.New("value.string"))
 	}
 	req.User = user.Text()
 	return nil

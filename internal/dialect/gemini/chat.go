@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Chat speaks Google's generateContent dialect.
@@ -81,11 +82,11 @@ func generationOf(model string) int {
 func refuseChat(req *schema.Request) error {
 	s := req.Settings()
 	if s.Other("functions").Given() {
-		return schema.InvalidValue("functions", "'functions' cannot be sent to this backend; use 'tools'.")
+		return schema.Invalid("functions", say.New("value.unsent_functions"))
 	}
 	for _, name := range []string{"logit_bias", "moderation"} {
 		if v := s.Other(name); v.Given() && !v.Empty() {
-			return schema.InvalidValue(name, "'"+name+"' cannot be sent to this backend.")
+			return schema.Invalid(name, say.New("value.unsent"))
 		}
 	}
 	if s.Format.Given {
@@ -93,19 +94,21 @@ func refuseChat(req *schema.Request) error {
 		case "text", "json_object", "json_schema":
 		default:
 			return schema.InvalidValue("response_format",
-				"'response_format.type' must be text, json_object or json_schema for this backend.")
+				say.New("call.field", "field", "response_format.type", "why",
+					say.New("value.or_here", "known", "text, json_object", "last", "json_schema")))
 		}
 	}
 	switch s.Effort {
 	case "", "none", "minimal", "low", "medium", "high", "xhigh", "max":
 	default:
-		return schema.InvalidValue("reasoning_effort", "'reasoning_effort' must be none, minimal, low, medium or high.")
+		return schema.Invalid("reasoning_effort",
+			say.New("value.or", "known", "none, minimal, low, medium", "last", "high"))
 	}
 	if n, ok := s.N.Int(); s.N.Given() && (!ok || n < 1) {
-		return schema.InvalidValue("n", "'n' must be a positive integer.")
+		return schema.Invalid("n", say.New("value.positive"))
 	}
 	if n, ok := s.Seed.Int(); s.Seed.Given() && (!ok || n < math.MinInt32 || n > math.MaxInt32) {
-		return schema.InvalidValue("seed", "'seed' must be an integer of 32 bits for this backend.")
+		return schema.Invalid("seed", say.New("value.integer_32"))
 	}
 	return nil
 }

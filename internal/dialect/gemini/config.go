@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // fillConfig writes the members of generationConfig that have unified
@@ -66,7 +67,7 @@ func fillModalities(config *jsonwrite.Members, s *chat.Settings) error {
 		case "image":
 			list = append(list, `"IMAGE"`)
 		default:
-			return schema.InvalidValue("modalities", "'modalities' may be text and image for this backend.")
+			return schema.Invalid("modalities", say.New("value.modalities"))
 		}
 	}
 	if len(list) > 1 || list[0] != `"TEXT"` {

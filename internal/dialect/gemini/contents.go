@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // inventedCall begins the ids that are made here for calls that came without
@@ -55,7 +56,7 @@ func addContents(body *jsonwrite.Members, messages []chat.Message, model string)
 	if c.role == "" {
 		// The backend wants something to answer: instructions alone become it.
 		if len(c.system) == 0 {
-			return schema.InvalidValue("messages", "'messages' has no content that could be sent.")
+			return schema.Invalid("messages", say.New("value.nothing_to_send"))
 		}
 		c.text("user", c.system)
 		c.system = nil
@@ -165,7 +166,7 @@ func (c *conversation) addInstruction(content *chat.Content) *schema.Error {
 		return err
 	}
 	if media != nil {
-		return schema.InvalidValue("content", "may hold text only.")
+		return schema.Invalid("content", say.New("value.text_only"))
 	}
 	if len(c.system) > 0 && len(text) > 0 {
 		c.system = append(c.system, `\n\n`...)
@@ -275,7 +276,7 @@ func (c *conversation) result(m *chat.Message) *schema.Error {
 	called, known := c.calls[m.CallID.String()]
 	if !known {
 		if len(m.Name) == 0 {
-			return schema.InvalidValue("tool_call_id", "names no tool call of an earlier message.")
+			return schema.Invalid("tool_call_id", say.New("value.no_tool_call"))
 		}
 		called = calledFunction{name: m.Name, order: len(c.calls)}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // writeMedia writes the member of a content part that is not text: the bytes themselves
@@ -20,12 +21,12 @@ func writeMedia(w *jsonwrite.Writer, part *chat.Part) *schema.Error {
 	case chat.ImagePart, chat.VideoPart, chat.SoundPart:
 	case chat.AudioPart:
 		if part.Data == nil {
-			return schema.InvalidValue("input_audio", "must have data and format.")
+			return schema.Invalid("input_audio", say.New("value.has_format"))
 		}
 	case chat.FilePart:
 		place = "file.file_data"
 	default:
-		return schema.InvalidValue("type", "is none that can be sent to this backend.")
+		return schema.Invalid("type", say.New("value.type_here"))
 	}
 	if part.MediaType != "" {
 		w.Name("inlineData").Object()
@@ -36,12 +37,12 @@ func writeMedia(w *jsonwrite.Writer, part *chat.Part) *schema.Error {
 	}
 	source := part.URL.Bytes()
 	if part.Data != nil || bytes.HasPrefix(source, []byte("data:")) {
-		return schema.InvalidValue(place, "must be a data URL with a media type and base64 content.")
+		return schema.Invalid(place, say.New("value.data_url"))
 	}
 	address, err := url.Parse(string(source))
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" &&
 		address.Scheme != "gs" {
-		return schema.InvalidValue(place, "must be a data URL or an address that the backend can reach.")
+		return schema.Invalid(place, say.New("value.data_url_or_address"))
 	}
 	w.Name("fileData").Object()
 	if mime := mimeByName(address.Path); mime != "" {

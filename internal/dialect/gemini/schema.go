@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -70,7 +71,7 @@ func (all *schemaBudget) reduce(raw []byte, place string) (*reducedSchema, error
 	r := schemaReader{all: all, place: place}
 	r.whole.Deep = true
 	if err := r.whole.Parse(raw); err != nil {
-		return nil, r.fail("is not a JSON schema.")
+		return nil, r.fail(say.New("value.not_schema"))
 	}
 	return r.read(r.whole.Root(), 0)
 }
@@ -84,21 +85,19 @@ func (r *schemaReader) read(v jsonscan.Value, depth int) (*reducedSchema, error)
 	return s, nil
 }
 
-func (r *schemaReader) fail(why string) error {
-	return schema.InvalidValue(r.place, "'"+r.place+"' "+why)
-}
+func (r *schemaReader) fail(why say.Sentence) error { return schema.Invalid(r.place, why) }
 
 // into adds the members of a schema to s. Members that s has already stay.
 func (r *schemaReader) into(s *reducedSchema, v jsonscan.Value, depth int) error {
 	if depth > maxSchemaDepth {
-		return r.fail("is nested too deeply for this backend.")
+		return r.fail(say.New("value.deep_schema"))
 	}
 	switch v.Kind() {
 	case jsonscan.Object:
 	case jsonscan.True, jsonscan.False:
 		return nil // allows anything or nothing; the backend knows neither
 	default:
-		return r.fail("must be a JSON schema.")
+		return r.fail(say.New("value.json_schema"))
 	}
 	var ref jsonscan.Value
 	for m := range v.All() {
@@ -204,7 +203,7 @@ func (r *schemaReader) known(kind string) error {
 	case "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL":
 		return nil
 	}
-	return r.fail("has an unknown type.")
+	return r.fail(say.New("value.schema_type"))
 }
 
 func (r *schemaReader) properties(s *reducedSchema, m jsonscan.Value, depth int) error {
@@ -243,7 +242,7 @@ func (r *schemaReader) follow(s *reducedSchema, ref string, depth int) error {
 	r.all.refs++
 	r.all.work += len(target.Raw())
 	if r.refs > maxSchemaRefs || r.all.refs > maxRequestRefs || r.all.work > maxSchemaBytes {
-		return r.fail("has too many references for this backend.")
+		return r.fail(say.New("value.schema_references"))
 	}
 	r.open = append(r.open, ref)
 	err = r.into(s, target, depth+1)
@@ -255,7 +254,7 @@ func (r *schemaReader) follow(s *reducedSchema, ref string, depth int) error {
 func (r *schemaReader) resolve(ref string) (jsonscan.Value, error) {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok {
-		return jsonscan.Value{}, r.fail("refers to another document.")
+		return jsonscan.Value{}, r.fail(say.New("value.schema_elsewhere"))
 	}
 	if pointer != "" && pointer[0] != '/' {
 		pointer = "/" + pointer
@@ -264,7 +263,7 @@ func (r *schemaReader) resolve(ref string) (jsonscan.Value, error) {
 		return v, nil
 	}
 	if strings.Count(pointer, "/") > maxSchemaSteps {
-		return jsonscan.Value{}, r.fail("has a reference of too many steps for this backend.")
+		return jsonscan.Value{}, r.fail(say.New("value.schema_steps"))
 	}
 	at, end := r.whole.Root(), 0
 	for end < len(pointer) {
@@ -279,7 +278,7 @@ func (r *schemaReader) resolve(ref string) (jsonscan.Value, error) {
 		}
 		at = r.step(parent, at, step)
 		if at.Kind() == jsonscan.Absent {
-			return at, r.fail("refers to something that it does not hold.")
+			return at, r.fail(say.New("value.schema_nothing"))
 		}
 	}
 	if r.found == nil {

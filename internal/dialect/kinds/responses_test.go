@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // The transcripts in testdata/responses have what a client of the Responses API sends,
@@ -74,7 +75,7 @@ func runResponses(t *testing.T, g golden, reader func(io.Reader) io.Reader) {
 		events := adapter.Events(req, reader(strings.NewReader(body)))
 		g.checkEvents(t, &dialect.Stream{Events: &eventData{from: events}})
 		if strings.Contains(g.section("events"), "\nerror: ") {
-			failure := string(events.Failure(schema.NewError(schema.CodeUpstreamError, "boom"), ""))
+			failure := string(events.Failure(schema.NewError(schema.CodeUpstreamError, say.Plain("boom")), ""))
 			if events.IsComplete() || !strings.HasPrefix(failure, "event: response.failed\ndata: {") || strings.Contains(failure, "response.completed") {
 				t.Errorf("a stream that broke off ends with %s", failure)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Chat speaks Ollama's own chat dialect rather than the one it imitates,
@@ -50,26 +51,26 @@ func refuseChat(req *schema.Request) error {
 	s := req.Settings()
 	if s.N.Given() {
 		if n, ok := s.N.Int(); !ok || n != 1 {
-			return schema.InvalidValue("n", "'n' must be 1: the backend of this model gives one answer per request.")
+			return schema.Invalid("n", say.New("value.one_answer"))
 		}
 	}
 	for _, name := range []string{"logit_bias", "functions", "moderation", "web_search_options"} {
 		if v := s.Other(name); v.Given() && !v.Empty() {
-			return schema.InvalidValue(name, "'"+name+"' is not supported by the backend of this model.")
+			return schema.Invalid(name, say.New("value.unsupported"))
 		}
 	}
 	for v := range s.Other("modalities").All() {
 		if string(v.Text()) != "text" {
-			return schema.InvalidValue("modalities",
-				"'modalities' must be text: the backend of this model gives nothing else.")
+			return schema.Invalid("modalities",
+				say.New("value.only", "known", "text"))
 		}
 	}
 	if s.Format.Given {
 		switch s.Format.Type {
 		case "text", "json_object", "json_schema":
 		default:
-			return schema.InvalidValue("response_format.type",
-				"'response_format.type' must be text, json_object or json_schema.")
+			return schema.Invalid("response_format.type",
+				say.New("value.or", "known", "text, json_object", "last", "json_schema"))
 		}
 	}
 	_, err := thinkingOf(s, false)
@@ -83,8 +84,8 @@ func (b *requestWriter) format(asked *chat.Request) error {
 		b.top.Add("format", []byte(`"json"`))
 	case "json_schema":
 		if !asked.Format.HasSchema() {
-			return schema.InvalidValue("response_format.json_schema.schema",
-				"'response_format.json_schema.schema' must be an object.")
+			return schema.Invalid("response_format.json_schema.schema",
+				say.New("value.object"))
 		}
 		b.top.Add("format", asked.Format.Schema)
 	}
@@ -124,7 +125,8 @@ func thinkingOf(s *chat.Settings, levels bool) (string, error) {
 	case "high", "xhigh", "max":
 		level = `"high"`
 	default:
-		return "", schema.InvalidValue(param, "'"+param+"' must be none, minimal, low, medium, high, xhigh or max.")
+		return "", schema.Invalid(param,
+			say.New("value.or", "known", "none, minimal, low, medium, high, xhigh", "last", "max"))
 	}
 	if !levels {
 		level = "true"
@@ -137,7 +139,7 @@ func thinkingOf(s *chat.Settings, levels bool) (string, error) {
 func (b *requestWriter) tools(asked *chat.Request) error {
 	if len(asked.Tools) == 0 {
 		if tools := asked.Other("tools"); tools.Given() && !tools.Empty() {
-			return schema.InvalidValue("tools", "'tools' must be an array.")
+			return schema.Invalid("tools", say.New("value.array"))
 		}
 		return nil
 	}
@@ -147,7 +149,7 @@ func (b *requestWriter) tools(asked *chat.Request) error {
 	case choice.Mode == "none":
 		return nil
 	default:
-		return schema.InvalidValue("tool_choice", "'tool_choice' must be none, auto, required or a function.")
+		return schema.Invalid("tool_choice", say.New("value.choice_function"))
 	}
 	var list jsonwrite.Writer
 	list.Array()
@@ -156,15 +158,14 @@ func (b *requestWriter) tools(asked *chat.Request) error {
 		tool := &asked.Tools[i]
 		if tool.Type != chat.FunctionTool || !tool.IsFunction {
 			param := fmt.Sprintf("tools[%d]", i)
-			return schema.InvalidValue(param, "'"+param+
-				"' must be a function: the backend of this model takes no other tools.")
+			return schema.Invalid(param, say.New("value.function"))
 		}
 		if len(choice.Name) == 0 || tool.Name.String() == choice.Name.String() {
 			chat.WriteTool(&list, tool)
 		}
 	}
 	if len(list.Out) == empty {
-		return schema.InvalidValue("tool_choice", "'tool_choice' names a function that is not among the tools.")
+		return schema.Invalid("tool_choice", say.New("value.not_among"))
 	}
 	list.EndArray()
 	b.top.Add("tools", list.Out)

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // FuzzReadDoor holds that a request of Ollama's API is refused in the caller's words, or
@@ -118,7 +119,7 @@ func TestLinesAreKeptAliveByBlanks(t *testing.T) {
 	if stream.ContentType != "application/x-ndjson" || string(stream.Filler) != " " {
 		t.Errorf("%q, %q", stream.ContentType, stream.Filler)
 	}
-	if line := stream.Failure(schema.NewError(schema.CodeUpstreamError, "it broke"), "id"); string(line) != `{"error":"it broke","code":"upstream_error"}`+"\n" {
+	if line := stream.Failure(schema.NewError(schema.CodeUpstreamError, say.Plain("it broke")), "id"); string(line) != `{"error":"it broke","code":"upstream_error"}`+"\n" {
 		t.Errorf("%q", line)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Generate completes texts with Ollama's generate call. As in the API that Ollama
@@ -63,33 +64,29 @@ func refuseGenerate(req *schema.Request) error {
 	if prompt.Kind() == jsonscan.Array {
 		switch {
 		case prompt.First().Kind() != jsonscan.String:
-			return schema.InvalidValue("prompt",
-				"'prompt' must be a text: the backend of this model takes no token ids.")
+			return schema.Invalid("prompt",
+				say.New("value.text_not_ids"))
 		case req.Prompts() > 1:
-			return schema.InvalidValue("prompt",
-				"'prompt' must be one text: the backend of this model completes one at a time. Send a request for "+
-					"each.")
+			return schema.Invalid("prompt",
+				say.New("value.one_text"))
 		}
 	}
 	if len(chat.TextOf(promptOf(req))) == 0 {
 		// Ollama takes it for a wish to load the model.
-		return schema.InvalidValue("prompt", "'prompt' must not be empty: the backend of this model completes "+
-			"nothing else.")
+		return schema.Invalid("prompt", say.New("value.not_empty_here"))
 	}
 	for _, name := range []string{"n", "best_of"} {
 		if v := req.Field(name); v.Given() {
 			if n, ok := v.Int(); !ok || n != 1 {
-				return schema.InvalidValue(name, "'"+name+
-					"' must be 1: the backend of this model gives one answer per request.")
+				return schema.Invalid(name, say.New("value.one_answer"))
 			}
 		}
 	}
 	if v := req.Field("logit_bias"); v.Given() && !v.Empty() {
-		return schema.InvalidValue("logit_bias", "'logit_bias' is not supported by the backend of this model.")
+		return schema.Invalid("logit_bias", say.New("value.unsupported"))
 	}
 	if echoes(req) && req.Field("logprobs").Given() {
-		return schema.InvalidValue("echo", "'echo' cannot be combined with 'logprobs': the backend of this model "+
-			"tells no probabilities of the prompt.")
+		return schema.Invalid("echo", say.New("value.echo"))
 	}
 	return nil
 }

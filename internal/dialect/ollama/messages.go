@@ -6,6 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // conversation writes the messages of a request.
@@ -77,14 +78,14 @@ func (c *conversation) parts(parts []chat.Part) *schema.Error {
 		switch part := &parts[i]; part.Type {
 		case chat.TextPart, chat.RefusalPart:
 			if part.Text == nil {
-				return schema.InvalidValue(fmt.Sprintf("content[%d].%s", i, part.Type), "must be a string.")
+				return schema.Invalid(fmt.Sprintf("content[%d].%s", i, part.Type), say.New("value.string"))
 			}
 			c.Out = append(c.Out, part.Text...)
 		case chat.ImagePart:
 			images++
 		default:
-			return schema.InvalidValue(fmt.Sprintf("content[%d].type", i),
-				"must be text or image_url: the backend of this model takes nothing else.")
+			return schema.Invalid(fmt.Sprintf("content[%d].type", i),
+				say.New("value.or_nothing", "known", "text", "last", "image_url"))
 		}
 	}
 	c.Close(`"`)
@@ -102,9 +103,8 @@ func (c *conversation) images(parts []chat.Part) *schema.Error {
 			continue
 		}
 		if parts[i].Data == nil {
-			return schema.InvalidValue(fmt.Sprintf("content[%d].image_url.url", i),
-				"must be a data URL in base64, such as data:image/png;base64,...: images are not fetched from other "+
-					"places for this model.")
+			return schema.Invalid(fmt.Sprintf("content[%d].image_url.url", i),
+				say.New("value.data_url_image"))
 		}
 		c.Escaped(parts[i].Data)
 	}
@@ -149,11 +149,11 @@ func (c *conversation) toolCalls(m *chat.Message) *schema.Error {
 // there.
 func (c *conversation) function(call *chat.ToolCall) *schema.Error {
 	if len(call.Name) == 0 {
-		return schema.InvalidValue("name", "must be the name of a function.")
+		return schema.Invalid("name", say.New("value.function_name"))
 	}
 	arguments, ok := call.Object()
 	if !ok {
-		return schema.InvalidValue("arguments", "must hold a JSON object.")
+		return schema.Invalid("arguments", say.New("value.holds_object"))
 	}
 	c.Object()
 	c.EscapedMember("name", call.Name)

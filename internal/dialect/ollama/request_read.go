@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadChat reads a request of /api/chat. It checks the fields that the gateway itself
@@ -42,7 +43,7 @@ func readBody(req *schema.Request, door schema.Door, body []byte, fields *schema
 		req.Stream, req.IncludeUsage = true, true
 	case jsonscan.False:
 	default:
-		return schema.InvalidValue("stream", "'stream' must be true or false.")
+		return schema.Invalid("stream", say.New("value.switch"))
 	}
 	return fields.Check(root)
 }
@@ -89,7 +90,7 @@ func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 		}
 	}
 	if len(r.Messages) == 0 && r.room.Err == nil {
-		return nil, schema.InvalidValue("messages", "'messages' must have at least one message.")
+		return nil, schema.Invalid("messages", say.New("value.some_message"))
 	}
 	if err := r.readTools(); err != nil {
 		return nil, err
@@ -103,8 +104,7 @@ func readGenerate(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	r := newReader(req, room)
 	for _, name := range []string{"template", "context"} {
 		if v := r.root.Get(name); v.Given() && len(v.Raw()) > len(`""`) {
-			return nil, schema.InvalidValue(name, "'"+name+
-				"' is not supported by the backend of this model, which is not Ollama's.")
+			return nil, schema.Invalid(name, say.New("value.only_ollama"))
 		}
 	}
 	if system := chat.TextOf(r.root.Get("system")); len(system) > 0 {
@@ -138,13 +138,12 @@ func (r *reader) finish() (*chat.Request, error) {
 // readMessage reads one message; the error names fields relative to it.
 func (r *reader) readMessage(m jsonscan.Value) *schema.Error {
 	if m.Kind() != jsonscan.Object {
-		return schema.InvalidValue("role", "must be system, user, assistant or tool: a message is an object with a "+
-			"role and a content.")
+		return schema.Invalid("role", say.New("value.or_message", "known", "system, user, assistant", "last", "tool"))
 	}
 	m = r.message.Rescan(m)
 	content := m.Get("content")
 	if content.Given() && content.Kind() != jsonscan.String {
-		return schema.InvalidValue("content", "must be a string.")
+		return schema.Invalid("content", say.New("value.string"))
 	}
 	said := chat.Message{Role: string(m.Get("role").Text()), Content: chat.Content{Text: chat.TextOf(content)}}
 	if said.Text == nil {
@@ -166,7 +165,7 @@ func (r *reader) readMessage(m jsonscan.Value) *schema.Error {
 	case chat.ToolRole:
 		r.nameResult(&said, m)
 	default:
-		return schema.InvalidValue("role", "must be system, user, assistant or tool.")
+		return schema.Invalid("role", say.New("value.or", "known", "system, user, assistant", "last", "tool"))
 	}
 	r.Messages = append(r.Messages, said)
 	return nil
@@ -178,7 +177,7 @@ func (r *reader) addImages(m *chat.Message, images jsonscan.Value) *schema.Error
 		return nil
 	}
 	if images.Kind() != jsonscan.Array {
-		return schema.InvalidValue("images", "must be an array of images in base64.")
+		return schema.Invalid("images", say.New("value.images"))
 	}
 	parts := chat.Grow(&r.room, []chat.Part(nil), images)
 	if len(m.Text) > 0 {
@@ -187,7 +186,7 @@ func (r *reader) addImages(m *chat.Message, images jsonscan.Value) *schema.Error
 	for _, v := range r.room.All(images) {
 		data := chat.TextOf(v)
 		if len(data) == 0 {
-			return schema.InvalidValue("images", "must be an array of images in base64.")
+			return schema.Invalid("images", say.New("value.images"))
 		}
 		part := chat.Part{Type: chat.ImagePart}
 		if bytes.HasPrefix(data, []byte("data:")) {
@@ -220,15 +219,15 @@ func (r *reader) addCalls(m *chat.Message, calls jsonscan.Value) *schema.Error {
 		return nil
 	}
 	if calls.Kind() != jsonscan.Array {
-		return schema.InvalidValue("tool_calls", "must be an array.")
+		return schema.Invalid("tool_calls", say.New("value.array"))
 	}
 	for i, c := range r.room.All(calls) {
 		function := c.Get("function")
 		call := chat.ToolCall{ID: chat.TextOf(c.Get("id")), Name: chat.TextOf(function.Get("name")),
 			Input: []byte("{}")}
 		if len(call.Name) == 0 {
-			return schema.InvalidValue("tool_calls["+strconv.Itoa(i)+"].function.name",
-				"must be the name of a function.")
+			return schema.Invalid("tool_calls["+strconv.Itoa(i)+"].function.name",
+				say.New("value.function_name"))
 		}
 		if len(call.ID) == 0 {
 			call.ID = strconv.AppendInt([]byte("call_"), int64(r.calls), 10)
@@ -284,7 +283,7 @@ func (r *reader) readTools() *schema.Error {
 		return nil
 	}
 	if tools.Kind() != jsonscan.Array {
-		return schema.InvalidValue("tools", "'tools' must be an array.")
+		return schema.Invalid("tools", say.New("value.array"))
 	}
 	tools = r.deep.Rescan(tools)
 	r.Tools = chat.Grow(&r.room, r.Tools, tools)
@@ -295,7 +294,7 @@ func (r *reader) readTools() *schema.Error {
 			Description: chat.Given(function.Get("description")), Schema: chat.Given(function.Get("parameters")),
 		}
 		if len(tool.Name) == 0 {
-			return schema.InvalidValue("function.name", "must be the name of a function.").Within("tools[" +
+			return schema.Invalid("function.name", say.New("value.function_name")).Within("tools[" +
 				strconv.Itoa(i) + "]")
 		}
 		r.Tools = append(r.Tools, tool)
@@ -320,7 +319,7 @@ func (r *reader) readOptions() *schema.Error {
 			continue
 		}
 		if v.Kind() != jsonscan.Number {
-			return schema.InvalidValue("options."+o.name, "'options."+o.name+"' must be a number.")
+			return schema.Invalid("options."+o.name, say.New("value.number"))
 		}
 		*o.to = v
 	}
@@ -346,7 +345,7 @@ func (r *reader) readFormat() *schema.Error {
 	case format.Kind() == jsonscan.Object:
 		r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"), Schema: format.Raw()}
 	default:
-		return schema.InvalidValue("format", "'format' must be json or a JSON Schema.")
+		return schema.Invalid("format", say.New("value.json_or_schema"))
 	}
 	return nil
 }
@@ -368,7 +367,7 @@ func (r *reader) readThink() *schema.Error {
 		}
 		fallthrough
 	default:
-		return schema.InvalidValue("think", "'think' must be true, false, low, medium, high or max.")
+		return schema.Invalid("think", say.New("value.or", "known", "true, false, low, medium, high", "last", "max"))
 	}
 	return nil
 }

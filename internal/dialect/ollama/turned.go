@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadEmbed reads a request of /api/embed.
@@ -33,7 +34,7 @@ func readEmbedding(req *schema.Request, door schema.Door, body []byte, fields *s
 		return schema.MissingParameter(name)
 	case input.Kind() == jsonscan.String:
 	case input.Kind() != jsonscan.Array || name == "prompt":
-		return schema.InvalidValue(name, "'"+name+"' must be a text, or for 'input' an array of texts.")
+		return schema.Invalid(name, say.New("value.text_or_texts"))
 	}
 	return nil
 }
@@ -112,8 +113,8 @@ func textCompletion(req *schema.Request) (*schema.Request, error) {
 	}
 	root := req.Body.Root()
 	if format := root.Get("format"); format.Given() && !format.Empty() && len(format.Raw()) > len(`""`) {
-		return nil, schema.InvalidValue("format",
-			"'format' cannot be combined with 'raw' or 'suffix' for the backend of this model.")
+		return nil, schema.Invalid("format",
+			say.New("value.raw_format"))
 	}
 	var w jsonwrite.Writer
 	w.Object()

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Transcription passes recordings on and gives the transcript the form
@@ -36,7 +37,7 @@ var WhisperTranslation = &dialect.Adapter{
 // callWhisperTranslation passes the form on with the field that asks for English.
 func callWhisperTranslation(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if _, given := req.Form.Value("translate"); given {
-		return schema.InvalidValue("translate", "'translate' is not a field of this endpoint, which always translates.")
+		return schema.Invalid("translate", say.New("value.translates"))
 	}
 	passForm(req, to, call, schema.Part{Name: "translate", Value: "true"})
 	return nil

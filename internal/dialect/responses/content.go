@@ -7,6 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // content reads the content of a message or the output of a tool. A single text is no part,
@@ -74,7 +75,7 @@ func wrongContent(content jsonscan.Value) *schema.Error {
 	if !content.Given() {
 		return schema.MissingParameter("content")
 	}
-	return invalid("content", "The content must be a string or an array of parts.")
+	return invalid("content", say.New("call.content"))
 }
 
 // readPart reads one part of a message.
@@ -83,12 +84,12 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 	case "input_text", "output_text", "text":
 		part = chat.NewText(chat.TextOf(p.Get("text")))
 		if part.Text == nil {
-			return part, invalid("text", "The text of a part must be a string.")
+			return part, invalid("text", say.New("call.part_text"))
 		}
 	case "refusal":
 		part = chat.Part{Type: chat.RefusalPart, Text: chat.TextOf(p.Get("refusal"))}
 		if part.Text == nil {
-			return part, invalid("refusal", "The text of a refusal must be a string.")
+			return part, invalid("refusal", say.New("call.refusal_text"))
 		}
 	case "input_image":
 		return readImage(p)
@@ -99,9 +100,7 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 	case "":
 		return part, schema.MissingParameter("type")
 	default:
-		return part, invalid("type", "Parts of type '"+shorten(kind)+
-			"' cannot be sent to the backend of this model. It takes input_text, input_image, input_file, "+
-			"output_text and refusal.")
+		return part, invalid("type", say.New("call.part_type", "kind", shorten(kind)))
 	}
 	return part, nil
 }
@@ -111,8 +110,7 @@ func readImage(p jsonscan.Value) (chat.Part, *schema.Error) {
 	address := chat.TextOf(p.Get("image_url"))
 	if address == nil {
 		if p.Get("file_id").Given() {
-			return part, invalid("file_id", "Files are not kept here, so that an image cannot be named by the id of "+
-				"a file. Send it as 'image_url', which may be a data URL.")
+			return part, invalid("file_id", say.New("call.image_file"))
 		}
 		return part, schema.MissingParameter("image_url")
 	}
@@ -132,8 +130,7 @@ func readFile(p jsonscan.Value) (chat.Part, *schema.Error) {
 	if data == nil {
 		for _, name := range []string{"file_id", "file_url"} {
 			if p.Get(name).Given() {
-				return part, invalid(name, "Files are neither kept nor fetched here. Send the file itself as "+
-					"'file_data'.")
+				return part, invalid(name, say.New("call.file_elsewhere"))
 			}
 		}
 		return part, schema.MissingParameter("file_data")

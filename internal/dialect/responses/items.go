@@ -7,6 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // placed puts an error that an element of an array has in its place.
@@ -21,7 +22,7 @@ func placed(list string, index int, err error) error {
 // inputItem reads an item of the input, and keeps it for the store.
 func (r *reader) inputItem(item jsonscan.Value) error {
 	if item.Kind() != jsonscan.Object {
-		return invalid("", "An input item must be an object.")
+		return invalid("", say.New("call.item_object"))
 	}
 	if id, ok := ReferenceIn(item); ok {
 		return r.reference(id)
@@ -55,9 +56,7 @@ func (r *reader) reference(id string) error {
 	var doc jsonscan.Document
 	doc.AllowDuplicateKeys = true
 	if found == nil || doc.Parse(found) != nil {
-		return invalid("id", "The item '"+shorten(id)+
-			"' was not found. Items are kept only for responses that are stored, for a limited time and for the key "+
-			"that made them; send the item itself.")
+		return invalid("id", say.New("call.item_unknown", "id", shorten(id)))
 	}
 	if err := r.item(doc.Root()); err != nil {
 		return err
@@ -87,9 +86,7 @@ func (r *reader) item(item jsonscan.Value) *schema.Error {
 		// was made of it is another item.
 		return nil
 	}
-	return invalid("type", "Items of type '"+shorten(kind)+
-		"' cannot be sent to the backend of this model. It takes messages, reasoning, and calls of functions and "+
-		"custom tools with their outputs.")
+	return invalid("type", say.New("call.item_type", "kind", shorten(kind)))
 }
 
 // messageItem reads a message.
@@ -112,7 +109,7 @@ func (r *reader) messageItem(item jsonscan.Value) *schema.Error {
 	case "":
 		return schema.MissingParameter("role")
 	}
-	return invalid("role", "The role of a message must be user, assistant, system or developer.")
+	return invalid("role", say.New("call.role"))
 }
 
 // systemItem reads a message of the system or the developer, who are the same to most
@@ -132,7 +129,7 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 	for i, p := range r.parts.Rescan(content).Elements() {
 		text := chat.TextOf(p.Get("text"))
 		if text == nil {
-			return invalid("content["+strconv.Itoa(i)+"]", "A message of the system may only have texts.")
+			return invalid("content["+strconv.Itoa(i)+"]", say.New("call.system_texts"))
 		}
 		*to = chat.JoinApart(*to, text)
 	}
@@ -144,8 +141,7 @@ func (r *reader) compactionItem(item jsonscan.Value) *schema.Error {
 	doc := jsonscan.Document{AllowDuplicateKeys: true}
 	root, ours := openSummary(&doc, string(item.Get("encrypted_content").Text()))
 	if !ours {
-		return invalid("encrypted_content", "This item was made by another provider, and the backend of this model "+
-			"cannot read it. Send the items of the conversation.")
+		return invalid("encrypted_content", say.New("call.item_foreign"))
 	}
 	for said := range root.Get("users").All() {
 		if err := r.messageItem(said); err != nil {
@@ -177,11 +173,11 @@ func (r *reader) callItem(item jsonscan.Value, custom bool) *schema.Error {
 	if custom {
 		input := item.Get("input")
 		if input.Kind() != jsonscan.String {
-			return invalid("input", "The input of a custom tool must be a string.")
+			return invalid("input", say.New("call.tool_input"))
 		}
 		call.Arguments = chat.Escape(customArguments(input.Raw()))
 	} else if call.Arguments = chat.TextOf(item.Get("arguments")); call.Arguments == nil {
-		return invalid("arguments", "The arguments of a function must be a string.")
+		return invalid("arguments", say.New("call.arguments"))
 	}
 	r.turn.open = true
 	r.turn.calls = append(r.turn.calls, call)

@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // reader reads one request.
@@ -65,18 +66,16 @@ func Read(root jsonscan.Value, past Past, room chat.Room) (*Request, error) {
 // the gateway neither keeps conversations nor works in the background.
 func Refuse(root jsonscan.Value) error {
 	if root.Get("conversation").Given() {
-		return invalid("conversation", "Conversations are not kept here. Send the items of the conversation as "+
-			"'input', or name the response before in 'previous_response_id'.")
+		return invalid("conversation", say.New("call.conversation"))
 	}
 	if root.Get("background").Kind() == jsonscan.True {
-		return invalid("background", "Responses in the background are not available here. Leave 'background' out, "+
-			"and use 'stream' for long answers.")
+		return invalid("background", say.New("call.background"))
 	}
 	for _, v := range []jsonscan.Value{root.Get("store"), root.Get("stream"), root.Get("parallel_tool_calls"),
 		root.Get("background")} {
 		if v.Given() && v.Kind() != jsonscan.True && v.Kind() != jsonscan.False {
 			name := string(v.Key())
-			return invalid(name, "'"+name+"' must be true or false.")
+			return schema.Invalid(name, say.New("value.switch"))
 		}
 	}
 	return nil
@@ -86,11 +85,10 @@ func Refuse(root jsonscan.Value) error {
 // which speaks the API itself.
 func (r *reader) refuse() error {
 	if r.root.Get("prompt").Given() {
-		return invalid("prompt", "Prompt templates are not kept here. Send the text of the prompt as 'instructions' "+
-			"or 'input'.")
+		return invalid("prompt", say.New("call.prompt_template"))
 	}
 	if r.root.Get("moderation").Given() {
-		return invalid("moderation", "Moderation of responses is not available here. Leave 'moderation' out.")
+		return invalid("moderation", say.New("call.moderation"))
 	}
 	return Refuse(r.root)
 }
@@ -101,7 +99,7 @@ func (r *reader) readMessages() error {
 	instructions := r.root.Get("instructions")
 	if instructions.Given() {
 		if instructions.Kind() != jsonscan.String {
-			return invalid("instructions", "'instructions' must be a string.")
+			return schema.Invalid("instructions", say.New("value.string"))
 		}
 		r.system = chat.TextOf(instructions)
 	}
@@ -115,7 +113,7 @@ func (r *reader) readMessages() error {
 	r.addReminder()
 	r.addSystem()
 	if len(r.Messages) == 0 {
-		return invalid("input", "'input' must have a message, a call or an output: nothing else can be answered.")
+		return schema.Invalid("input", say.New("value.answerable"))
 	}
 	return nil
 }
@@ -128,7 +126,7 @@ func (r *reader) readPrevious() error {
 	}
 	id := string(previous.Text())
 	if id == "" {
-		return invalid("previous_response_id", "'previous_response_id' must be the id of a response.")
+		return schema.Invalid("previous_response_id", say.New("value.response_id"))
 	}
 	if r.past == nil {
 		return NotFound(id)
@@ -155,9 +153,7 @@ func (r *reader) readPrevious() error {
 
 // NotFound says that a response that was to be continued is not known.
 func NotFound(id string) *schema.Error {
-	err := invalid("previous_response_id", "The previous response '"+shorten(id)+
-		"' was not found. It may have expired, or it was made with another key or with 'store' set to false; send "+
-		"the items of the conversation as 'input'.")
+	err := invalid("previous_response_id", say.New("call.previous_unknown", "id", shorten(id)))
 	err.Code = schema.CodePreviousNotFound
 	return err
 }
@@ -167,14 +163,10 @@ func NotFound(id string) *schema.Error {
 // down.
 func keptElsewhere(id, model, asked string) *schema.Error {
 	err := NotFound(id)
-	err.Message = "The previous response '" + shorten(id) + "' is kept by the backend that made it, "
 	if model == asked {
-		err.Message += "which is gone or takes no requests now. Try again later, or send the items of the " +
-			"conversation as 'input'."
+		err.Reword("call.previous_gone", "id", shorten(id))
 	} else {
-		err.Message += "one of the model '" + shorten(model) +
-			"', which does not serve this request. Continue it with that model, or send the items of the " +
-			"conversation as 'input'."
+		err.Reword("call.previous_elsewhere", "id", shorten(id), "model", shorten(model))
 	}
 	return err
 }
@@ -198,8 +190,7 @@ func (r *reader) readInput() error {
 		}
 		err := schema.MissingParameter("input")
 		if r.req.root.Get("messages").Given() {
-			err.Message += " The body has 'messages', as the chat completions API wants it; this endpoint wants " +
-				"'input'."
+			err.Hint("hint.wants_input")
 		}
 		return err
 	case input.Kind() == jsonscan.String:
@@ -208,9 +199,9 @@ func (r *reader) readInput() error {
 		r.keepText(input)
 		return nil
 	case input.Kind() != jsonscan.Array:
-		return invalid("input", "'input' must be a string or an array of items.")
+		return schema.Invalid("input", say.New("value.string_or_items"))
 	case input.Empty() && r.req.Previous == "":
-		return invalid("input", "'input' must have at least one item.")
+		return schema.Invalid("input", say.New("value.some_item"))
 	}
 	r.Messages = chat.Grow(&r.room, r.Messages, input)
 	for i, item := range r.room.All(input) {
@@ -307,7 +298,7 @@ func (r *reader) readLogprobs() {
 func (r *reader) readFormat() *schema.Error {
 	text := r.root.Get("text")
 	if text.Given() && text.Kind() != jsonscan.Object {
-		return invalid("text", "'text' must be an object.")
+		return schema.Invalid("text", say.New("value.object"))
 	}
 	format := text.Get("format")
 	switch kind := string(format.Get("type").Text()); kind {
@@ -327,10 +318,11 @@ func (r *reader) readFormat() *schema.Error {
 			r.Format.Name = chat.Text("response")
 		}
 		if !r.Format.HasSchema() {
-			return invalid("text.format.schema", "'text.format.schema' must be a JSON schema.")
+			return schema.Invalid("text.format.schema", say.New("value.json_schema"))
 		}
 	default:
-		return invalid("text.format.type", "'text.format.type' must be text, json_object or json_schema.")
+		return schema.Invalid("text.format.type",
+			say.New("value.or", "known", "text, json_object", "last", "json_schema"))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Past finds the items of earlier responses of the same caller.
@@ -105,4 +106,4 @@ func ResponseOf(item string) (response string, ok bool) {
 }
 
 // invalid returns the error for a value that may not be there.
-func invalid(param, message string) *schema.Error { return schema.InvalidValue(param, message) }
+func invalid(param string, said say.Sentence) *schema.Error { return schema.InvalidValue(param, said) }

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // tool is how the client knows a tool that has another form or name towards backends.
@@ -34,7 +35,7 @@ func (l *toolList) addList(list jsonscan.Value, param string) *schema.Error {
 		return nil
 	}
 	if list.Kind() != jsonscan.Array {
-		return invalid(param, "'"+param+"' must be an array of tools.")
+		return schema.Invalid(param, say.New("value.tools"))
 	}
 	var doc jsonscan.Document
 	for i, t := range doc.Rescan(list).Elements() {
@@ -56,7 +57,7 @@ func (l *toolList) add(t jsonscan.Value, namespace string) *schema.Error {
 	case "namespace":
 		name := t.Get("name")
 		if namespace != "" || len(chat.TextOf(name)) == 0 {
-			return invalid("name", "A namespace must have a name, and no namespace in it.")
+			return invalid("name", say.New("call.namespace_name"))
 		}
 		return l.addNamespace(t.Get("tools"), string(name.Text()))
 	case "":
@@ -66,8 +67,7 @@ func (l *toolList) add(t jsonscan.Value, namespace string) *schema.Error {
 		l.dropped = append(l.dropped, kind)
 		return nil
 	}
-	return invalid("type", "The hosted tool '"+shorten(kind)+
-		"' is not available: the backend of this model does not have it. It takes function and custom tools.")
+	return invalid("type", say.New("call.hosted_tool", "tool", shorten(kind)))
 }
 
 // isOptional reports whether a hosted tool is one that clients offer by habit and can do
@@ -82,7 +82,7 @@ func isOptional(kind string) bool {
 
 func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.Error {
 	if list.Kind() != jsonscan.Array {
-		return invalid("tools", "A namespace must have an array of tools.")
+		return invalid("tools", say.New("call.namespace_tools"))
 	}
 	for i, t := range l.inner.Rescan(list).Elements() {
 		if err := l.add(t, namespace); err != nil {
@@ -225,10 +225,9 @@ func (r *reader) readTools() error {
 // noTool says that a tool must be used and none is there.
 func (r *reader) noTool() *schema.Error {
 	if len(r.tools.dropped) > 0 {
-		return invalid("tool_choice", "'tool_choice' wants a tool to be used, but the only tools are hosted ones "+
-			"that the backend of this model does not have: "+strings.Join(r.tools.dropped, ", ")+".")
+		return schema.Invalid("tool_choice", say.New("value.only_hosted", "tools", strings.Join(r.tools.dropped, ", ")))
 	}
-	return invalid("tool_choice", "'tool_choice' wants a tool to be used, but there are no tools.")
+	return schema.Invalid("tool_choice", say.New("value.no_tools"))
 }
 
 // toolChoice returns which tool to use, and the tools that may be used, nil if all may.
@@ -242,8 +241,8 @@ func (r *reader) toolChoice() (choice chat.ToolChoice, allowed map[string]bool, 
 		case "auto", "none", "required":
 			return choice, nil, nil
 		}
-		return choice, nil, invalid("tool_choice",
-			"'tool_choice' must be auto, none, required, or an object that names a tool.")
+		return choice, nil, schema.Invalid("tool_choice",
+			say.New("value.choice_object"))
 	}
 	switch kind := string(field.Get("type").Text()); kind {
 	case "function", "custom":
@@ -254,8 +253,7 @@ func (r *reader) toolChoice() (choice chat.ToolChoice, allowed map[string]bool, 
 	case "":
 		return choice, nil, schema.MissingParameter("tool_choice.type")
 	default:
-		return choice, nil, invalid("tool_choice", "'tool_choice' wants the hosted tool '"+shorten(kind)+
-			"', which the backend of this model does not have.")
+		return choice, nil, schema.Invalid("tool_choice", say.New("value.wants_hosted", "tool", shorten(kind)))
 	}
 }
 
@@ -266,8 +264,7 @@ func (r *reader) chosen(v jsonscan.Value) (string, *schema.Error) {
 		return "", schema.MissingParameter("tool_choice.name")
 	}
 	if !r.tools.index[name] {
-		return "", invalid("tool_choice", "'tool_choice' names the tool '"+shorten(name)+
-			"', which is not among the tools.")
+		return "", schema.Invalid("tool_choice", say.New("value.tool_not_among", "tool", shorten(name)))
 	}
 	return name, nil
 }
@@ -279,11 +276,11 @@ func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, all
 	switch choice.Mode {
 	case "auto", "required":
 	default:
-		return choice, nil, invalid("tool_choice.mode", "'tool_choice.mode' must be auto or required.")
+		return choice, nil, schema.Invalid("tool_choice.mode", say.New("value.or", "known", "auto", "last", "required"))
 	}
 	list := field.Get("tools")
 	if list.Kind() != jsonscan.Array {
-		return choice, nil, invalid("tool_choice.tools", "'tool_choice.tools' must be an array of tools.")
+		return choice, nil, schema.Invalid("tool_choice.tools", say.New("value.tools"))
 	}
 	allowed = map[string]bool{}
 	for t := range r.parts.Rescan(list).All() {
@@ -295,8 +292,7 @@ func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, all
 			}
 			allowed[name] = true
 		case !isOptional(kind):
-			return choice, nil, invalid("tool_choice.tools", "'tool_choice.tools' names the hosted tool '"+
-				shorten(kind)+"', which the backend of this model does not have.")
+			return choice, nil, schema.Invalid("tool_choice.tools", say.New("value.hosted_tool", "tool", shorten(kind)))
 		}
 	}
 	return choice, allowed, nil

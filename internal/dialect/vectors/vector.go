@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Convert returns the vector in the wanted form, nil if it has that form already.
@@ -52,7 +53,7 @@ func Convert(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
 	}
 	if wanted > 0 && length != wanted {
 		return nil, schema.InvalidValue("dimensions",
-			fmt.Sprintf("The model gives vectors of %d dimensions and does not make them %d.", length, wanted))
+			say.New("call.vectors", "length", length, "wanted", wanted))
 	}
 	return converted, nil
 }

@@ -149,7 +149,7 @@ func (w *checkerRun) refresh(now time.Time) {
 		if engine := i.Engine(); engine != nil {
 			w.models[engine.Host()] = append(w.models[engine.Host()], engine.Model())
 		}
-		if !i.Settings.Enabled || !settings.Enabled || i.Fault != "" || i.isAsleep() {
+		if !i.Settings.Enabled || !settings.Enabled || i.Fault.Is() || i.isAsleep() {
 			continue
 		}
 		m := w.member(i)

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Doubt is why nobody vouches for the address of an instance: it was stored by somebody
@@ -27,13 +29,11 @@ const (
 func (d Doubt) Withholds() bool { return d == DoubtForeign || d == DoubtFound }
 
 // reason says why the secrets of an instance are not sent, and how to change that.
-func (d Doubt) reason() string {
+func (d Doubt) reason() say.Sentence {
 	if d == DoubtFound {
-		return "the instance was stored before versions were signed, and the configuration file does not refer to " +
-			"this secret at this address: list its name in security.references, or give the key again"
+		return say.New("instance.unsigned")
 	}
-	return "the instance came with a version that is not signed with the master key, and no signed version has its " +
-		"address: see whether base-url, path, proxy, tls and headers are right, and give the key again"
+	return say.New("instance.unvouched")
 }
 
 // Route returns the settings that decide where the calls of an instance go, apart from

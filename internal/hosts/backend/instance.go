@@ -45,7 +45,7 @@ type Instance struct {
 	// Fault says why this gateway cannot use the secrets that the instance refers to.
 	// The instance gets no traffic here then. Only managers of the instance may see it.
 	// It is empty if the secrets can be used.
-	Fault string
+	Fault say.Sentence
 	// Position is the index of the instance in its pool, and Share its weight in
 	// thousandths: whole numbers add up exactly.
 	Position int
@@ -121,7 +121,9 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 	}
 	key, headers, fault := secretsOf(settings, policy.Resolve)
 	process, dialled, away := settings.process(policy.Processes)
-	fault = cmp.Or(fault, away)
+	if !fault.Is() {
+		fault = away
+	}
 	target, err := kind.Target(service, endpointOf(dialled, key, headers))
 	if err != nil {
 		return nil, err
@@ -170,29 +172,29 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 // they cannot be sent. A reference may be missing on one of several gateways, or
 // lead to a text that is no header. That must not keep other gateways or other
 // instances from working.
-func secretsOf(settings Settings, resolve Resolver) (key string, headers map[string]string, fault string) {
+func secretsOf(settings Settings, resolve Resolver) (key string, headers map[string]string, fault say.Sentence) {
 	if settings.Doubt.Withholds() && settings.HasSecrets() {
 		return "", nil, settings.Doubt.reason()
 	}
 	resolved, err := settings.Resolved(resolve)
 	if err != nil {
-		return "", nil, err.Error()
+		return "", nil, say.From(err)
 	}
-	if message := valueFault(resolved.APIKey); message != "" {
-		return "", nil, "api-key: " + message
+	if unsent := valueFault(resolved.APIKey); unsent.Is() {
+		return "", nil, unsent.About("api-key")
 	}
 	for name, value := range resolved.Headers {
-		if message := valueFault(value); message != "" {
-			return "", nil, "headers[" + strconv.Quote(name) + "]: " + message
+		if unsent := valueFault(value); unsent.Is() {
+			return "", nil, unsent.About("headers[" + strconv.Quote(name) + "]")
 		}
 	}
-	return resolved.APIKey.Reveal(), revealed(resolved.Headers), ""
+	return resolved.APIKey.Reveal(), revealed(resolved.Headers), fault
 }
 
 // SameSecrets reports whether two instances send the same secrets, or lack them for
 // the same reason.
 func (i *Instance) SameSecrets(other *Instance) bool {
-	return i.key == other.key && i.Fault == other.Fault && maps.Equal(i.headers, other.headers)
+	return i.key == other.key && i.Fault.String() == other.Fault.String() && maps.Equal(i.headers, other.headers)
 }
 
 // Activate makes the living state follow the settings. It is called when the
@@ -226,12 +228,12 @@ func share(weight float64) int64 {
 
 // Healthy reports whether the instance is healthy by its checks and its secrets can
 // be used on this gateway.
-func (i *Instance) Healthy() bool { return i.Fault == "" && i.Health.Healthy() }
+func (i *Instance) Healthy() bool { return !i.Fault.Is() && i.Health.Healthy() }
 
 // HealthStatus is the result of the checks. An instance that cannot be called is
 // unhealthy, and is not checked.
 func (i *Instance) HealthStatus() Status {
-	if i.Fault != "" {
+	if i.Fault.Is() {
 		return StatusUnhealthy
 	}
 	return i.Health.Snapshot().Status
@@ -249,8 +251,8 @@ func (i *Instance) FailingSince() time.Time {
 
 // HealthReason says why the instance is not healthy, for people who may manage it.
 func (i *Instance) HealthReason() []say.Sentence {
-	if i.Fault != "" {
-		return say.Of(i.Fault)
+	if i.Fault.Is() {
+		return say.All(i.Fault)
 	}
 	checked := i.Health.Snapshot()
 	if status, isStatus := strings.CutPrefix(string(checked.Cause), transport.CauseStatus); isStatus &&

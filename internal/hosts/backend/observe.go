@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Observer is told when something about an instance changes. It is called while
@@ -41,14 +42,14 @@ func (s *State) breakerChanged(change breaker.Change) {
 // Failure is why a call to an instance failed.
 type Failure struct {
 	Code string
-	// Text has no secrets and no addresses.
-	Text string
+	// Said has no secrets and no addresses.
+	Said say.Sentence
 	At   time.Time
 }
 
 // NoteFailure remembers why a call failed.
-func (s *State) NoteFailure(code, text string, at time.Time) {
-	s.failure.Store(&Failure{code, text, at})
+func (s *State) NoteFailure(code string, said say.Sentence, at time.Time) {
+	s.failure.Store(&Failure{code, said, at})
 }
 
 // LastFailure returns why the last call that failed did; nil where none has.

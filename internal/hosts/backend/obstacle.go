@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"cmp"
 	"net/netip"
 	"time"
 
@@ -54,7 +53,7 @@ func (i *Instance) Barred() Obstacle {
 		return Disabled
 	case i.Share == 0:
 		return NoWeight
-	case i.Fault != "":
+	case i.Fault.Is():
 		return Faulty
 	}
 	return NoObstacle
@@ -84,24 +83,27 @@ func (i *Instance) full() bool {
 	return slots > 0 && i.inFlight.Load() >= slots
 }
 
-// ObstacleText describes an obstacle without telling how the instance is configured.
-func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
+// WhyNot describes an obstacle without telling how the instance is configured.
+func (i *Instance) WhyNot(o Obstacle, now time.Time) say.Sentence {
 	switch o {
 	case Unhealthy:
 		if wait := i.overloadedFor(now); wait > 0 && !i.Health.Marked() && !i.Health.Out() {
-			return say.Text("instance.overloaded", "wait", wait.Round(time.Millisecond))
+			return say.New("instance.overloaded", "wait", wait.Round(time.Millisecond))
 		}
-		return cmp.Or(i.Health.Reason().String(), say.Text("instance.unhealthy_plain"))
+		if reason := i.Health.Reason(); reason.Is() {
+			return reason
+		}
+		return say.New("instance.unhealthy_plain")
 	case BreakerOpen:
 		if hold, held := i.Breaker.HeldOpen(); held {
-			return say.Text("instance.held", "by", hold.By, "since", hold.Since.UTC().Format(time.RFC3339))
+			return say.New("instance.held", "by", hold.By, "since", hold.Since.UTC().Format(time.RFC3339))
 		}
-		return say.Text("instance.breaker", "wait", i.Breaker.RetryAfter(now).Round(time.Millisecond))
+		return say.New("instance.breaker", "wait", i.Breaker.RetryAfter(now).Round(time.Millisecond))
 	}
-	return say.Text(obstacleCodes[o], "slots", i.Slots(), "tier", i.Settings.Tier)
+	return say.New(obstacleCodes[o], "slots", i.Slots(), "tier", i.Settings.Tier)
 }
 
-// obstacleCodes are the sentences of obstacles that ObstacleText does not say in another way.
+// obstacleCodes are the sentences of obstacles that WhyNot does not say in another way.
 var obstacleCodes = [Obstacles]say.Code{
 	NoObstacle: "instance.ready", Disabled: "instance.off", NoWeight: "instance.no_weight", Faulty: "instance.faulty",
 	AtLimit: "instance.at_limit", NoSlot: "instance.no_slot", Standby: "instance.standby",

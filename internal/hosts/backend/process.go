@@ -7,6 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // processHost is the ending of the host in a base URL that means a process of the gateway,
@@ -68,18 +69,18 @@ func (s Settings) dialled(address string) Settings {
 
 // process returns the process of an instance, its settings with the address of the process,
 // and why it cannot be called on this gateway.
-func (s Settings) process(all Processes) (p Process, dialled Settings, fault string) {
+func (s Settings) process(all Processes) (p Process, dialled Settings, fault say.Sentence) {
 	if s.Process == "" {
-		return nil, s, ""
+		return nil, s, fault
 	}
 	address := ""
 	if all != nil {
 		p, address = all(s.Process)
 	}
 	if p == nil {
-		return nil, s, "process: the configuration file of this gateway has no process " + s.Process
+		return nil, s, say.New("instance.process", "name", s.Process).About("process")
 	}
-	return p, s.dialled(address), ""
+	return p, s.dialled(address), fault
 }
 
 // Process returns the process that the gateway runs as the server of the instance, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -223,13 +224,13 @@ func (s Settings) Resolved(with Resolver) (Settings, error) {
 	s = settings.Clone(s)
 	key, err := s.APIKey.resolve(with)
 	if err != nil {
-		return s, fmt.Errorf("api-key: %w", err)
+		return s, say.About("api-key", err)
 	}
 	s.APIKey = Literal(key)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		value, err := s.Headers[name].resolve(with)
 		if err != nil {
-			return s, fmt.Errorf("headers[%s]: %w", strconv.Quote(name), err)
+			return s, say.About("headers["+strconv.Quote(name)+"]", err)
 		}
 		s.Headers[name] = Literal(value)
 	}

@@ -67,12 +67,12 @@ func TestInstanceWithoutItsSecretGetsNoTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i.Fault != want || i.Healthy() != (want == "") || say.Join(i.HealthReason()) != want {
+		if i.Fault.String() != want || i.Healthy() != (want == "") || say.Join(i.HealthReason()) != want {
 			t.Errorf("want %q: fault %q, healthy %t, reason %q", want, i.Fault, i.Healthy(), say.Join(i.HealthReason()))
 		}
 		obstacle := i.Obstacle(time.Now())
-		if (obstacle == backend.Faulty) != (want != "") || strings.Contains(i.ObstacleText(obstacle, time.Now()), "KEY") {
-			t.Errorf("want %q: obstacle %d, %s", want, obstacle, i.ObstacleText(obstacle, time.Now()))
+		if (obstacle == backend.Faulty) != (want != "") || strings.Contains(i.WhyNot(obstacle, time.Now()).String(), "KEY") {
+			t.Errorf("want %q: obstacle %d, %s", want, obstacle, i.WhyNot(obstacle, time.Now()))
 		}
 		var call wire.Call
 		if err := i.Target.Authorize(t.Context(), &call); err != nil || want == "" && call.Header[0].Value != "Bearer sk of ${KEY}" {

@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -228,8 +229,8 @@ func (s Settings) Check(report func(path, message string)) {
 	if len(s.APIVersion) > maxAPIVersion || strings.ContainsFunc(s.APIVersion, isNotInVersion) {
 		report("apiVersion", "must be a version such as 2024-10-21: letters, digits, dots, hyphens and underscores")
 	}
-	if message := valueFault(s.APIKey); message != "" {
-		report("apiKey", message)
+	if fault := valueFault(s.APIKey); fault.Is() {
+		report("apiKey", fault.String())
 	}
 	if math.IsNaN(s.Weight) || s.Weight < 0 || s.Weight > maxWeight {
 		report("weight", "must be between 0 (no traffic) and 1000000, not "+strconv.FormatFloat(s.Weight, 'g', -1, 64))
@@ -365,8 +366,8 @@ func (s Settings) checkHeaders(report func(path, message string)) {
 		case isGatewayHeader(lower):
 			report(path, "is a header that the gateway itself decides")
 		default:
-			if message := valueFault(s.Headers[name]); message != "" {
-				report(path, message)
+			if fault := valueFault(s.Headers[name]); fault.Is() {
+				report(path, fault.String())
 			}
 		}
 	}
@@ -374,14 +375,14 @@ func (s Settings) checkHeaders(report func(path, message string)) {
 
 // valueFault says why a text cannot be sent as the value of a header. The text of a
 // reference is checked when it is resolved.
-func valueFault(value Secret) string {
+func valueFault(value Secret) say.Sentence {
 	if value.IsReference() {
-		return ""
+		return say.Sentence{}
 	}
 	if strings.ContainsFunc(value.Reveal(), func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
-		return "must not contain control characters or line breaks"
+		return say.New("field.control_lines")
 	}
-	return ""
+	return say.Sentence{}
 }
 
 // isGatewayHeader reports whether a header belongs to the connection or to the body.

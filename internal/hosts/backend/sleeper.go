@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -98,7 +98,7 @@ func (s *sleeper) load(ctx context.Context) error {
 			return nil
 		case time.Since(began) < doubtTime:
 		case s.instance.Kind.Lever.IsNear:
-			return fmt.Errorf("%w: it says that it still sleeps", ErrStuck)
+			return say.Wrap(ErrStuck, "model.stuck", "why", say.New("model.still_asleep"))
 		default:
 			return nil
 		}
@@ -121,7 +121,7 @@ func (s *sleeper) cannotWake(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case state == isGone:
-		return fmt.Errorf("the engine cannot be woken up: %w", residency.ErrUnable)
+		return say.Wrap(residency.ErrUnable, "model.no_wake")
 	}
 	return nil
 }
@@ -134,16 +134,17 @@ func (s *sleeper) isTooEarly(answer said) bool {
 }
 
 // errNotLoaded means that the engine reports a failure to load the model.
-var errNotLoaded = errors.New("the engine could not load the model")
+var errNotLoaded = say.Error("model.not_loaded")
 
 // ErrStuck is returned by Wake when a model sleeps in the memory of its server and could not
 // be woken up. The server answers nothing until then, whatever it says of its health.
-var ErrStuck = errors.New("the engine could not wake up")
+var ErrStuck = say.Error("model.stuck_plain")
 
 // failed returns why the engine has not loaded the model, by its answer to the command.
 func (s *sleeper) failed(answer said) error {
 	if s.instance.Kind.Lever.IsNear && answer.status >= http.StatusInternalServerError {
-		return fmt.Errorf("%w: %w", ErrStuck, answer.failure())
+		why := answer.failure()
+		return say.Wrap(errors.Join(ErrStuck, why), "model.stuck", "why", why)
 	}
 	return answer.failure()
 }
@@ -157,7 +158,7 @@ func (s *sleeper) Sleep(ctx context.Context) error {
 	case err != nil:
 		return err
 	case said.isUnknown():
-		return fmt.Errorf("the engine cannot be put to sleep: %w", residency.ErrUnable)
+		return say.Wrap(residency.ErrUnable, "model.no_sleep")
 	case said.isGood(), s.look(ctx, true) == isGone:
 		return nil
 	}
@@ -185,7 +186,7 @@ func (s said) failure() error {
 	if s.isGood() {
 		return nil
 	}
-	return fmt.Errorf("the engine answered with status %d: %s", s.status, s.text)
+	return say.Error("model.engine_status", "status", s.status, "words", s.text)
 }
 
 // send sends a command and waits for its answer, for as long as the context lasts.

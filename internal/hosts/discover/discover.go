@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -54,7 +54,7 @@ type Model struct {
 type Found struct {
 	Adapter string // empty where no list of models was found
 	Models  []Model
-	Errors  []string // the attempts that failed, in words for people
+	Errors  []say.Sentence // the attempts that failed, in words for people
 
 	// isLlama means that the backend is llama.cpp, and certain that it has told the
 	// service type of its model.
@@ -115,7 +115,8 @@ func Ask(ctx context.Context, send Send, b Backend) (Found, error) {
 		case errors.Is(err, ErrRefused):
 			return found, err
 		case err != nil:
-			found.Errors = append(found.Errors, fmt.Sprintf("GET %s (%s): %v", way.path, way.adapter, err))
+			found.Errors = append(found.Errors, say.New("discover.way", "path", way.path, "adapter", way.adapter,
+				"why", err))
 			continue
 		}
 		told.Errors = found.Errors
@@ -133,15 +134,14 @@ func listingsFor(b Backend) ([]listing, error) {
 		}
 		if kind.Deployments != "" {
 			return nil, &BackendError{"adapter",
-				errors.New("lists the models that could be deployed, not the deployments that calls name; write down " +
-					"the deployments")}
+				say.Error("discover.deployments")}
 		}
 		return []listing{{adapter: kind.Name,
 			path: cmp.Or(kind.Guide.ModelsPath, kinds.GuideTo(kinds.Default).ModelsPath)}}, nil
 	}
 	address, err := url.Parse(b.BaseURL)
 	if err != nil {
-		return nil, &BackendError{"baseUrl", errors.New("is not a valid URL")}
+		return nil, &BackendError{"baseUrl", say.Error("field.url")}
 	}
 	var general []listing
 	for _, way := range listings() {
@@ -169,9 +169,9 @@ func ask(ctx context.Context, send Send, b Backend, way listing) (Found, error) 
 	case err != nil:
 		return Found{}, err
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return Found{}, fmt.Errorf("the backend answered with status %d: it wants another key", status)
+		return Found{}, say.Error("discover.key", "status", status)
 	case status != http.StatusOK:
-		return Found{}, fmt.Errorf("the backend answered with status %d", status)
+		return Found{}, say.Error("discover.status", "status", status)
 	}
 	found, err := read(body, way.adapter, b.Adapter == "")
 	if err == nil && found.isLlama && len(found.Models) == 1 {
@@ -213,7 +213,7 @@ func read(body []byte, adapter string, mayRefine bool) (Found, error) {
 	}
 	if err := json.Unmarshal(body, &list, jsontext.AllowDuplicateNames(true),
 		jsontext.AllowInvalidUTF8(true)); err != nil || list.Data == nil && list.Models == nil {
-		return Found{}, errors.New("the answer is no list of models")
+		return Found{}, say.Error("discover.no_list")
 	}
 	found := Found{Adapter: adapter}
 	add := func(id string, serviceType schema.ServiceType, ofGateway bool) {

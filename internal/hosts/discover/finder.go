@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -125,7 +126,12 @@ func (f *Finder) launch(ctx context.Context, now time.Time) {
 }
 
 // errPanicked replaces a panic while the gateway read an answer of a backend.
-var errPanicked = errors.New("the gateway failed to read what the backend said")
+var errPanicked = say.Error("discover.panicked")
+
+// untold has the reasons why a backend did not tell its models, one for each way of asking.
+type untold []say.Sentence
+
+func (u untold) Error() string { return say.Join(u) }
 
 // ask asks one backend, and plans when it is asked again.
 func (f *Finder) ask(ctx context.Context, source *routing.Source, p *progress) {
@@ -180,8 +186,8 @@ func (f *Finder) modelsOf(
 		switch {
 		case err != nil:
 			return 0, nil, err
-		case instance.Fault != "":
-			return 0, nil, errors.New(instance.Fault)
+		case instance.Fault.Is():
+			return 0, nil, untold{instance.Fault}
 		}
 		return SendTo(ctx, f.options.Client, instance, post)
 	}
@@ -191,7 +197,7 @@ func (f *Finder) modelsOf(
 	case err != nil:
 		return nil, nil, err
 	case told.Adapter == "":
-		return nil, nil, errors.New(strings.Join(told.Errors, "; "))
+		return nil, nil, untold(told.Errors)
 	case told.certain:
 		p.known = map[string]schema.ServiceType{told.Models[0].ID: told.Models[0].ServiceType}
 	}
@@ -248,7 +254,9 @@ func tellServed(log *slog.Logger, source *routing.Source, models, others []strin
 // failed notes why a backend did not tell its models. The models that it told
 // before stay.
 func (f *Finder) failed(source *routing.Source, err error, now time.Time) {
-	if before := f.options.Current.Load().Found().Failed(source.Key(), err.Error(), now); before != err.Error() {
+	said := untold{say.From(err)}
+	_ = errors.As(err, &said)
+	if before := f.options.Current.Load().Found().Failed(source.Key(), said, now); say.Join(before) != err.Error() {
 		f.options.Log.Warn("a backend did not tell its models; those that are known stay",
 			"instance", source.Settings.ID(), "service", source.Service.Type.String(), "error", err)
 	}

@@ -2,7 +2,6 @@ package discover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // CallOf returns the call of a Send: of the path of an instance, with its headers and its
@@ -52,10 +52,10 @@ func SendTo(
 
 // reachError says why a backend could not be asked, without its address.
 func reachError(err error) error {
-	if text := transport.CauseOf(err).Text(); text != "" {
-		return fmt.Errorf("the backend could not be reached: %s", text)
+	if cause := transport.CauseOf(err).Said(); cause.Is() {
+		return say.Error("discover.unreached", "cause", cause)
 	}
-	return errors.New("the backend could not be asked")
+	return say.Error("discover.unasked")
 }
 
 // Direct returns a Send for programs without a gateway.

@@ -3,8 +3,6 @@ package residency
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -64,8 +63,9 @@ type Server interface {
 
 // Fault says why a server failed, since when, and the last line that it wrote.
 type Fault struct {
-	Since     time.Time
-	Why, Line string
+	Since time.Time
+	Why   say.Sentence
+	Line  string
 }
 
 // Failed is the state of a model whose server has failed, beside fleet.States.
@@ -144,17 +144,17 @@ type Keeper struct {
 // The reasons why a model is not there, beside the reasons of its Sleeper.
 var (
 	// ErrTimeout is a timeout also for callers that cannot import this package.
-	ErrTimeout = fmt.Errorf("the model was not loaded in time (%w)", context.DeadlineExceeded)
-	ErrRemoved = errors.New("the model is not configured any more")
-	ErrFull    = errors.New("the memory is full of models that are pinned")
-	ErrHeld    = errors.New("a model that has to leave could not be put to sleep")
-	ErrNeeded  = errors.New("the memory is full of models that others use or used lately")
-	ErrStopped = errors.New("the gateway stops")
-	ErrInUse   = errors.New("the model is in use")
-	ErrPinned  = errors.New("the model is pinned")
-	ErrUnknown = errors.New("no such model is kept")
+	ErrTimeout = say.Wrap(context.DeadlineExceeded, "model.timeout")
+	ErrRemoved = say.Error("model.removed")
+	ErrFull    = say.Error("model.full")
+	ErrHeld    = say.Error("model.held_plain")
+	ErrNeeded  = say.Error("model.needed")
+	ErrStopped = say.Error("model.stopping")
+	ErrInUse   = say.Error("model.in_use")
+	ErrPinned  = say.Error("model.pinned")
+	ErrUnknown = say.Error("model.unknown")
 	// ErrUnable is returned by a Sleeper that has no such command.
-	ErrUnable = errors.New("the server has no such command")
+	ErrUnable = say.Error("model.unable")
 )
 
 // New returns a keeper of no models.
@@ -318,7 +318,7 @@ type State struct {
 	// that failed, and Failure is the error of the last load, empty if it worked. Refusals
 	// counts how often it was not loaded because the models in its memory are pinned.
 	Counts
-	Failure string
+	Failure say.Sentence
 	// Line is the last line of a server that has failed.
 	Line string
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -37,7 +37,7 @@ type Model struct {
 	isAsked    bool  // requests ask for it
 	wake       *wake // the one in progress, else nil
 	counts     Counts
-	failure    string
+	failure    say.Sentence
 	awakeUntil time.Time // it is not put to sleep before
 	roused     time.Time // when it was last woken up in vain for requests that it has, or begins to be
 }
@@ -241,13 +241,13 @@ func (m *Model) leave(w *wake, isSpare bool, why error) {
 }
 
 // errCrowded says that a server that shares memory was woken up by somebody else.
-var errCrowded = errors.New("another server is awake")
+var errCrowded = say.Error("model.crowded")
 
 // errUnwanted says that a start without waiting callers gave way to another model.
-var errUnwanted = errors.New("another model needs its place, and nobody waits")
+var errUnwanted = say.Error("model.unwanted")
 
 // errPanicked replaces a panic while the gateway loaded a model.
-var errPanicked = errors.New("the gateway failed while it loaded the model")
+var errPanicked = say.Error("model.panicked")
 
 // load loads the model for all waiting callers.
 func (m *Model) load(ctx context.Context, w *wake) {
@@ -297,7 +297,7 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 		return false
 	case err == nil:
 		m.counts.Loads++
-		m.failure = ""
+		m.failure = say.Sentence{}
 		k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was loaded",
 			m.attrs(slog.Duration("took", took.Round(time.Millisecond)), slog.Int("waiting", w.Size))...)
 		m.place.EndLoad(w.Size, time.Now())
@@ -306,7 +306,7 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 		m.counts.Refusals++
 	case w.Size > 0:
 		m.counts.Failures++
-		m.failure = err.Error()
+		m.failure = say.From(err)
 		k.options.Log.LogAttrs(ctx, slog.LevelWarn, "a model could not be loaded",
 			m.attrs(slog.String("error", err.Error()))...)
 		fallthrough
@@ -357,7 +357,8 @@ func (m *Model) loadInto(ctx context.Context, w *wake, leave []*fleet.Instance) 
 			for _, rest := range leave[n+1:] {
 				rest.PutBack(time.Now())
 			}
-			return fmt.Errorf("%w: %s at %s: %w", ErrHeld, other.Model(), other.Host().Name(), err)
+			return say.Wrap(errors.Join(ErrHeld, err), "model.held",
+				"model", other.Model(), "host", other.Host().Name(), "why", err)
 		}
 	}
 	if isShared && m.findAwake(ctx) {
@@ -511,7 +512,7 @@ func (m *Model) sleepNow(ctx context.Context, why string, isIdle bool) error {
 	defer k.mu.Unlock()
 	if err != nil {
 		m.place.PutBack(time.Now())
-		m.failure = "it could not be put to sleep: " + err.Error()
+		m.failure = say.New("model.stays", "why", err)
 		return err
 	}
 	if isIdle {
@@ -559,7 +560,7 @@ func (m *Model) state(now time.Time) State {
 	if m.wake != nil {
 		s.Waiting = m.wake.Size
 	} else if m.server != nil {
-		if fault := m.server.Fault(); fault.Why != "" {
+		if fault := m.server.Fault(); fault.Why.Is() {
 			s.State, s.Since, s.Failure, s.Line = Failed, fault.Since, fault.Why, fault.Line
 		}
 	}

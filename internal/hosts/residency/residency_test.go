@@ -289,11 +289,11 @@ func TestAWakeThatFails(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if s := r.state(m); s.State != "absent" || s.Failures != 1 || s.Failure != dead.Error() {
+		if s := r.state(m); s.State != "absent" || s.Failures != 1 || s.Failure.String() != dead.Error() {
 			t.Errorf("%+v", s)
 		}
 		e.set(10*time.Second, nil)
-		if err := r.use(m, 0); err != nil || r.state(m).Failure != "" {
+		if err := r.use(m, 0); err != nil || r.state(m).Failure.String() != "" {
 			t.Errorf("the next request: %v, %+v", err, r.state(m))
 		}
 
@@ -528,7 +528,7 @@ func TestAModelThatCannotBePutToSleepStays(t *testing.T) {
 		}
 		e.set(4*time.Second, errors.New("no such command"))
 		<-time.After(3 * time.Minute)
-		if s := r.state(m); s.State != "loaded" || s.Sleeps != 0 || s.Failure == "" {
+		if s := r.state(m); s.State != "loaded" || s.Sleeps != 0 || s.Failure.String() == "" {
 			t.Errorf("%+v", s)
 		}
 		e.set(4*time.Second, nil)

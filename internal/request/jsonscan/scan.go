@@ -3,17 +3,21 @@ package jsonscan
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Error names the fault of a text and its place.
 type Error struct {
 	Offset int
-	Reason string
+	Reason say.Sentence
 }
 
 // Error returns the reason with its place.
-func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Reason, e.Offset) }
+func (e *Error) Error() string { return e.Said().String() }
+
+// Said returns the reason with its place as a sentence.
+func (e *Error) Said() say.Sentence { return say.New("json.at", "fault", e.Reason, "offset", e.Offset) }
 
 // key is a key of an object that is still open.
 type key struct {
@@ -47,7 +51,7 @@ func (d *Document) Parse(data []byte) error {
 	}
 	i := skipSpace(data, 0)
 	if i == len(data) {
-		return fail(i, "the text is empty")
+		return fail(i, say.New("json.empty"))
 	}
 	i, err := d.value(i, 0, node{})
 	if err != nil {
@@ -56,7 +60,7 @@ func (d *Document) Parse(data []byte) error {
 	}
 	if i = skipSpace(data, i); i != len(data) {
 		d.nodes = d.nodes[:0]
-		return fail(i, "unexpected text after the value")
+		return fail(i, say.New("json.behind"))
 	}
 	return nil
 }
@@ -146,7 +150,7 @@ func (d *Document) grow() error {
 
 func (d *Document) object(i, depth int) (int, error) {
 	if depth > MaxDepth {
-		return 0, fail(i, "nested deeper than 128 levels")
+		return 0, fail(i, say.New("json.deep"))
 	}
 	base := len(d.keys)
 	var many table
@@ -156,7 +160,7 @@ func (d *Document) object(i, depth int) (int, error) {
 	}
 	for {
 		if i >= len(d.data) || d.data[i] != '"' {
-			return 0, d.unexpected(i, "expected a key in double quotes")
+			return 0, d.unexpected(i, say.New("json.key"))
 		}
 		keyStart := i + 1
 		keyEnd, escapes, err := d.str(keyStart)
@@ -169,10 +173,10 @@ func (d *Document) object(i, depth int) (int, error) {
 			}
 		}
 		if i = skipSpace(d.data, keyEnd); i >= len(d.data) || d.data[i] != ':' {
-			return 0, d.unexpected(i, "expected ':' after a key")
+			return 0, d.unexpected(i, say.New("json.colon"))
 		}
 		if i = skipSpace(d.data, i+1); i >= len(d.data) {
-			return 0, d.unexpected(i, "expected a value")
+			return 0, d.unexpected(i, say.New("json.value"))
 		}
 		i, err = d.value(i, depth, node{keyStart: uint32(keyStart), keyEnd: uint32(keyEnd - 1),
 			traits: escapedKey.when(escapes)})
@@ -180,7 +184,7 @@ func (d *Document) object(i, depth int) (int, error) {
 			return 0, err
 		}
 		if i = skipSpace(d.data, i); i >= len(d.data) {
-			return 0, d.unexpected(i, "expected ',' or '}'")
+			return 0, d.unexpected(i, say.New("json.object"))
 		}
 		switch d.data[i] {
 		case '}':
@@ -189,7 +193,7 @@ func (d *Document) object(i, depth int) (int, error) {
 		case ',':
 			i = skipSpace(d.data, i+1)
 		default:
-			return 0, d.unexpected(i, "expected ',' or '}'")
+			return 0, d.unexpected(i, say.New("json.object"))
 		}
 	}
 }
@@ -278,7 +282,7 @@ func keyPrint(text []byte) uint64 {
 // text alone.
 func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error) {
 	if depth > MaxDepth {
-		return 0, false, false, fail(i, "nested deeper than 128 levels")
+		return 0, false, false, fail(i, say.New("json.deep"))
 	}
 	plain, numbers = true, true
 	i = skipSpace(d.data, i+1)
@@ -287,7 +291,7 @@ func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error)
 	}
 	for {
 		if i >= len(d.data) {
-			return 0, false, false, d.unexpected(i, "expected a value")
+			return 0, false, false, d.unexpected(i, say.New("json.value"))
 		}
 		start, short := i, true
 		kind := kindOf(d.data[i])
@@ -309,7 +313,7 @@ func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error)
 		}
 		plain, numbers = plain && short, numbers && kind == Number
 		if i = skipSpace(d.data, i); i >= len(d.data) {
-			return 0, false, false, d.unexpected(i, "expected ',' or ']'")
+			return 0, false, false, d.unexpected(i, say.New("json.array"))
 		}
 		switch d.data[i] {
 		case ']':
@@ -319,7 +323,7 @@ func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error)
 				i = skipSpace(d.data, skipNumbers(d.data, i))
 			}
 		default:
-			return 0, false, false, d.unexpected(i, "expected ',' or ']'")
+			return 0, false, false, d.unexpected(i, say.New("json.array"))
 		}
 	}
 }
@@ -376,26 +380,26 @@ func (d *Document) nested(i, depth int, kind Kind) (end int, short bool, err err
 
 func (d *Document) literal(i int, word string) (int, error) {
 	if len(d.data)-i < len(word) || string(d.data[i:i+len(word)]) != word {
-		return 0, d.unexpected(i, "expected a value")
+		return 0, d.unexpected(i, say.New("json.value"))
 	}
 	return i + len(word), nil
 }
 
-func (d *Document) unexpected(i int, reason string) error {
+func (d *Document) unexpected(i int, reason say.Sentence) error {
 	if i >= len(d.data) {
-		return fail(len(d.data), "unexpected end of the text: "+reason)
+		return fail(len(d.data), say.New("json.ended", "fault", reason))
 	}
 	return fail(i, reason)
 }
 
-func fail(offset int, reason string) *Error { return &Error{Offset: offset, Reason: reason} }
+func fail(offset int, reason say.Sentence) *Error { return &Error{Offset: offset, Reason: reason} }
 
 func duplicate(offset int, name []byte) *Error {
 	const shown = 64
 	if len(name) > shown {
 		name = name[:shown]
 	}
-	return fail(offset, fmt.Sprintf("duplicate key %q", name))
+	return fail(offset, say.New("json.duplicate", "key", name))
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ParseChat reads and checks a chat request. It checks the fields that the
@@ -64,7 +65,7 @@ func (r *Request) checkStreamOptions(options jsonscan.Value) error {
 		return nil
 	}
 	if options.Kind() != jsonscan.Object {
-		return wrongType("stream_options", "an object")
+		return Invalid("stream_options", say.New("value.object"))
 	}
 	if err := streamOptionFields.checkCase(options); err != nil {
 		return err
@@ -74,7 +75,7 @@ func (r *Request) checkStreamOptions(options jsonscan.Value) error {
 	case jsonscan.True:
 		r.IncludeUsage = true
 	default:
-		return wrongType("stream_options.include_usage", "true or false")
+		return Invalid("stream_options.include_usage", say.New("value.switch"))
 	}
 	return nil
 }
@@ -84,14 +85,13 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 	case !messages.Given():
 		err := MissingParameter("messages")
 		if r.Body.Root().Get("input").Given() {
-			err.Message += " The body has 'input', as the Responses API wants it; this endpoint wants 'messages'. " +
-				"Set your client to the chat completions API."
+			err.Hint("hint.wants_messages")
 		}
 		return err
 	case messages.Kind() != jsonscan.Array:
-		return wrongType("messages", "an array")
+		return Invalid("messages", say.New("value.array"))
 	case messages.Empty():
-		return InvalidValue("messages", "'messages' must have at least one message.")
+		return Invalid("messages", say.New("value.some_message"))
 	}
 	for i, m := range messages.Elements() {
 		var at [checkedInMessage]jsonscan.Value
@@ -112,19 +112,19 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 // relative to it.
 func checkMessage(kind jsonscan.Kind, m *[checkedInMessage]jsonscan.Value) *Error {
 	if kind != jsonscan.Object {
-		return InvalidValue("", "must be an object.")
+		return Invalid("", say.New("value.object"))
 	}
 	role := &m[messageRole]
 	switch {
 	case !role.Given():
 		return MissingParameter("role")
 	case role.Kind() != jsonscan.String:
-		return InvalidValue("role", "must be a string.")
+		return Invalid("role", say.New("value.string"))
 	case !knownRole(role.Text()):
-		return InvalidValue("role", "must be one of system, developer, user, assistant, tool, function.")
+		return Invalid("role", say.New("field.one_of", "known", "system, developer, user, assistant, tool, function"))
 	}
 	if name := &m[messageName]; name.Given() && name.Kind() != jsonscan.String {
-		return InvalidValue("name", "must be a string.")
+		return Invalid("name", say.New("value.string"))
 	}
 	switch m[messageContent].Kind() {
 	case jsonscan.String, jsonscan.Array:
@@ -135,7 +135,7 @@ func checkMessage(kind jsonscan.Kind, m *[checkedInMessage]jsonscan.Value) *Erro
 		}
 		return MissingParameter("content")
 	default:
-		return InvalidValue("content", "must be a string or an array of content parts.")
+		return Invalid("content", say.New("value.string_or_parts"))
 	}
 }
 

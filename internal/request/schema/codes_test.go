@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // declaredCodes reads the constants whose names begin with Code.
@@ -51,10 +53,10 @@ func TestEveryCodeHasOneRowInTheTable(t *testing.T) {
 
 func TestStatusesOfErrors(t *testing.T) {
 	for want, err := range map[int]*Error{
-		400: NewError(CodeInvalidJSON, ""),
-		429: NewError(CodeNoSlot, ""),
-		500: NewError("a code that nobody declared", ""),
-		508: NewError(CodeLoopDetected, ""),
+		400: NewError(CodeInvalidJSON, say.Plain("")),
+		429: NewError(CodeNoSlot, say.Plain("")),
+		500: NewError("a code that nobody declared", say.Plain("")),
+		508: NewError(CodeLoopDetected, say.Plain("")),
 		422: {Code: CodeUpstreamError, Status: 422}, // the backend decided it
 	} {
 		if got := err.HTTPStatus(); got != want {
@@ -64,7 +66,7 @@ func TestStatusesOfErrors(t *testing.T) {
 }
 
 func TestLookingUpACodeDoesNotAllocate(t *testing.T) {
-	err := NewError(CodeUpstreamTimeout, "")
+	err := NewError(CodeUpstreamTimeout, say.Plain(""))
 	if n := testing.AllocsPerRun(100, func() {
 		_, _ = err.HTTPStatus(), ResultOf(err.Code)
 	}); n != 0 {

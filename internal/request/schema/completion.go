@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ParseCompletion reads and checks a request for completions of texts. It has the
@@ -37,37 +38,37 @@ func (r *Request) checkCompletion() error {
 
 // checkPrompt accepts a text, texts, or token ids of one text or of several.
 func (r *Request) checkPrompt() error {
-	const want = "a string, an array of strings, or arrays of token ids"
+	want := say.New("value.texts_or_ids")
 	prompt := r.Field("prompt")
 	switch prompt.Kind() {
 	case jsonscan.Absent, jsonscan.Null:
 		err := MissingParameter("prompt")
 		if r.Body.Root().Get("messages").Given() {
-			err.Message += " The body has 'messages'; send those to /v1/chat/completions."
+			err.Hint("hint.to_chat")
 		}
 		return err
 	case jsonscan.String:
 		return nil
 	case jsonscan.Array:
 	default:
-		return wrongType("prompt", want)
+		return Invalid("prompt", want)
 	}
 	if prompt.Empty() {
-		return InvalidValue("prompt", "'prompt' must not be empty.")
+		return Invalid("prompt", say.New("field.empty"))
 	}
 	return checkList("prompt", prompt, want, jsonscan.String, jsonscan.Number, jsonscan.Array)
 }
 
 // checkList checks that all elements of a list are of the kind of the first, and that
 // this kind is allowed.
-func checkList(param string, list jsonscan.Value, want string, allowed ...jsonscan.Kind) error {
+func checkList(param string, list jsonscan.Value, want say.Sentence, allowed ...jsonscan.Kind) error {
 	first := list.First().Kind()
 	if !slices.Contains(allowed, first) {
-		return wrongType(param, want)
+		return Invalid(param, want)
 	}
 	for v := range list.All() {
 		if v.Kind() != first {
-			return wrongType(param, want)
+			return Invalid(param, want)
 		}
 	}
 	return nil
@@ -91,5 +92,5 @@ func (r *Request) ParseModeration(body []byte) error {
 	if err := r.checkCommon(new(found), ModerationFields); err != nil {
 		return err
 	}
-	return r.checkInput("a string, an array of strings, or an array of objects", jsonscan.String, jsonscan.Object)
+	return r.checkInput(say.New("value.texts_or_objects"), jsonscan.String, jsonscan.Object)
 }

@@ -1,6 +1,10 @@
 package schema
 
-import "github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+import (
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
 
 // ParseEmbedding reads and checks an embeddings request.
 func (r *Request) ParseEmbedding(body []byte) error {
@@ -8,7 +12,7 @@ func (r *Request) ParseEmbedding(body []byte) error {
 		return err
 	}
 	// Official clients send token ids in two shapes.
-	if err := r.checkInput("a string, an array of strings, or arrays of token ids", jsonscan.String, jsonscan.Number,
+	if err := r.checkInput(say.New("value.texts_or_ids"), jsonscan.String, jsonscan.Number,
 		jsonscan.Array); err != nil {
 		return err
 	}
@@ -16,21 +20,21 @@ func (r *Request) ParseEmbedding(body []byte) error {
 	switch {
 	case !format.Given():
 	case format.Kind() != jsonscan.String:
-		return wrongType("encoding_format", "a string")
+		return Invalid("encoding_format", say.New("value.string"))
 	default:
 		switch string(format.Text()) {
 		case "float":
 		case "base64":
 			r.Base64 = true
 		default:
-			return InvalidValue("encoding_format", "'encoding_format' must be float or base64.")
+			return Invalid("encoding_format", say.New("value.or", "known", "float", "last", "base64"))
 		}
 	}
 	return r.integer("dimensions")
 }
 
 // checkInput accepts a text, or a list of values of some kinds.
-func (r *Request) checkInput(want string, kinds ...jsonscan.Kind) error {
+func (r *Request) checkInput(want say.Sentence, kinds ...jsonscan.Kind) error {
 	input := r.Field("input")
 	switch input.Kind() {
 	case jsonscan.Absent, jsonscan.Null:
@@ -39,10 +43,10 @@ func (r *Request) checkInput(want string, kinds ...jsonscan.Kind) error {
 		return nil
 	case jsonscan.Array:
 	default:
-		return wrongType("input", want)
+		return Invalid("input", want)
 	}
 	if input.Empty() {
-		return InvalidValue("input", "'input' must not be empty.")
+		return Invalid("input", say.New("field.empty"))
 	}
 	return checkList("input", input, want, kinds...)
 }

@@ -6,17 +6,22 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Error is the error body of the unified API: a caller reads it when a request was not
 // answered.
 type Error struct {
+	// Message is the text of Said.
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
 	Param   *string `json:"param"`
 	Code    string  `json:"code"`
 	Details any     `json:"details,omitzero"`
 
+	// Said is the message as a code and values, for people who look after the gateway.
+	Said say.Sentence `json:"-"`
 	// Status is set only where a backend decided it; zero means that Code does.
 	Status int `json:"-"`
 	// RetryAfter tells the caller when to come back; zero means that nothing is known.
@@ -42,8 +47,14 @@ type Error struct {
 func (e *Error) Error() string { return e.Message }
 
 // NewError returns the error of a code, with the type that the code has.
-func NewError(code, message string) *Error {
-	return &Error{Message: message, Type: classOf(code).typ, Code: code}
+func NewError(code string, said say.Sentence) *Error {
+	return &Error{Message: said.String(), Said: said, Type: classOf(code).typ, Code: code}
+}
+
+// Reword replaces the message.
+func (e *Error) Reword(code say.Code, pairs ...any) {
+	e.Said = say.New(code, pairs...)
+	e.Message = e.Said.String()
 }
 
 // HTTPStatus returns the status of the answer with the error.
@@ -69,18 +80,29 @@ func (e *Error) Body() []byte {
 	return encoded
 }
 
-// InvalidValue says that a field of the request has a value it may not have.
-func InvalidValue(param, message string) *Error {
-	err := NewError(CodeInvalidValue, message)
+// InvalidValue says that a field of the request has a value it may not have, in a whole
+// sentence.
+func InvalidValue(param string, said say.Sentence) *Error {
+	err := NewError(CodeInvalidValue, said)
 	err.Param = &param
 	return err
 }
 
+// Invalid says what is wrong with the value of a field of the request.
+func Invalid(param string, fault say.Sentence) *Error {
+	return InvalidValue(param, say.New("call.field", "field", param, "why", fault))
+}
+
 // MissingParameter says that a required field of the request is absent.
 func MissingParameter(param string) *Error {
-	err := NewError(CodeMissingParameter, "Missing required parameter: '"+param+"'.")
+	err := NewError(CodeMissingParameter, say.New("call.missing", "field", param))
 	err.Param = &param
 	return err
+}
+
+// Hint adds a hint to an error of MissingParameter.
+func (e *Error) Hint(hint say.Code) {
+	e.Reword("call.missing_hint", "field", *e.Param, "hint", say.New(hint))
 }
 
 // Inside puts an error about a value of an element into the element at the given place.
@@ -96,15 +118,17 @@ func (e *Error) Inside(place string) *Error {
 	return &placed
 }
 
-// Within is Inside for an error with a message that begins with a verb: it gets the name
-// of the value before it.
+// Within is Inside for an error of Invalid: its message names the value by its whole place.
 func (e *Error) Within(place string) *Error {
 	placed := e.Inside(place)
-	if e.Code != CodeMissingParameter {
-		placed.Message = "'" + *placed.Param + "' " + e.Message
+	if fault := e.Fault(); fault.Is() {
+		placed.Reword("call.field", "field", *placed.Param, "why", fault)
 	}
 	return placed
 }
+
+// Fault returns what is wrong with the value, of an error of Invalid.
+func (e *Error) Fault() say.Sentence { return e.Said.Inner["why"] }
 
 // Types of errors. Faults of the request use the first four, states of the
 // gateway and of its backends the others.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/shape"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Fields are the fields that the gateway reads of the requests of a door. A door declares them
@@ -93,13 +94,14 @@ const (
 	wantTexts
 )
 
-// wants names the kinds, and has the kind of JSON where that is all.
+// wants has the sentences about values of another kind, and the kind of JSON where that is
+// all.
 var wants = [...]struct {
-	words string
+	fault say.Code
 	kind  jsonscan.Kind
 }{
-	wantString: {"a string", jsonscan.String}, wantArray: {"an array", jsonscan.Array},
-	wantObject: {"an object", jsonscan.Object},
+	wantString: {"value.string", jsonscan.String}, wantArray: {"value.array", jsonscan.Array},
+	wantObject: {"value.object", jsonscan.Object},
 }
 
 func ruleOf(name string, field reflect.StructField) rule {
@@ -153,7 +155,7 @@ func (r *rule) check(v jsonscan.Value) error {
 		return checkTexts(r.name, v)
 	}
 	if wanted := wants[r.want]; v.Kind() != wanted.kind {
-		return wrongType(r.name, wanted.words)
+		return Invalid(r.name, say.New(wanted.fault))
 	}
 	return nil
 }
@@ -175,7 +177,7 @@ func checkTexts(name string, v jsonscan.Value) error {
 		isTexts = isTexts && element.Kind() == jsonscan.String
 	}
 	if !isTexts {
-		return wrongType(name, "a string or an array of strings")
+		return Invalid(name, say.New("value.string_or_strings"))
 	}
 	return nil
 }

@@ -2,11 +2,11 @@ package schema
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Keys that differ only in case are one key to many backends and two to this
@@ -65,8 +65,7 @@ func (f *Fields) checkCase(object jsonscan.Value) *Error {
 	for m := range object.All() {
 		key := m.Key()
 		if field := f.foldedField(key); field != "" {
-			return NewError(CodeInvalidJSON, fmt.Sprintf("The request body has the key %q, which differs from %q "+
-				"only in case: some backends take the two for one. Write it %q.", key, field, field))
+			return NewError(CodeInvalidJSON, say.New("call.key_case", "key", key, "field", field, "same", field))
 		}
 	}
 	return nil
@@ -77,8 +76,7 @@ func (f *Fields) checkFormCase(form *Form) error {
 	for i := range form.Parts {
 		name, _, _ := strings.Cut(form.Parts[i].Name, "[")
 		if field := f.foldedField([]byte(name)); field != "" {
-			return InvalidValue(field, fmt.Sprintf("The form has %q, which differs from '%s' only in case: some "+
-				"backends take the two for one. Write it '%s'.", name, field, field))
+			return InvalidValue(field, say.New("call.form_case", "name", name, "field", field, "same", field))
 		}
 	}
 	return nil

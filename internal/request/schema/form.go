@@ -3,6 +3,8 @@ package schema
 import (
 	"io"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Form is a request that came as a form: its parts in the order of their arrival. Small
@@ -67,9 +69,9 @@ func (f *Form) requireSingle(fields *Fields) error {
 			case !p.is(name):
 				continue
 			case found:
-				return InvalidValue(name, "'"+name+"' must be given only once.")
+				return Invalid(name, say.New("value.once"))
 			case p.File != nil && !isFile(name):
-				return InvalidValue(name, "'"+name+"' must be a value, not a file.")
+				return Invalid(name, say.New("value.not_file"))
 			}
 			found = true
 			p.Name = name

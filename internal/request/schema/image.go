@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ParseImage reads and checks an image generation request.
@@ -41,7 +42,7 @@ func (r *Request) ParseImageEdit(form *Form) error {
 	}
 	if value, ok := form.Value("n"); ok && value != "" {
 		if n, err := strconv.Atoi(value); err != nil || n < 1 {
-			return wrongType("n", "a positive integer")
+			return Invalid("n", say.New("value.positive"))
 		}
 	}
 	if format, ok := form.Value("response_format"); ok && format != "" {
@@ -56,7 +57,7 @@ func (r *Request) imageFormat(format string) error {
 		r.ImageFormat = format
 		return nil
 	}
-	return InvalidValue("response_format", "'response_format' must be url or b64_json.")
+	return Invalid("response_format", say.New("value.or", "known", "url", "last", "b64_json"))
 }
 
 // text checks that a required field is a string that says something.
@@ -66,9 +67,9 @@ func (r *Request) text(name string) error {
 	case !v.Given():
 		return MissingParameter(name)
 	case v.Kind() != jsonscan.String:
-		return wrongType(name, "a string")
+		return Invalid(name, say.New("value.string"))
 	case len(v.Raw()) == len(`""`):
-		return InvalidValue(name, "'"+name+"' must not be empty.")
+		return Invalid(name, say.New("field.empty"))
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func (r *Request) text(name string) error {
 func (r *Request) positive(name string) error {
 	if v := r.Field(name); v.Given() {
 		if n, ok := v.Int(); !ok || n < 1 {
-			return wrongType(name, "a positive integer")
+			return Invalid(name, say.New("value.positive"))
 		}
 	}
 	return nil
@@ -86,7 +87,7 @@ func (r *Request) positive(name string) error {
 // optionalText checks that an optional field is a string.
 func (r *Request) optionalText(name string) error {
 	if v := r.Field(name); v.Given() && v.Kind() != jsonscan.String {
-		return wrongType(name, "a string")
+		return Invalid(name, say.New("value.string"))
 	}
 	return nil
 }

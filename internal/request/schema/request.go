@@ -3,14 +3,13 @@ package schema
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Request is a unified request that passed validation. It keeps the body as it
@@ -231,7 +230,7 @@ func (r *Request) scan(door Door, body []byte) error {
 		return invalidJSON(err)
 	}
 	if r.Body.Root().Kind() != jsonscan.Object {
-		return NewError(CodeInvalidJSON, "The request body must be a JSON object.")
+		return NewError(CodeInvalidJSON, say.New("call.not_object"))
 	}
 	return nil
 }
@@ -247,7 +246,7 @@ func (r *Request) checkCommon(at *found, fields *Fields) error {
 	}
 	r.extra = at[fieldExtraBody]
 	if r.extra.Given() && r.extra.Kind() != jsonscan.Object {
-		return wrongType("extra_body", "an object")
+		return Invalid("extra_body", say.New("value.object"))
 	}
 	if err := fields.checkCase(r.extra); err != nil {
 		return err
@@ -257,7 +256,7 @@ func (r *Request) checkCommon(at *found, fields *Fields) error {
 	}
 	if v := r.orExtra(at[fieldUser], "user"); v.Given() {
 		if v.Kind() != jsonscan.String {
-			return wrongType("user", "a string")
+			return Invalid("user", say.New("value.string"))
 		}
 		r.User = v.Text()
 	}
@@ -270,7 +269,7 @@ func (r *Request) checkModel(model jsonscan.Value) error {
 	case !model.Given():
 		return MissingParameter("model")
 	case model.Kind() != jsonscan.String:
-		return wrongType("model", "a string")
+		return Invalid("model", say.New("value.string"))
 	}
 	r.Model = model.Text()
 	return checkModelName(r.Model)
@@ -300,7 +299,7 @@ func (r *Request) ParseBody(door Door, body []byte, fields *Fields) error {
 // unified one.
 func (r *Request) CheckExtraBody(extra jsonscan.Value) error {
 	if extra.Given() && extra.Kind() != jsonscan.Object {
-		return wrongType("extra_body", "an object")
+		return Invalid("extra_body", say.New("value.object"))
 	}
 	if err := ChatFields.checkCase(extra); err != nil {
 		return err
@@ -339,7 +338,7 @@ func checkModelName(name []byte) error {
 	blank := true
 	for _, c := range name {
 		if c < ' ' || c == 0x7f {
-			return InvalidValue("model", "'model' must not contain control characters.")
+			return Invalid("model", say.New("field.control"))
 		}
 		blank = blank && c == ' '
 	}
@@ -347,7 +346,7 @@ func checkModelName(name []byte) error {
 		return MissingParameter("model")
 	}
 	if len(name) > maxModelName {
-		return InvalidValue("model", "'model' is longer than "+strconv.Itoa(maxModelName)+" bytes.")
+		return Invalid("model", say.New("value.long", "most", maxModelName))
 	}
 	return nil
 }
@@ -357,11 +356,7 @@ func invalidJSON(err error) error {
 	if !errors.As(err, &at) {
 		return err // there was no memory for it
 	}
-	return NewError(CodeInvalidJSON, fmt.Sprintf("The request body is not valid JSON: %s.", at.Error()))
-}
-
-func wrongType(param, want string) *Error {
-	return InvalidValue(param, "'"+param+"' must be "+want+".")
+	return NewError(CodeInvalidJSON, say.New("call.not_json", "why", say.From(at)))
 }
 
 // number checks that an optional field is a number between least and most.
@@ -375,10 +370,10 @@ func CheckNumber(name string, v jsonscan.Value, least, most float64) error {
 		return nil
 	}
 	if v.Kind() != jsonscan.Number {
-		return wrongType(name, "a number")
+		return Invalid(name, say.New("value.number"))
 	}
 	if f, ok := v.Float(); !ok || f < least || f > most {
-		return InvalidValue(name, fmt.Sprintf("'%s' must be between %v and %v.", name, least, most))
+		return Invalid(name, say.New("field.range", "least", least, "most", most))
 	}
 	return nil
 }
@@ -391,10 +386,10 @@ func CheckInteger(name string, v jsonscan.Value, least int64) error {
 	}
 	n, ok := v.Int()
 	if !ok {
-		return wrongType(name, "an integer")
+		return Invalid(name, say.New("value.integer"))
 	}
 	if n < least {
-		return InvalidValue(name, fmt.Sprintf("'%s' must be at least %d.", name, least))
+		return Invalid(name, say.New("field.least", "least", least))
 	}
 	return nil
 }
@@ -402,7 +397,7 @@ func CheckInteger(name string, v jsonscan.Value, least int64) error {
 // checkInteger checks that a field which is given is a whole number.
 func checkInteger(name string, v jsonscan.Value) error {
 	if _, ok := v.Int(); !ok {
-		return wrongType(name, "an integer")
+		return Invalid(name, say.New("value.integer"))
 	}
 	return nil
 }
@@ -428,7 +423,7 @@ func CheckBoolean(name string, v jsonscan.Value) (bool, error) {
 	case v.Kind() == jsonscan.False:
 		return false, nil
 	}
-	return false, wrongType(name, "true or false")
+	return false, Invalid(name, say.New("value.switch"))
 }
 
 // Usage is a backend's report about the tokens of one answer, of whatever service type.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // endpoint is a request that is valid as it stands, and the way to read it.
@@ -462,7 +463,7 @@ func TestErrorsAreWrittenAsClientsReadThem(t *testing.T) {
 		err  *schema.Error
 		want string
 	}{
-		{schema.InvalidValue("n", "no"), `{"message":"no","type":"invalid_request_error","param":"n","code":"invalid_value"}`},
+		{schema.InvalidValue("n", say.Plain("no")), `{"message":"no","type":"invalid_request_error","param":"n","code":"invalid_value"}`},
 		{schema.MissingParameter("n"), `{"message":"Missing required parameter: 'n'.","type":"invalid_request_error","param":"n","code":"missing_parameter"}`},
 		{&schema.Error{Message: "x", Type: schema.TypeInvalidRequest, Code: schema.CodeInvalidJSON, Status: 418, NoRetry: true, RetryAfter: 1}, `{"message":"x","type":"invalid_request_error","param":null,"code":"invalid_json"}`},
 	} {

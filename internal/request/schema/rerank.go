@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ParseRerank reads and checks a rerank request.
@@ -19,13 +20,13 @@ func (r *Request) ParseRerank(body []byte) error {
 	case !documents.Given():
 		return MissingParameter("documents")
 	case documents.Kind() != jsonscan.Array:
-		return wrongType("documents", "an array")
+		return Invalid("documents", say.New("value.array"))
 	case documents.Empty():
-		return InvalidValue("documents", "'documents' must not be empty.")
+		return Invalid("documents", say.New("field.empty"))
 	}
 	for i, v := range documents.Elements() {
 		if k := v.Kind(); k != jsonscan.String && k != jsonscan.Object {
-			return wrongType("documents["+strconv.Itoa(i)+"]", "a string or an object with a text")
+			return Invalid("documents["+strconv.Itoa(i)+"]", say.New("value.string_or_text"))
 		}
 		if err := documentFields.checkCase(v); err != nil {
 			return err

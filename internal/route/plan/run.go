@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Wins says which calls make up the answer.
@@ -29,9 +30,9 @@ const (
 
 // GivenUp is the cause that ends the context of a call when it is given up. Its text is for
 // people.
-type GivenUp string
+type GivenUp say.Code
 
-func (g GivenUp) Error() string { return string(g) }
+func (g GivenUp) Error() string { return say.Text(say.Code(g)) }
 
 // Branch is one of the calls that are under way at the same time. A call that is made again at
 // another instance after a failure belongs to the same branch.

@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -177,7 +178,7 @@ var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTim
 // noteFailure tells the instance and the record that the call failed. It changes the
 // outcome of the fault where the failure must not count against the instance.
 func (a *attempt) noteFailure(ctx context.Context, failed *reply.Fault) {
-	a.Record.Fail(failed.Err.Code, failed.Err.Cause, failed.Err.Message)
+	a.Record.Fail(failed.Err.Code, failed.Err.Cause, failed.Err.Said)
 	a.Record.Try().URL = a.instance.URL(a.out.Path)
 	if ctx.Err() != nil {
 		failed.Outcome = breaker.Cancelled // the client left or the gateway stops
@@ -190,7 +191,7 @@ func (a *attempt) noteFailure(ctx context.Context, failed *reply.Fault) {
 		a.instance.Troubled()
 	}
 	if failed.Outcome.Failed() {
-		a.instance.NoteFailure(failed.Err.Code, a.Record.Try().Text, time.Now())
+		a.instance.NoteFailure(failed.Err.Code, *a.Record.Try().Said, time.Now())
 	}
 	if failed.Overload > 0 {
 		a.instance.Overloaded(time.Now().Add(failed.Overload))
@@ -355,23 +356,23 @@ func (p *Proxy) checkHops(passed string) error {
 		name, _, _ := strings.Cut(entry, ";")
 		switch name = strings.TrimSpace(name); {
 		case name == p.hop:
-			return loopDetected("The request came back to a gateway that it had passed: " +
-				"the address of an instance leads to the gateway itself.")
+			return loopDetected(say.New("call.loop"))
 		case strings.HasPrefix(name, hopPrefix):
 			hops++
 		}
 	}
 	if hops > maxHops || len(passed) > maxHopsText {
-		return loopDetected(fmt.Sprintf("The request passed more than %d gateways: "+
-			"the addresses of their instances lead to each other.", maxHops))
+		return loopDetected(say.New("call.hops", "count", maxHops))
 	}
 	return nil
 }
 
 // loopDetected returns the error for a loop. The other gateways of the loop answer
 // with the same code; see isLoop.
-func loopDetected(message string) *schema.Error {
-	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: schema.CodeLoopDetected, NoRetry: true}
+func loopDetected(said say.Sentence) *schema.Error {
+	known := schema.NewError(schema.CodeLoopDetected, said)
+	known.NoRetry = true
+	return known
 }
 
 // addHops adds this gateway to the loop header. The headers that are configured for

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // choice finds an instance for a request and acquires it.
@@ -80,8 +81,7 @@ func (c *choice) excludeForbidden() {
 		}
 	}
 	if isForbidden {
-		c.excluded.Reason = schema.NewError(schema.CodePermissionDenied, "This API key may not use the instances of "+
-			"this model.")
+		c.excluded.Reason = schema.NewError(schema.CodePermissionDenied, say.New("call.key_instances"))
 	}
 }
 

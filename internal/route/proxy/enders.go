@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // fallen is an instance with a backend that may have ended because of a call.
@@ -217,9 +218,7 @@ func (r *request) isGone(ctx context.Context, i *backend.Instance, patience time
 // Other requests under way at the same backends get the same error. So it does not blame the
 // request, and does not hold for long.
 func endsBackends() *schema.Error {
-	known := reply.APIError(schema.CodeUpstreamError, "Two backends ended while they worked on this request: "+
-		"each broke the connection and refuses new ones, or reported the end of its engine. "+
-		"It is not sent to another one, and the same request is refused for a minute.")
+	known := reply.APIError(schema.CodeUpstreamError, say.New("call.enders"))
 	known.Status = http.StatusServiceUnavailable
 	known.RetryAfter, known.NoRetry = enderRetry, true
 	known.Details = map[string]any{"reason": "the backends of two instances ended"}

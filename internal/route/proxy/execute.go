@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // This file carries out plans. The calls of a request follow each other in the loop of calls,
@@ -154,7 +155,7 @@ func (r *run) fail(ctx context.Context, failed *reply.Fault) {
 	}
 	if why := plan.WhyGivenUp(ctx); why != "" {
 		failed.Outcome = breaker.Cancelled
-		r.Record.Fail(calls.GivenUp, "", why.Error())
+		r.Record.Fail(calls.GivenUp, "", say.New(say.Code(why)))
 		r.attempt.followed.GiveUp(time.Now())
 		r.attempt.followed = nil
 	} else {

@@ -15,7 +15,7 @@ import (
 )
 
 // pieceFailed is why the other pieces of a request are given up if one failed.
-const pieceFailed plan.GivenUp = "The call was given up because another piece of the request failed."
+const pieceFailed plan.GivenUp = "call.given_up_piece"
 
 // scatter splits the request over instances that have a free slot now, and acquires one for
 // each piece. It reports whether the request is split. A piece never waits for a slot:

@@ -26,7 +26,7 @@ type hedging struct {
 }
 
 // answeredSooner is why the call is given up that did not answer first.
-const answeredSooner plan.GivenUp = "The call was given up because another instance answered sooner."
+const answeredSooner plan.GivenUp = "call.given_up_sooner"
 
 // mayHedge reports whether the request may be sent to two instances.
 func (r *run) mayHedge() bool {

@@ -391,7 +391,7 @@ func TestExplainPredictsAndConsumesNothing(t *testing.T) {
 			}
 			running = append(running, r)
 		}
-		if x := look(); x.Refusal == nil || x.Refusal.Code != schema.CodeNoSlot || x.Candidates[0].Reason != "all 1 slots taken" {
+		if x := look(); x.Refusal == nil || x.Refusal.Code != schema.CodeNoSlot || x.Candidates[0].Reason.String() != "all 1 slots taken" {
 			t.Errorf("without a slot: %+v", x)
 		}
 		running[0].finish(breaker.Success)

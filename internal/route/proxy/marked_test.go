@@ -101,7 +101,7 @@ func checkPlights(t *testing.T, of []plight) {
 	}
 	for n, c := range survey.Explain(d.current.Load(), survey.Subject{Door: schema.DoorChat, Model: "m"}, now).Candidates {
 		picked := slices.Contains(want, d.pool().Instances[n])
-		if picked != (c.Obstacle == backend.NoObstacle) || picked != (c.Chance > 0) || picked != (c.Reason == "") {
+		if picked != (c.Obstacle == backend.NoObstacle) || picked != (c.Chance > 0) || picked != (c.Reason.String() == "") {
 			t.Errorf("explained as %d %q with a chance of %v", c.Obstacle, c.Reason, c.Chance)
 		}
 	}

@@ -32,7 +32,7 @@ func (p *part) make(ctx context.Context, read func() error) bool {
 	}
 	if err := read(); err != nil {
 		p.failed = p.attempt.classifier().Classify(err, false)
-		p.Record.Fail(p.failed.Err.Code, p.failed.Err.Cause, p.failed.Err.Message)
+		p.Record.Fail(p.failed.Err.Code, p.failed.Err.Cause, p.failed.Err.Said)
 		p.release(p.failed.Outcome)
 		return false
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // resumption is a stream that broke off and that another instance resumes.
@@ -44,7 +45,7 @@ func (o *resumption) planFor(
 		}
 	}
 	return resume.Plan{}, schema.NewError(schema.CodeInvalidValue,
-		"The backend cannot go on with an answer that another one began.")
+		say.New("call.cannot_go_on"))
 }
 
 // refuse returns an error if an instance cannot go on with the stream.

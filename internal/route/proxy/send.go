@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // body writes the parts of a reply to a sink: a rawBody, or an eventWriter.
@@ -166,9 +167,9 @@ func (r *run) noteBroken(err error) *reply.Fault {
 	failed := r.broke
 	if failed == nil {
 		failed = r.attempt.classifier().Classify(err, true)
-		r.Record.Fail(failed.Err.Code, failed.Err.Cause, failed.Err.Message)
+		r.Record.Fail(failed.Err.Code, failed.Err.Cause, failed.Err.Said)
 		if failed.Outcome.Failed() {
-			r.attempt.instance.NoteFailure(failed.Err.Code, r.Record.Try().Text, time.Now())
+			r.attempt.instance.NoteFailure(failed.Err.Code, *r.Record.Try().Said, time.Now())
 		}
 	}
 	r.reply.Outcome = failed.Outcome
@@ -177,7 +178,7 @@ func (r *run) noteBroken(err error) *reply.Fault {
 
 // Stopping returns the error for a client when the gateway stops during its request.
 func Stopping() *schema.Error {
-	known := schema.NewError(schema.CodeServiceUnavailable, "The gateway is shutting down.")
+	known := schema.NewError(schema.CodeServiceUnavailable, say.New("call.stopping"))
 	known.RetryAfter = time.Second
 	return known
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -85,7 +86,7 @@ func TestStepRefuses(t *testing.T) {
 		return r.Next(ctx)
 	}, func(context.Context, *Request) (account.Answer, error) {
 		order = append(order, "second")
-		return nil, schema.NewError(schema.CodePermissionDenied, "No.")
+		return nil, schema.NewError(schema.CodePermissionDenied, say.Plain("No."))
 	})
 	record := newRecord()
 	err := d.Do(context.Background(), &Request{Asks: chatRequest(t), Caller: &access.Caller{}, Record: record}, newClientConn())

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
@@ -15,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // mostHeld is the limit of requests that wait for a model where the service type has no
@@ -161,7 +161,6 @@ func (r *run) notLoaded(err error) *reply.Fault {
 		failed.Failover = false
 	case errors.Is(err, residency.ErrFull), errors.Is(err, residency.ErrHeld), errors.Is(err, residency.ErrRemoved):
 	case i.Process() != nil:
-		r.attempt.Record.Try().Text = err.Error()
 	default:
 		switch {
 		case transport.IsRefusal(err):
@@ -179,33 +178,30 @@ func (r *run) notLoaded(err error) *reply.Fault {
 // Unloaded returns the error for a caller who waited for a model of an instance that could
 // not be loaded.
 func Unloaded(err error, i *backend.Instance, name string) *schema.Error {
-	message := "The model %q could not be loaded."
+	code := say.Code("call.not_loaded")
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
 		return Stopping()
 	case errors.Is(err, residency.ErrTimeout):
-		message = "The model %q was not loaded in time."
+		code = "call.not_loaded_in_time"
 	case errors.Is(err, residency.ErrNeeded):
-		message = "The memory that the model %q needs has models that others used lately."
+		code = "call.memory_needed"
 	case errors.Is(err, residency.ErrFull):
-		message = "There is no room for the model %q: the models that are in memory are pinned."
+		code = "call.memory_pinned"
 	case errors.Is(err, residency.ErrHeld):
-		message = "There is no room for the model %q: another one could not be put to sleep."
+		code = "call.memory_held"
 	case errors.Is(err, residency.ErrRemoved):
-		message = wasRemoved
+		code = "call.removed"
 	case i.Process() != nil:
-		message = "The server of the model %q could not be started."
+		code = "call.process"
 	}
-	known := schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf(message, name))
+	known := schema.NewError(schema.CodeServiceUnavailable, say.New(code, "model", name))
 	known.RetryAfter, known.Spread = time.Second, true
 	if model := i.Resident(); model != nil && !errors.Is(err, residency.ErrNeeded) {
 		known.RetryAfter = max(model.Place().Residence(time.Now()).Loads, time.Second)
 	}
 	return known
 }
-
-// wasRemoved is the message for the caller of an instance that an edit took away.
-const wasRemoved = "The instance of the model %q was removed while the request waited for it."
 
 // followTable applies the table in force to a request that has waited: the request does
 // not go to an instance that was removed meanwhile, and follows its present settings.
@@ -222,7 +218,7 @@ func (r *run) followTable() *reply.Fault {
 	if now == nil || now.Barred() != backend.NoObstacle || now.State != i.State {
 		r.choice.pool = before // this request has to leave its queue
 		return &reply.Fault{
-			Err:     schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf(wasRemoved, before.Model)),
+			Err:     schema.NewError(schema.CodeServiceUnavailable, say.New("call.removed", "model", before.Model)),
 			Outcome: breaker.Cancelled, Failover: true, Unsent: true,
 		}
 	}

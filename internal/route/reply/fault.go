@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Fault is why an attempt failed.
@@ -58,37 +58,39 @@ func (c Classifier) Classify(err error, begun bool) *Fault {
 	case errors.As(err, &count):
 		return wrongCount(count)
 	case errors.As(err, &unusable):
-		known = APIError(schema.CodeUpstreamError, "The backend's answer could not be understood: "+unusable.reason+".")
+		known = APIError(schema.CodeUpstreamError, say.New("call.not_understood_why", "why", unusable.reason))
 		known.Details = unusable.details
 		return backendFault(known)
 	case errors.Is(err, resume.ErrDiverged):
-		return neutralFault(APIError(schema.CodeUpstreamTruncated, streamBroke))
+		return neutralFault(APIError(schema.CodeUpstreamTruncated, say.New("call.stream_broke")))
 	case errors.Is(err, dialect.ErrFormat):
-		return neutralFault(APIError(schema.CodeUpstreamError,
-			"The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
+		said := say.New("call.other_form")
+		if reason := reasonIn(err); reason != "" {
+			said = say.New("call.other_form_why", "why", reason)
+		}
+		return neutralFault(APIError(schema.CodeUpstreamError, said))
 	case errors.Is(err, errReplyTooLarge):
 		return neutralFault(APIError(schema.CodeUpstreamError,
-			fmt.Sprintf("The backend's answer is larger than the %d MiB that the gateway takes in whole.",
-				maxReply>>20)))
+			say.New("call.answer_too_large", "size", maxReply>>20)))
 	case errors.Is(err, transport.ErrInvalidCall):
-		return neutralFault(APIError(schema.CodeInternal, "The gateway could not put the request to the backend."))
+		return neutralFault(APIError(schema.CodeInternal, say.New("call.not_put")))
 	case errors.Is(err, transport.ErrTimeout):
-		return backendFault(wireError(schema.CodeUpstreamTimeout, "The backend did not answer in time.", err))
+		return backendFault(wireError(schema.CodeUpstreamTimeout, say.New("call.timeout"), err))
 	case errors.Is(err, dialect.ErrTruncated):
 		return backendFault(APIError(schema.CodeUpstreamTruncated,
-			"The backend's stream ended before the answer was complete."))
+			say.New("call.stream_ended")))
 	case errors.Is(err, transport.ErrConnect):
-		message := "The backend could not be reached: " + transport.CauseOf(err).Text() + "."
-		return connectionFault(schema.CodeUpstreamError, message, err)
+		said := say.New("call.unreached", "cause", transport.CauseOf(err).Said())
+		return connectionFault(schema.CodeUpstreamError, said, err)
 	case errors.Is(err, transport.ErrProtocol):
-		return backendFault(wireError(schema.CodeUpstreamError, "The backend's answer could not be understood.", err))
+		return backendFault(wireError(schema.CodeUpstreamError, say.New("call.not_understood"), err))
 	case errors.Is(err, dialect.ErrInvalid), errors.Is(err, dialect.ErrEventTooLarge):
-		return backendFault(APIError(schema.CodeUpstreamError, "The backend's answer could not be understood."))
+		return backendFault(APIError(schema.CodeUpstreamError, say.New("call.not_understood")))
 	}
 	if begun {
-		return connectionFault(schema.CodeUpstreamTruncated, streamBroke, err)
+		return connectionFault(schema.CodeUpstreamTruncated, say.New("call.stream_broke"), err)
 	}
-	failed := connectionFault(schema.CodeUpstreamError, "The connection to the backend broke.", err)
+	failed := connectionFault(schema.CodeUpstreamError, say.New("call.broke"), err)
 	failed.NoteEnding()
 	return failed
 }
@@ -103,14 +105,11 @@ func (f *Fault) markTooLong(failure *dialect.Failure) *Fault {
 	return f
 }
 
-// streamBroke is the message for callers of an answer that broke off.
-const streamBroke = "The backend's stream broke before the answer was complete."
-
 // connectionFault is the fault of a connection that could not be made or that
 // broke. The breaker distinguishes an address without a listener from a backend
 // that broke the connection.
-func connectionFault(code, message string, err error) *Fault {
-	f := backendFault(wireError(code, message, err))
+func connectionFault(code string, said say.Sentence, err error) *Fault {
+	f := backendFault(wireError(code, said, err))
 	switch transport.CauseOf(err) {
 	case transport.CauseRefused, transport.CauseUnreachable:
 		f.Outcome = breaker.Refused
@@ -130,8 +129,8 @@ func (f *Fault) NoteEnding() {
 
 // wireError returns an error of the connection to the backend. It names the cause,
 // which contains no address.
-func wireError(code, message string, err error) *schema.Error {
-	known := APIError(code, message)
+func wireError(code string, said say.Sentence, err error) *schema.Error {
+	known := APIError(code, said)
 	if cause := transport.CauseOf(err); cause != transport.CauseNone {
 		known.Cause = string(cause)
 		known.Details = map[string]any{"cause": cause, "reason": cause.Text()}
@@ -151,30 +150,28 @@ func neutralFault(err *schema.Error) *Fault { return &Fault{Err: err, Outcome: b
 // reasonIn returns the part of a dialect's error after the text of ErrFormat. The
 // gateway wrote that text, not the backend, so it can be shown to callers.
 func reasonIn(err error) string {
-	_, reason, _ := strings.Cut(err.Error(), dialect.ErrFormat.Error())
+	_, reason, _ := strings.Cut(err.Error(), dialect.ErrFormat.Error()+": ")
 	return reason
 }
 
 // APIError returns an error that is the fault of neither the request nor its caller.
-func APIError(code, message string) *schema.Error {
-	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: code}
+func APIError(code string, said say.Sentence) *schema.Error {
+	known := schema.NewError(code, said)
+	known.Type = schema.TypeAPI
+	return known
 }
 
 // NoMemory says that too little memory for bodies is left for an answer of a size;
 // most is the limit of a caller.
 func NoMemory(verdict memory.Verdict, size, most int64) *schema.Error {
-	known := &schema.Error{
-		Message: "The gateway has no memory left for the backend's answer; try again shortly.",
-		Type:    schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second,
-	}
+	known := schema.NewError(schema.CodeOverloaded, say.New("call.no_memory_answer"))
+	known.RetryAfter = time.Second
 	switch {
 	case size > most:
-		known.Message = fmt.Sprintf("The backend's answer takes more memory than the %d bytes "+
-			"that one caller may have for bodies (a third of limits.memory).", most)
+		known.Reword("call.answer_memory", "size", most)
 		known.NoRetry = true
 	case verdict == memory.ShareUsed:
-		known.Message = "This caller's requests have as much of the gateway's memory as one caller may have now, " +
-			"and the backend's answer needs more; try again when some of them have ended."
+		known.Reword("call.answer_share")
 	}
 	return known
 }
@@ -200,9 +197,9 @@ func (r *Reply) readErrorStatus() error {
 		// Redirects are not followed: the instance's key must not be sent to an
 		// address that a backend chooses.
 		if status >= 300 && status < 400 {
-			return unusableStatus(status, "and redirects are not followed")
+			return unusable("answer.redirect", "status", status)
 		}
-		return unusableStatus(status, "which is not the status of an answer")
+		return unusable("answer.status", "status", status)
 	}
 	retryAfter := parseRetryAfter(r.from.Header, time.Now())
 	// A body that cannot be read whole still leaves the status to report.
@@ -215,16 +212,17 @@ func (r *Reply) readErrorStatus() error {
 // unusableError is a response that its head alone rules out. The gateway wrote its text,
 // and its details contain nothing that the backend chose freely: callers see both.
 type unusableError struct {
-	reason  string
+	reason  say.Sentence
 	details map[string]any
 }
 
-func (e *unusableError) Error() string { return dialect.ErrInvalid.Error() + ": " + e.reason }
+func (e *unusableError) Error() string { return dialect.ErrInvalid.Error() + ": " + e.reason.String() }
 func (e *unusableError) Unwrap() error { return dialect.ErrInvalid }
 
-func unusableStatus(status int, why string) error {
-	reason := fmt.Sprintf("its status is %d, %s", status, why)
-	return &unusableError{reason, map[string]any{"upstream_status": status, "reason": reason}}
+// unusable returns the error of a response that its status or encoding rules out.
+func unusable(code say.Code, what string, value any) error {
+	reason := say.New(code, what, value)
+	return &unusableError{reason, map[string]any{"upstream_" + what: value, "reason": reason.String()}}
 }
 
 func unusableEncoding(encoding string) error {
@@ -233,8 +231,7 @@ func unusableEncoding(encoding string) error {
 	default:
 		encoding = "unknown"
 	}
-	reason := "it is compressed (" + encoding + "), which was not asked for"
-	return &unusableError{reason, map[string]any{"upstream_encoding": encoding, "reason": reason}}
+	return unusable("answer.compressed", "encoding", encoding)
 }
 
 // encodingOf returns the compression that a Content-Encoding field names, in lower
@@ -267,7 +264,7 @@ func decompressText(body []byte, encoding string) []byte {
 // classifyStatus decides the meaning of an error status.
 func (c Classifier) classifyStatus(answer *statusError) *Fault {
 	status := answer.Status
-	err := c.upstreamError(fmt.Sprintf("The backend answered with status %d", status), answer.Failure)
+	err := c.upstreamError("call.status", answer.Failure)
 	switch {
 	case isLoop(answer.Failure):
 		err.Code, err.NoRetry = schema.CodeLoopDetected, true
@@ -275,11 +272,11 @@ func (c Classifier) classifyStatus(answer *statusError) *Fault {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		// The refused credential belongs to the gateway: the caller can neither see nor
 		// change it.
-		err.Message = "The backend refused the gateway's credentials."
+		err.Reword("call.credentials")
 		err.Code = schema.CodeUpstreamAuth
 		return neutralFault(err)
 	case status == http.StatusTooManyRequests:
-		err.Message = c.withReason("The backend's own rate limit was reached", answer.Failure)
+		c.sayReason(err, "call.their_limit", answer.Failure)
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeUpstreamRateLimit
 		err.RetryAfter = max(answer.retryAfter, time.Second)
 		return &Fault{Err: err, Outcome: breaker.Cancelled, Failover: true}
@@ -306,7 +303,7 @@ func (c Classifier) classifyStatus(answer *statusError) *Fault {
 // classifyReported decides the meaning of an error that a backend reported inside
 // an answer with a successful status.
 func (c Classifier) classifyReported(failure *dialect.Failure) *Fault {
-	return c.byMeaning(c.upstreamError("The backend reported an error in its answer", failure), failure, 0)
+	return c.byMeaning(c.upstreamError("call.reported", failure), failure, 0)
 }
 
 // byMeaning returns the fault of an error by its meaning at backends of this kind. An
@@ -344,8 +341,7 @@ func overloaded(err *schema.Error, asked time.Duration) *Fault {
 // wrongCount is the fault of an answer with another number of results than were
 // asked for.
 func wrongCount(count *dialect.CountError) *Fault {
-	text := count.Error()
-	err := APIError(schema.CodeUpstreamError, strings.ToUpper(text[:1])+text[1:]+".")
+	err := APIError(schema.CodeUpstreamError, count.Said())
 	if count.Harmless {
 		return neutralFault(err)
 	}
@@ -363,10 +359,10 @@ func failsOver(status int) bool {
 	return false
 }
 
-// upstreamError returns the error that passes on the words of a backend. The
-// message is given without its full stop.
-func (c Classifier) upstreamError(message string, f *dialect.Failure) *schema.Error {
-	err := APIError(schema.CodeUpstreamError, c.withReason(message, f))
+// upstreamError returns the error that passes on the words of a backend.
+func (c Classifier) upstreamError(code say.Code, f *dialect.Failure) *schema.Error {
+	err := APIError(schema.CodeUpstreamError, say.Sentence{})
+	c.sayReason(err, code, f)
 	details := map[string]any{}
 	if f.Status != http.StatusOK {
 		details["upstream_status"] = f.Status
@@ -381,21 +377,29 @@ func (c Classifier) upstreamError(message string, f *dialect.Failure) *schema.Er
 	return err
 }
 
-// withReason adds the backend's own reason to a message, because many clients show
-// only the message of an error.
-func (c Classifier) withReason(message string, f *dialect.Failure) string {
-	if reason := c.Instance.Target.Reason(f.Message); reason != "" {
-		return message + ": " + reason
+// sayReason says the sentence of a code, with the backend's own reason if it gave one,
+// because many clients show only the message of an error.
+func (c Classifier) sayReason(err *schema.Error, code say.Code, f *dialect.Failure) {
+	values := []any{}
+	if code == "call.status" {
+		values = append(values, "status", f.Status)
 	}
-	return message + "."
+	if reason := c.Instance.Target.Reason(f.Message); reason != "" {
+		code, values = code+"_said", append(values, "words", reason)
+	}
+	err.Reword(code, values...)
 }
 
 // addTokenIDHint tells a caller who sent token ids to a backend that refused the
 // request how to send text instead. Some client libraries send token ids by default.
 func (c Classifier) addTokenIDHint(err *schema.Error) {
 	if c.Request.Service == schema.Embedding && c.Request.HasTokenIDs() {
-		err.Message = strings.TrimSuffix(err.Message, ".") +
-			". The input is token ids, which this backend may not take. " + dialect.TokenIDsHint
+		said := err.Said
+		said.Code = "call.token_ids_plain"
+		if words, has := said.Values["words"]; has {
+			said = say.New("call.token_ids", "status", said.Values["status"], "words", strings.TrimSuffix(words, "."))
+		}
+		err.Said, err.Message = said, said.String()
 	}
 }
 

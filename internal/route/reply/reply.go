@@ -66,7 +66,7 @@ func (r *Reply) Open(
 		return err
 	}
 	if from.Status == http.StatusNoContent || from.Status == http.StatusResetContent {
-		return unusableStatus(from.Status, "which has no body")
+		return unusable("answer.bodyless", "status", from.Status)
 	}
 	contentType := strings.ToLower(from.Header("Content-Type"))
 	// The deadline holds until the first event or byte, not only for the head.

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Source is an instance that discovers its models: there is one instance for each of
@@ -162,7 +163,7 @@ type List struct {
 	// Read is the time of the last question to the backend, and Error why it did not
 	// tell its models, empty if it did.
 	Read  time.Time
-	Error string
+	Error []say.Sentence
 }
 
 // Of returns the models that a source has found.
@@ -195,7 +196,7 @@ func (f *Found) Set(key string, models, others []string, now time.Time) bool {
 }
 
 // Failed notes that a backend did not tell its models. It returns the previous reason.
-func (f *Found) Failed(key, why string, now time.Time) (before string) {
+func (f *Found) Failed(key string, why []say.Sentence, now time.Time) (before []say.Sentence) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.lists == nil {
@@ -234,7 +235,7 @@ func (t *Table) MayFind(service schema.ServiceType, model string) bool {
 			return false
 		}
 		list := t.found.Of(source.Key())
-		return list.Read.IsZero() || list.Error != ""
+		return list.Read.IsZero() || list.Error != nil
 	})
 }
 

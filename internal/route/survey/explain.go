@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Explanation describes how a request would fare if it came now.
@@ -55,8 +56,8 @@ type Explanation struct {
 type Candidate struct {
 	*backend.Instance
 	Obstacle backend.Obstacle
-	// Reason says why the instance would not be picked; empty where it might be.
-	Reason string
+	// Reason says why the instance would not be picked; it says nothing where it might be.
+	Reason say.Sentence
 	// Chance is the instance's share among the possible picks, by weight.
 	Chance float64
 	// Translated says that the backend does not have the door itself: the request would
@@ -81,7 +82,10 @@ type PlannedHedge struct {
 }
 
 // PassedModel is a model that could not serve a request, and why.
-type PassedModel struct{ Model, Reason string }
+type PassedModel struct {
+	Model  string
+	Reason say.Sentence
+}
 
 // Subject is the request that Explain is about.
 type Subject struct {
@@ -137,11 +141,11 @@ func (x *Explanation) isReady() bool {
 }
 
 // obstacle says why a model that is not ready cannot serve the request at once.
-func (x *Explanation) obstacle() string {
+func (x *Explanation) obstacle() say.Sentence {
 	if x.Refusal != nil {
-		return x.Refusal.Message
+		return x.Refusal.Said
 	}
-	return "all slots are taken"
+	return say.New("explain.slots")
 }
 
 // ExplainModel is Explain without fallbacks.
@@ -237,7 +241,7 @@ func (x *Explanation) exclude(q *Subject) *Exclusions {
 		if err == nil && q.Request != nil && (q.Speaks != nil || q.Door.IsUnified()) {
 			err = i.Target.RefuseRequest(q.Request, q.Speaks)
 		}
-		if err != nil && i.Fault == "" {
+		if err != nil && !i.Fault.Is() {
 			excluded.Untranslatable = append(excluded.Untranslatable, i)
 			excluded.Reason = TranslationError(err)
 		}
@@ -256,37 +260,37 @@ func (s *Survey) candidates(door schema.Door) []Candidate {
 	for n, i := range s.pool.Instances {
 		all[n] = Candidate{Instance: i, Obstacle: s.Obstacles[n]}
 		if s.excluded.Has(i) {
-			all[n].Obstacle, all[n].Reason = backend.Disabled, "its kind does not serve "+door.String()+" requests"
+			all[n].Obstacle, all[n].Reason = backend.Disabled, say.New("instance.no_door", "door", door)
 			continue
 		}
 		all[n].Translated = !door.IsUnified() && i.Target.Native(door) == nil
 		switch s.Obstacles[n] {
 		case backend.NoObstacle:
 			all[n].Chance = float64(i.Share) / float64(total)
-			all[n].Reason = residenceText(i, s.Now)
+			all[n].Reason = residenceOf(i, s.Now)
 		case backend.Faulty:
 			all[n].Reason = i.Fault
 		default:
-			all[n].Reason = i.ObstacleText(s.Obstacles[n], s.Now)
+			all[n].Reason = i.WhyNot(s.Obstacles[n], s.Now)
 		}
 	}
 	return all
 }
 
-// residenceText says to people where the model of an instance is, empty where it is in memory
-// or nobody keeps it there.
-func residenceText(i *backend.Instance, now time.Time) string {
+// residenceOf says to people where the model of an instance is. It says nothing where the
+// model is in memory or nobody keeps it there.
+func residenceOf(i *backend.Instance, now time.Time) say.Sentence {
 	model := i.Resident()
 	if model == nil {
-		return ""
+		return say.Sentence{}
 	}
 	switch known := model.Residence(now); known.State {
 	case "loaded":
-		return ""
+		return say.Sentence{}
 	case "loading":
-		return "loading, about " + inSeconds(known.Left) + " more"
+		return say.New("instance.loading", "left", inSeconds(known.Left))
 	default:
-		return known.State + ", loading takes about " + inSeconds(known.Loads)
+		return say.New("instance.asleep", "state", known.State, "takes", inSeconds(known.Loads))
 	}
 }
 

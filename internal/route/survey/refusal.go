@@ -2,7 +2,6 @@ package survey
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Skipped is an instance of the model in the details of an error, with the reason why it does
@@ -50,7 +50,7 @@ func (s *Survey) Unavailable() *schema.Error {
 	look := outlook{limited: -1, trial: -1, check: -1}
 	for n, i := range s.pool.Instances {
 		if Contains(s.excluded.Untranslatable, i) {
-			skipped := Skipped{Instance: i.Handle, Reason: "its dialect cannot express the request"}
+			skipped := Skipped{Instance: i.Handle, Reason: say.Text("instance.dialect")}
 			look.candidates = append(look.candidates, skipped)
 			continue
 		}
@@ -61,7 +61,7 @@ func (s *Survey) Unavailable() *schema.Error {
 
 // add adds an instance that does not take the request.
 func (l *outlook) add(i *backend.Instance, o backend.Obstacle, now time.Time) {
-	c := Skipped{Instance: i.Handle, Reason: i.ObstacleText(o, now)}
+	c := Skipped{Instance: i.Handle, Reason: i.WhyNot(o, now).String()}
 	if o == backend.Unhealthy {
 		c.Cause = i.Health.Snapshot().Cause
 	}
@@ -118,31 +118,24 @@ func (l *outlook) refusal(pool *routing.Pool) *schema.Error {
 	if trial < 0 && l.unhealthyOpen == l.unhealthy {
 		trial = l.check
 	}
-	err := &schema.Error{
-		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", pool.Model, pool.Service.Type),
-		Type:       schema.TypeServiceUnavailable,
-		Code:       schema.CodeServiceUnavailable,
-		RetryAfter: defaultRetryAfter,
-		Spread:     true,
-		Details:    map[string]any{"model": pool.Model, "candidates": l.candidates},
-	}
+	err := schema.NewError(schema.CodeServiceUnavailable,
+		say.New("call.no_instance", "model", pool.Model, "service", pool.Service.Type))
+	err.RetryAfter, err.Spread = defaultRetryAfter, true
+	err.Details = map[string]any{"model": pool.Model, "candidates": l.candidates}
 	if l.check >= 0 {
 		err.RetryAfter = l.check
 	}
 	switch {
 	case l.limited >= 0:
-		err.Message = fmt.Sprintf("Every instance of the model %q is at its rate limit.", pool.Model)
+		err.Reword("call.all_limited", "model", pool.Model)
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeRateLimitExceeded
 		err.RetryAfter, err.Of = max(l.limited, time.Millisecond), "instances/"+pool.Model
 	case trial >= 0:
-		err.Message = fmt.Sprintf("The circuit breakers of the model %q "+
-			"are open after repeated failures of its backends.", pool.Model)
+		err.Reword("call.breakers", "model", pool.Model)
 		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
 		err.RetryAfter = max(trial, time.Millisecond)
 	case l.held > 0 && l.unhealthy == 0:
-		err.Message = fmt.Sprintf("The model %q is kept out of service: "+
-			"the circuit breaker is held open by %s since %s, until it is released by hand.",
-			pool.Model, l.hold.By, l.hold.Since.UTC().Format(time.RFC3339))
+		err.Reword("call.held", "model", pool.Model, "by", l.hold.By, "since", l.hold.Since.UTC().Format(time.RFC3339))
 		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
 		err.RetryAfter, err.NoRetry = 0, true
 	}
@@ -164,13 +157,9 @@ const defaultRetryAfter = 800 * time.Millisecond
 // NoSlot says that all slots are taken, and that the request cannot wait or has
 // waited too long.
 func NoSlot(pool *routing.Pool) *schema.Error {
-	return &schema.Error{
-		Message:    fmt.Sprintf("All slots of the model %q are taken.", pool.Model),
-		Type:       schema.TypeRateLimit,
-		Code:       schema.CodeNoSlot,
-		RetryAfter: defaultRetryAfter,
-		Spread:     true,
-	}
+	err := schema.NewError(schema.CodeNoSlot, say.New("call.no_slot", "model", pool.Model))
+	err.RetryAfter, err.Spread = defaultRetryAfter, true
+	return err
 }
 
 // RefusalReason returns the reason of a refusal before the request was sent, if a
@@ -202,8 +191,7 @@ func TranslationError(err error) *schema.Error {
 	if errors.As(err, &known) {
 		return known
 	}
-	return &schema.Error{
-		Message: "The gateway could not write the request for the backend.",
-		Type:    schema.TypeAPI, Code: schema.CodeInternal,
-	}
+	known = schema.NewError(schema.CodeInternal, say.New("call.not_written"))
+	known.Type = schema.TypeAPI
+	return known
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -49,6 +50,7 @@ type Group struct {
 	// Text is the text of the latest problem. Status is the backend's answer to it, or the
 	// status that the client received if no backend answered.
 	Text              string
+	Said              say.Sentence
 	Status            int
 	Models, Instances []string
 	// Rescued counts the requests that another instance or model answered. Lost counts the
@@ -92,7 +94,8 @@ func (m *minutes) advance(now time.Time) int {
 func (p *problems) group(c *Record, at time.Time) {
 	if c.Told != nil && c.Told.Of != "" {
 		one := p.groupOf(GroupKey{ByLimit, c.Service, c.Told.Of, c.Code}, c, at)
-		one.Lost, one.Text, one.Status, one.Until = one.Lost+1, c.Told.Message, c.Status, c.Told.Until
+		one.Lost, one.Status, one.Until = one.Lost+1, c.Status, c.Told.Until
+		one.Text, one.Said = c.Told.Message, c.Told.Said
 		one.name(c.Model, "")
 		p.track(c.Told.Of, c, at)
 		return
@@ -103,7 +106,7 @@ func (p *problems) group(c *Record, at time.Time) {
 			continue
 		}
 		one := p.groupOf(GroupKey{AtBackend, c.Service, HostOf(try.Instance), try.Code}, c, at)
-		one.Text, one.Status = try.Text, try.Status
+		one.Text, one.Said, one.Status = try.Text, try.Sentence(), try.Status
 		model := modelOf(try.Instance, c.Model)
 		one.name(model, try.Instance)
 		if c.Code == "" && c.Fallbacks > 0 {
@@ -129,7 +132,7 @@ func (p *problems) group(c *Record, at time.Time) {
 	one.Lost, one.Status = one.Lost+1, c.Status
 	one.name(c.Model, "")
 	if c.Told != nil {
-		one.Text = c.Told.Message
+		one.Text, one.Said = c.Told.Message, c.Told.Said
 	}
 }
 

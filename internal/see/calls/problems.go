@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // maxProblems is how many kinds of problems are remembered.
@@ -23,8 +24,9 @@ type ProblemKey struct {
 // Problem is one or more calls, or attempts of calls, that failed in the same way.
 type Problem struct {
 	ProblemKey
-	// Text is the text of the latest failure.
+	// Text is the text of the latest failure, and Said its sentence.
 	Text        string
+	Said        say.Sentence
 	Status      int // that the latest caller was sent
 	Count       int64
 	First, Last time.Time
@@ -71,16 +73,16 @@ func (p *problems) noteFailures(c *Record, at time.Time) {
 	isBlamed := false
 	for _, try := range c.Described() {
 		if try.Code != "" && try.Code != schema.CodeCancelled {
-			p.add(c, ProblemKey{c.Service, c.Model, try.Instance, try.Code}, try.Text, at)
+			p.add(c, ProblemKey{c.Service, c.Model, try.Instance, try.Code}, try.Text, try.Sentence(), at)
 			isBlamed = true
 		}
 	}
 	if c.Code != "" && !isBlamed {
-		p.add(c, ProblemKey{Service: c.Service, Model: c.Model, Code: c.Code}, "", at)
+		p.add(c, ProblemKey{Service: c.Service, Model: c.Model, Code: c.Code}, "", say.Sentence{}, at)
 	}
 }
 
-func (p *problems) add(c *Record, key ProblemKey, text string, at time.Time) {
+func (p *problems) add(c *Record, key ProblemKey, text string, said say.Sentence, at time.Time) {
 	one := p.all[key]
 	if one == nil {
 		makeRoom(p.all, maxProblems, func(other *Problem) time.Time { return other.Last })
@@ -88,7 +90,7 @@ func (p *problems) add(c *Record, key ProblemKey, text string, at time.Time) {
 		p.all[key] = one
 	}
 	one.Count++
-	one.Last, one.RequestID, one.Status, one.Text = at, c.RequestID, c.Status, text
+	one.Last, one.RequestID, one.Status, one.Text, one.Said = at, c.RequestID, c.Status, text, said
 }
 
 // makeRoom deletes the oldest entry of a map that is full.

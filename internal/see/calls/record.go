@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // maxTries is how many attempts a record describes: the latest ones.
@@ -153,8 +154,10 @@ type Candidates [maxObstacles]uint16
 
 // Told is the error that the caller of a failed request received.
 type Told struct {
-	// Message is cut.
-	Message string `json:"said,omitzero"`
+	// Message is the text of Said, which is zero in a record of an earlier release. Both are
+	// cut.
+	Message string       `json:"said,omitzero"`
+	Said    say.Sentence `json:"sentence,omitzero"`
 	// Of names the owner of the limit or budget that refused the request, as in
 	// schema.Error, and Until is when it lets a request in again; they are zero where none
 	// did, or never does.
@@ -168,22 +171,15 @@ const maxMessage = 600
 // Tell notes the error sent to the caller.
 func (c *Record) Tell(e *schema.Error) {
 	c.Code = e.Code
-	message := cut(e.Message, maxMessage)
+	said := e.Said.Cut(maxMessage)
+	message := said.String()
 	if c.Told != nil && c.Told.Message == message {
 		return // the proxy has noted it
 	}
-	c.Told = &Told{Message: strings.Clone(message), Of: e.Of}
+	c.Told = &Told{Message: message, Said: said, Of: e.Of}
 	if e.Of != "" && e.RetryAfter > 0 && e.Code != schema.CodeBudgetReserved { // which passes when others end
 		c.Told.Until = time.Now().Add(e.RetryAfter)
 	}
-}
-
-// cut returns a text of at most so many bytes, and marks where it was cut.
-func cut(text string, longest int) string {
-	if len(text) > longest {
-		return strings.ToValidUTF8(text[:longest], "") + "…"
-	}
-	return text
 }
 
 // Restore sets the attempts that a record describes, as Described returned them.
@@ -221,16 +217,26 @@ type Try struct {
 	Status int `json:"http,omitzero"`
 	// Code is the code of the failure, empty for a success; Cause is the word for why the
 	// backend could not be reached, empty where it could. Text is the message to the caller
-	// about the failure, sent or not: cut, without secrets and addresses.
-	Code  string `json:"code,omitzero"`
-	Cause string `json:"cause,omitzero"`
-	Text  string `json:"text,omitzero"`
+	// about the failure, sent or not: cut, without secrets and addresses. Said is the same as
+	// a sentence, nil after a success and in a record of an earlier release.
+	Code  string        `json:"code,omitzero"`
+	Cause string        `json:"cause,omitzero"`
+	Text  string        `json:"text,omitzero"`
+	Said  *say.Sentence `json:"sentence,omitzero"`
 	// URL is where a failed attempt was sent, without its query.
 	URL  string `json:"url,omitzero"`
 	Span SpanID `json:"-"`
 	// Resumed is the way that the instance continued an answer that another one began:
 	// continued or aligned; empty where it did not.
 	Resumed string `json:"resumed,omitzero"`
+}
+
+// Sentence returns Said, the zero Sentence where there is none.
+func (t *Try) Sentence() say.Sentence {
+	if t.Said == nil {
+		return say.Sentence{}
+	}
+	return *t.Said
 }
 
 // TraceID names a distributed trace; it is zero where there is none.
@@ -321,10 +327,10 @@ func (c *Record) Try() *Try {
 }
 
 // Fail notes why the latest attempt failed.
-func (c *Record) Fail(code, cause, text string) {
+func (c *Record) Fail(code, cause string, said say.Sentence) {
 	try := c.Try()
-	try.Code, try.Cause = code, cause
-	try.Text = cut(text, maxText)
+	said = said.Cut(maxText)
+	try.Code, try.Cause, try.Text, try.Said = code, cause, said.String(), &said
 }
 
 // Cause returns the word for why the backend that was called last could not be

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // A record describes the latest attempts, without those that were taken back.
@@ -33,7 +35,7 @@ func TestLatestAttemptsAreDescribed(t *testing.T) {
 	check(0)
 	begin("b")
 	check(1, "b")
-	c.Fail("-failed", "", "")
+	c.Fail("-failed", "", say.Plain(""))
 	begin("c")
 	check(2, "b-failed", "c")
 	c.Forget()

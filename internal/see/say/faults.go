@@ -126,6 +126,7 @@ var faults = []entry{
 	{"field.file_unreadable", "the file cannot be read"},
 	{"field.file_empty", "the file is empty"},
 	{"field.no_certificates", "is no file of certificates"},
+	{"field.models_name", "must be left out beside models, or have one * for their names, such as groq/*"},
 	{"field.beside_models", "must be left out beside models: the models that are found have their own names"},
 	{"field.beside_process",
 		"must be left out beside process: a server that does not run cannot be asked for its models"},

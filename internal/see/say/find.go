@@ -17,9 +17,9 @@ type entry struct {
 // part is a piece of a text: fixed words, and the value behind them where it has a name.
 type part struct {
 	literal, name string
-	// isSentence says that the value is a sentence itself, and isKnown that it is one of the
-	// catalogue.
-	isSentence, isKnown bool
+	// isSentence says that the value is a sentence itself, isKnown that it is one of the
+	// catalogue, and isQuoted that it is quoted as Go does.
+	isSentence, isKnown, isQuoted bool
 }
 
 // catalogue returns all sentences that have a code.
@@ -67,7 +67,8 @@ func split(text string) []part {
 		}
 		name, behind, _ := strings.Cut(rest, "}")
 		bare := strings.TrimLeft(name, "*!")
-		parts = append(parts, part{literal, bare, bare != name, name[0] == '!'})
+		isQuoted := strings.HasSuffix(literal, `"`) && strings.HasPrefix(behind, `"`)
+		parts = append(parts, part{literal, bare, bare != name, name[0] == '!', isQuoted})
 		text = behind
 	}
 }
@@ -127,4 +128,71 @@ func match(code Code, parts []part, text string) (Sentence, bool) {
 		text = text[len(value):]
 	}
 	return s, text == ""
+}
+
+// Of returns the sentences of a text, nil for an empty one.
+func Of(text string) []Sentence {
+	if text == "" {
+		return nil
+	}
+	// A sentence may have semicolons of its own: look for the longest one first.
+	parts := strings.Split(text, "; ")
+	var said []Sentence
+	for len(parts) > 0 {
+		n := min(len(parts), maxParts)
+		for ; n > 0; n-- {
+			if s, known := findAbout(strings.Join(parts[:n], "; ")); known {
+				said = append(said, s)
+				break
+			}
+		}
+		if n == 0 {
+			n = 1
+			said = append(said, New(Other, "text", parts[0]))
+		}
+		parts = parts[n:]
+	}
+	return told(said)
+}
+
+// maxParts bounds how many semicolons the looked-for sentence has, as texts of backends may
+// have any number of them.
+const maxParts = 8
+
+// findAbout finds a sentence of the catalogue that may follow the name of a field.
+func findAbout(text string) (Sentence, bool) {
+	if s, known := find(text); known {
+		return s, true
+	}
+	field, rest, ok := strings.Cut(text, ": ")
+	if !ok || !isField(field) {
+		return Sentence{}, false
+	}
+	s, known := find(rest)
+	return s.About(field), known
+}
+
+// isField reports whether a text may be the name of a field, or several with commas between
+// them.
+func isField(text string) bool {
+	inQuotes := false
+	for _, name := range strings.Split(text, ", ") {
+		for _, r := range name {
+			switch {
+			case r == '"':
+				inQuotes = !inQuotes
+			case !inQuotes && (r <= ' ' || r > '~'):
+				return false
+			}
+		}
+	}
+	return text != ""
+}
+
+// Field returns the sentence that a text makes about a field of a request.
+func Field(field, text string) Sentence {
+	if s, known := find(text); known {
+		return s.About(field)
+	}
+	return New(Other, "text", text).About(field)
 }

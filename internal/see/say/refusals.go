@@ -17,20 +17,6 @@ var refusals = []entry{
 			`that are there.`},
 	{"call.rate_limit", "The rate limit of {limit} requests is reached; the next one is allowed in {wait}."},
 	{"call.uncounted", "The quota ledger cannot count this request now, and requests must not pass uncounted."},
-	// Sentences about budgets, in the words of older versions that kept calls still have,
-	// and in the present words.
-	{"call.budget_reserved_tenant",
-		"What is left of the budget of the tenant {tenant} ({limit} {unit}, {window}) is reserved for requests that " +
-			"have not ended, or kept for other gateways; try again shortly. {used} are used and {reserved} reserved."},
-	{"call.budget_reserved_key",
-		"What is left of the budget of this API key ({limit} {unit}, {window}) is reserved for requests that have " +
-			"not ended, or kept for other gateways; try again shortly. {used} are used and {reserved} reserved."},
-	{"call.budget_used_tenant",
-		"The budget of the tenant {tenant} ({limit} {unit}, {window}) is used up, or what is left of it is less than " +
-			"this request may take; {used} are used."},
-	{"call.budget_used_key",
-		"The budget of this API key ({limit} {unit}, {window}) is used up, or what is left of it is less than this " +
-			"request may take; {used} are used."},
 	{"call.budget_held_tenant",
 		"What is left of the budget of the tenant {tenant}, {limit} {*unit} {*window}, is reserved for requests that " +
 			"have not ended, or kept for other gateways; try again shortly. {used} {*usedUnit} are used and " +
@@ -58,6 +44,7 @@ var refusals = []entry{
 	{"call.wrong_keys", "Too many wrong API keys came from this address; a right one is accepted at once."},
 	{"call.no_key", "A valid API key is required, as 'Authorization: Bearer <key>' or 'X-API-Key: <key>'."},
 	{"call.key_model", "This API key may not use this model."},
+	{"call.key_instances", "This API key may not use the instances of this model."},
 	{"call.key_address", "This API key may not be used from this address."},
 	{"call.key_priority",
 		"This API key may not ask for the priority {priority}: the most urgent one that it may ask for is {most}."},
@@ -98,6 +85,13 @@ var refusals = []entry{
 	{"call.timeout_test", "The backend did not complete its answer within {time}."},
 	{"call.broke_off", "The answer broke off."},
 	{"call.unreached", "The backend could not be reached: {*cause}."},
+	{"call.unreached_plain", "The backend could not be reached."},
+	{"call.count", "The backend gave {got} where {wanted} were asked for."},
+	{"call.count_one", "The backend gave {got} where {wanted} was asked for."},
+	{"call.enders",
+		"Two backends ended while they worked on this request: each broke the connection and refuses new ones, or " +
+			"reported the end of its engine. It is not sent to another one, and the same request is refused for a " +
+			"minute."},
 	{"call.broke", "The connection to the backend broke."},
 	{"call.given_up_piece", "The call was given up because another piece of the request failed."},
 	{"call.given_up_sooner", "The call was given up because another instance answered sooner."},
@@ -142,6 +136,16 @@ var refusals = []entry{
 			"only: set security.enabled: true with management tokens, or accept the risk with " +
 			"security.allow-open: true."},
 	{"manage.host", "This host name is not allowed for the management API; allow it with security.allowed-hosts."},
+	{"call.host",
+		"This host name is not allowed for what a gateway without keys stores; allow it with security.allowed-hosts."},
+	{"manage.no_ollama",
+		"There is no operation {operation}; all of them are in /openapi.json. Ollama's API is not here, because /api " +
+			"is the management of the gateway: give the client the address of the gateway with /ollama behind it, or " +
+			"the one of server.ollama-listen."},
+	{"manage.topic", "The role {role} does not have the permission {permission}, which the topic call takes."},
+	{"manage.access_log",
+		"The access log is for administrators to change; it needs the permission {permission}."},
+	{"manage.live", "The live feed cannot be read: {*why}."},
 	{"manage.foreign",
 		"What a page of another site asks for is refused here; server.cors-origins can name its origin."},
 	{"manage.wrong_tokens",
@@ -202,6 +206,13 @@ var refusals = []entry{
 	{"model.no_sleep", "the engine cannot be put to sleep: the server has no such command"},
 	{"model.not_loaded", "the engine could not load the model"},
 	{"model.stuck", "the engine could not wake up: {*why}"},
+	{"model.stuck_plain", "the engine could not wake up"},
+	{"model.stays_plain", "it could not be put to sleep"},
+	{"model.held_plain", "a model that has to leave could not be put to sleep"},
+	{"model.engine_plain", "the engine answered with status {status}"},
+	{"model.crowded", "another server is awake"},
+	{"model.unwanted", "another model needs its place, and nobody waits"},
+	{"model.panicked", "the gateway failed while it loaded the model"},
 	{"model.still_asleep", "it says that it still sleeps"},
 	{"model.stays", "it could not be put to sleep: {*why}"},
 	{"model.held", "a model that has to leave could not be put to sleep: {model} at {host}: {*why}"},
@@ -213,5 +224,13 @@ var refusals = []entry{
 	{"call.memory_most",
 		"The request takes more memory than the {size} bytes that one caller may have for bodies (a third of " +
 			"limits.memory)."},
-	{"answer.status", "its status is {status}, {why}"},
+	{"call.answer_memory",
+		"The backend's answer takes more memory than the {size} bytes that one caller may have for bodies (a third " +
+			"of limits.memory)."},
+	{"call.answer_share",
+		"This caller's requests have as much of the gateway's memory as one caller may have now, and the backend's " +
+			"answer needs more; try again when some of them have ended."},
+	{"answer.status", "its status is {status}, which is not the status of an answer"},
+	{"answer.redirect", "its status is {status}, and redirects are not followed"},
+	{"answer.bodyless", "its status is {status}, which has no body"},
 }

@@ -75,6 +75,9 @@ var invalid = []entry{
 	{"call.token_ids",
 		"The backend answered with status {status}: {words}. The input is token ids, which this backend may not " +
 			"take. Send the text itself; in LangChain set check_embedding_ctx_length=False."},
+	{"call.token_ids_plain",
+		"The backend answered with status {status}. The input is token ids, which this backend may not take. Send " +
+			"the text itself; in LangChain set check_embedding_ctx_length=False."},
 	{"call.counts_prompt",
 		"The backends of this model count the tokens of a 'prompt' only. For messages there is " +
 			"/v1/messages/count_tokens."},
@@ -202,7 +205,10 @@ var invalid = []entry{
 	{"batch.too_many", "The batch has more than the {most} requests that are allowed (batches.max-lines)."},
 	{"batch.failed", "None of the requests ran, because the batch failed: {*why}"},
 	{"batch.operations",
-		"This API key has made as many requests for files and batches as allowed {when}, {most}; try again in {time}."},
+		"This API key has made as many requests for files and batches as allowed {*when}, {most}; try again in " +
+			"{time}."},
+	{"batch.in_minute", "in a minute"},
+	{"batch.at_once", "at a time"},
 	{"batch.metadata", "Names in 'metadata' must not be longer than 64 bytes, and texts not longer than 512."},
 	{"batch.cursor", "'after_id' and 'before_id' must be ids of batches."},
 	{"batch.stream", "An answer of a batch cannot be streamed: leave 'stream' out."},
@@ -222,6 +228,9 @@ var values = []entry{
 	{"value.string", "must be a string"},
 	{"value.not_blank", "must be a string that is not empty"},
 	{"value.number", "must be a number"},
+	{"value.post", "must be POST"},
+	{"value.endpoint", "must be the endpoint of the batch, {endpoint}"},
+	{"value.request", "must be an object: the request"},
 	{"value.integer", "must be an integer"},
 	{"value.positive", "must be a positive integer"},
 	{"value.integer_32", "must be an integer of 32 bits for this backend"},

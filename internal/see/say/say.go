@@ -2,15 +2,16 @@
 // has a code, an English text and values in it. Programs that speak another language, such
 // as the console, translate the code and fill in the values.
 //
-// Most sentences are made in the place where they are true and travel as texts, because
-// logs, errors and terminals want texts. Of finds the code of a text again, and its
-// sentences say exactly the same as the text: a text outside the catalogue gets the code
-// Other.
+// A sentence is made with New where it is true, and travels as a value to the place where it
+// is shown. Errors that are sentences are made with Error and Wrap, and From finds the
+// sentence of an error again.
 package say
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -38,17 +39,39 @@ type Sentence struct {
 }
 
 // New returns the sentence of a code with values, which are given as pairs of a name and a
-// value. A value may be a sentence itself.
+// value. A value may be a sentence itself, or an error: From then gives its sentence. Values
+// between double quotes are escaped as Go does.
 func New(code Code, pairs ...any) Sentence {
 	s := Sentence{Code: code}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name := pairs[i].(string)
-		s.put(name, fmt.Sprint(pairs[i+1]))
-		if inner, isSentence := pairs[i+1].(Sentence); isSentence {
-			s.putInner(name, inner)
+		switch value := pairs[i+1].(type) {
+		case Sentence:
+			s.putInner(name, value)
+		case error:
+			s.putInner(name, From(value))
+		case []byte:
+			s.put(name, string(value))
+		default:
+			s.put(name, fmt.Sprint(value))
+		}
+	}
+	for _, part := range templates()[code] {
+		if part.isQuoted {
+			quoted := strconv.Quote(s.Values[part.name])
+			s.put(part.name, quoted[1:len(quoted)-1])
 		}
 	}
 	return s
+}
+
+// Plain returns a text without a code as a sentence. The text is not translated, and counts
+// as the words of others: see Own.
+func Plain(text string) Sentence {
+	if text == "" {
+		return Sentence{}
+	}
+	return New(Other, "text", text)
 }
 
 // Text returns the English text of the sentence of a code.
@@ -65,11 +88,13 @@ func (s *Sentence) putInner(name string, inner Sentence) {
 	if s.Inner == nil {
 		s.Inner = make(map[string]Sentence)
 	}
+	s.put(name, inner.String())
 	s.Inner[name] = inner
 }
 
-// Is reports whether the sentence says anything. The zero value does not.
-func (s Sentence) Is() bool { return s.Code != "" }
+// Is reports whether the sentence says anything. The zero value does not, and neither does a
+// stored sentence with a code that only a later release has.
+func (s Sentence) Is() bool { return templates()[s.Code] != nil }
 
 // About returns the sentence as one about a field of a request.
 func (s Sentence) About(field string) Sentence {
@@ -101,31 +126,6 @@ func Join(sentences []Sentence) string {
 	return strings.Join(texts, "; ")
 }
 
-// Of returns the sentences of a text, nil for an empty one.
-func Of(text string) []Sentence {
-	if text == "" {
-		return nil
-	}
-	// A sentence may have semicolons of its own: look for the longest one first.
-	parts := strings.Split(text, "; ")
-	var said []Sentence
-	for len(parts) > 0 {
-		n := min(len(parts), maxParts)
-		for ; n > 0; n-- {
-			if s, known := findAbout(strings.Join(parts[:n], "; ")); known {
-				said = append(said, s)
-				break
-			}
-		}
-		if n == 0 {
-			n = 1
-			said = append(said, New(Other, "text", parts[0]))
-		}
-		parts = parts[n:]
-	}
-	return told(said)
-}
-
 // told returns sentences with their texts, where they are several.
 func told(said []Sentence) []Sentence {
 	if len(said) > 1 {
@@ -141,56 +141,70 @@ func told(said []Sentence) []Sentence {
 // words is the name of the value that holds a backend's own words.
 const words = "words"
 
-// WithoutWords returns a text without the words of backends and others: a sentence that
-// quotes them is cut before the quotation, and all that follows is dropped.
-func WithoutWords(text string) string {
-	var all []string
-	for _, s := range Of(text) {
-		own, isWhole := s.own()
-		if own != "" {
-			all = append(all, own)
-		}
-		if !isWhole {
-			break
-		}
+// Own returns the sentence without the words of backends and others. These are the value
+// words, and sentences without a code. A sentence that quotes them becomes the one that plain
+// has for it, and the zero Sentence where there is none.
+func (s Sentence) Own() Sentence {
+	_, quotes := s.Values[words]
+	if s.Code == Other || quotes {
+		return s.plain()
 	}
-	return strings.Join(all, "; ")
+	own := s
+	own.Inner = nil
+	for name, inner := range s.Inner {
+		if inner = inner.Own(); !inner.Is() {
+			return s.plain()
+		}
+		if own.Inner == nil {
+			own.Values = maps.Clone(s.Values)
+		}
+		own.putInner(name, inner)
+	}
+	return own
 }
 
-// own returns the beginning of a sentence up to the first words in it that are not the
-// gateway's own, and whether there are none.
-func (s Sentence) own() (text string, isWhole bool) {
-	if s.Code == Other {
-		return "", false
-	}
-	var out strings.Builder
-	if s.Field != "" {
-		out.WriteString(s.Field + ": ")
-	}
-	for _, p := range templates()[s.Code] {
-		out.WriteString(p.literal)
-		inner, isSentence := s.Inner[p.name]
-		switch {
-		case p.name == words:
-			return ended(out.String()), false
-		case !isSentence:
-			out.WriteString(s.Values[p.name])
-		default:
-			own, isWhole := inner.own()
-			if out.WriteString(own); !isWhole {
-				return ended(out.String()), false
-			}
+// plain returns the sentence that says the same without a quotation.
+func (s Sentence) plain() Sentence {
+	shorter := Sentence{Code: plain[s.Code], Field: s.Field}
+	for _, part := range templates()[shorter.Code] {
+		if part.name != "" {
+			shorter.put(part.name, s.Values[part.name])
 		}
 	}
-	return out.String(), true
+	return shorter
 }
 
-// ended returns the beginning of a sentence as a sentence.
-func ended(beginning string) string {
-	if text := strings.TrimRight(beginning, ` :.,("`); text != "" {
-		return text + "."
+// plain has for each sentence that may quote others the one without the quotation.
+var plain = map[Code]Code{
+	"call.status_said": "call.status", "call.token_ids": "call.token_ids_plain",
+	"call.their_limit_said": "call.their_limit",
+	"call.reported_said":    "call.reported", "call.not_understood_why": "call.not_understood",
+	"call.unreached": "call.unreached_plain", "instance.unhealthy": "instance.unhealthy_plain",
+	"model.engine_status": "model.engine_plain", "model.stuck": "model.stuck_plain", "model.stays": "model.stays_plain",
+	"model.held": "model.held_plain", "process.unstarted": "process.unstarted_plain",
+	"process.failed": "process.failed_plain",
+}
+
+// Cut returns the sentence with a text of at most so many bytes and the mark of a cut. It
+// shortens the longest value.
+func (s Sentence) Cut(longest int) Sentence {
+	excess := len(s.String()) - longest
+	if excess <= 0 {
+		return s
 	}
-	return ""
+	name := ""
+	for other, value := range s.Values {
+		if _, isSentence := s.Inner[other]; !isSentence && len(value) > len(s.Values[name]) {
+			name = other
+		}
+	}
+	value := s.Values[name]
+	if len(value) <= excess {
+		return Plain(strings.ToValidUTF8(s.String()[:longest], "") + "…")
+	}
+	s.Values = maps.Clone(s.Values)
+	s.Values[name] = strings.ToValidUTF8(value[:len(value)-excess], "") + "…"
+	return s
 }
 
 // All returns sentences that belong together, without the empty ones.
@@ -202,48 +216,6 @@ func All(sentences ...Sentence) []Sentence {
 		}
 	}
 	return told(said)
-}
-
-// maxParts bounds how many semicolons the looked-for sentence has, as texts of backends may
-// have any number of them.
-const maxParts = 8
-
-// findAbout finds a sentence of the catalogue that may follow the name of a field.
-func findAbout(text string) (Sentence, bool) {
-	if s, known := find(text); known {
-		return s, true
-	}
-	field, rest, ok := strings.Cut(text, ": ")
-	if !ok || !isField(field) {
-		return Sentence{}, false
-	}
-	s, known := find(rest)
-	return s.About(field), known
-}
-
-// isField reports whether a text may be the name of a field, or several with commas between
-// them.
-func isField(text string) bool {
-	inQuotes := false
-	for _, name := range strings.Split(text, ", ") {
-		for _, r := range name {
-			switch {
-			case r == '"':
-				inQuotes = !inQuotes
-			case !inQuotes && (r <= ' ' || r > '~'):
-				return false
-			}
-		}
-	}
-	return text != ""
-}
-
-// Field returns the sentence that a text makes about a field of a request.
-func Field(field, text string) Sentence {
-	if s, known := find(text); known {
-		return s.About(field)
-	}
-	return New(Other, "text", text).About(field)
 }
 
 // Codes returns all codes in order.

@@ -1,6 +1,8 @@
 package say
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -142,46 +144,89 @@ func english(code Code) string {
 	return out.String()
 }
 
-// What a backend said is in no text without words, wherever it stands, and the gateway's own
-// sentences stay as they are.
-func TestTextsWithoutWords(t *testing.T) {
+// Nothing that a backend said is in a sentence without words, wherever it was, and the
+// gateway's own sentences stay as they are.
+func TestSentencesWithoutWords(t *testing.T) {
 	const secret = "my secret prompt"
 	for _, e := range catalogue() {
 		s, quotes := Sentence{Code: e.code}, false
 		for _, p := range templates()[e.code] {
 			switch {
-			case p.isKnown:
-				s.put(p.name, "is required")
 			case p.name == words:
-				s.put(p.name, secret+"; a: b: "+secret)
+				s.put(p.name, secret)
 				quotes = true
 			case p.name != "":
 				s.put(p.name, "7")
 			}
 		}
-		got := WithoutWords(s.String())
-		isWhole := got == s.String()
-		if strings.Contains(got, secret) || quotes && (isWhole || got == "") || !quotes && !isWhole && Of(s.String())[0].Inner == nil {
-			t.Errorf("%s: %q", e.code, got)
+		own := s.Own()
+		if strings.Contains(own.String(), secret) || quotes != (own.Code != s.Code) || own.String() == "" {
+			t.Errorf("%s: %q becomes %q", e.code, s, own)
 		}
 	}
-	for text, want := range map[string]string{
-		"": "", secret: "",
-		"The backend answered with status 500: " + secret:                                                                      "The backend answered with status 500.",
-		"The backend answered with status 500: a; b; c; d; e; f; g; h; i; " + secret:                                           "The backend answered with status 500.",
-		"The backend's own rate limit was reached: all 4 slots taken; " + secret:                                               "The backend's own rate limit was reached.",
-		"weight 0; " + secret + "; weight 0":                                                                                   "weight 0",
-		"The backend could not be reached: connection refused.":                                                                "The backend could not be reached: connection refused.",
-		"The backend could not be reached: " + secret + ".":                                                                    "The backend could not be reached.",
-		"the engine could not wake up: the engine answered with status 500: " + secret:                                         "the engine could not wake up: the engine answered with status 500.",
-		"the engine could not wake up: it says that it still sleeps":                                                           "the engine could not wake up: it says that it still sleeps",
-		"it could not be put to sleep: " + secret:                                                                              "it could not be put to sleep.",
-		"a model that has to leave could not be put to sleep: m at http://h:1: the engine answered with status 500: " + secret: "a model that has to leave could not be put to sleep: m at http://h:1: the engine answered with status 500.",
-		`The circuit breakers of the model "m" are open after repeated failures of its backends.`:                              `The circuit breakers of the model "m" are open after repeated failures of its backends.`,
+	status := New("model.engine_status", "status", 500, "words", secret)
+	for _, c := range []struct {
+		said Sentence
+		want string
+	}{
+		{Sentence{}, ""},
+		{Plain(secret), ""},
+		{New("call.status_said", "status", 500, "words", secret), "The backend answered with status 500."},
+		{New("call.their_limit_said", "words", secret).About("a"), "a: The backend's own rate limit was reached."},
+		{New("call.unreached", "cause", New("cause.connection_refused")), "The backend could not be reached: connection refused."},
+		{New("call.unreached", "cause", errors.New(secret)), "The backend could not be reached."},
+		{New("model.stuck", "why", status), "the engine could not wake up: the engine answered with status 500"},
+		{New("model.stuck", "why", New("model.still_asleep")), "the engine could not wake up: it says that it still sleeps"},
+		{New("model.stays", "why", errors.New(secret)), "it could not be put to sleep"},
+		{New("model.held", "model", "m", "host", "http://h:1", "why", Error("model.engine_status", "status", 500, "words", secret)), "a model that has to leave could not be put to sleep: m at http://h:1: the engine answered with status 500"},
+		{New("batch.line", "line", 3, "fault", Plain(secret)), ""},
+		{New("call.budget_out_key", "limit", "0.50", "unit", "USD", "window", New("budget.month"), "used", "0.49", "usedUnit", "USD"), "The budget of this API key, 0.50 USD this month, is used up, or what is left of it is less than this request may take; 0.49 USD are used."},
 	} {
-		if got := WithoutWords(text); got != want {
-			t.Errorf("%q becomes %q, want %q", text, got, want)
+		if got := c.said.Own().String(); got != c.want {
+			t.Errorf("%q becomes %q, want %q", c.said, got, c.want)
 		}
+	}
+}
+
+// A long sentence is cut within its longest value and stays a sentence.
+func TestSentencesAreCut(t *testing.T) {
+	for _, c := range []struct {
+		said Sentence
+		most int
+		want string
+		code Code
+	}{
+		{New("call.status_said", "status", 500, "words", "1234567890"), 48, "The backend answered with status 500: 1234567890", "call.status_said"},
+		{New("call.status_said", "status", 500, "words", "1234567890"), 41, "The backend answered with status 500: 123…", "call.status_said"},
+		{New("call.status_said", "status", 500, "words", "123\u00e9"), 42, "The backend answered with status 500: 123…", "call.status_said"},
+		{New("call.status", "status", 500), 10, "The backen…", Other},
+	} {
+		if got := c.said.Cut(c.most); got.String() != c.want || got.Code != c.code {
+			t.Errorf("%q becomes %+v", c.said, got)
+		}
+	}
+}
+
+// An error says its sentence, also where another one around it adds nothing.
+func TestErrorsAreSentences(t *testing.T) {
+	refused := Error("cause.connection_refused")
+	for _, c := range []struct {
+		err  error
+		want Code
+	}{
+		{refused, "cause.connection_refused"},
+		{struct{ error }{refused}, Other}, // which hides what it holds
+		{errors.Join(refused), "cause.connection_refused"},
+		{fmt.Errorf("in vain: %w", refused), Other},
+		{Wrap(refused, "call.unreached", "cause", refused), "call.unreached"},
+		{About("base-url", Error("field.url")), "field.url"},
+	} {
+		if got := From(c.err); got.Code != c.want || got.String() != c.err.Error() {
+			t.Errorf("%q is %+v", c.err, got)
+		}
+	}
+	if !errors.Is(Wrap(refused, "call.unreached", "cause", refused), refused) || From(nil).Is() {
+		t.Error("the cause is lost, or there is one of nothing")
 	}
 }
 

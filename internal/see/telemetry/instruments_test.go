@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // called returns the record of a call that two instances were asked for, of which the second
@@ -20,7 +21,7 @@ func called(model string) calls.Record {
 		PerToken: 30 * time.Millisecond, Usage: schema.Usage{Prompt: 16, Completion: 17, Total: 33, Known: true},
 	}
 	c.Begin(model+"@http://gpu1:8000", "vllm", started)
-	c.Fail("upstream_error", "", "")
+	c.Fail("upstream_error", "", say.Plain(""))
 	c.Try().Provider, c.Try().Ended = "vllm", 10*time.Millisecond
 	c.Begin(model+"@http://gpu2:8000", "vllm", started.Add(20*time.Millisecond))
 	c.Try().Provider, c.Try().Ended = "vllm", 2*time.Second

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Callers decides who may ask, by the key of a request.
@@ -31,13 +32,9 @@ func (k Callers) Identify(header http.Header, from netip.Addr) (*Grant, *schema.
 		return grant, refusal
 	}
 	if wait := k.Attempts.Wrong(from, now); wait > 0 {
-		return nil, &schema.Error{
-			Message:    "Too many wrong API keys came from this address; a right one is accepted at once.",
-			Type:       schema.TypeRateLimit,
-			Code:       schema.CodeTooManyAttempts,
-			RetryAfter: wait,
-			NoRetry:    true,
-		}
+		tooMany := schema.NewError(schema.CodeTooManyAttempts, say.New("call.wrong_keys"))
+		tooMany.RetryAfter, tooMany.NoRetry = wait, true
+		return nil, tooMany
 	}
 	return nil, refusal
 }

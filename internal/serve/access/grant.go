@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Grant holds the permissions of one API key, compiled from the terms of the key, of its tenant
@@ -134,7 +135,7 @@ func (g *Grant) RefuseModel(service schema.ServiceType, model []byte) *schema.Er
 	if g == nil || g.MayUse(service, string(model)) {
 		return nil
 	}
-	return schema.NewError(schema.CodePermissionDenied, "This API key may not use this model.")
+	return schema.NewError(schema.CodePermissionDenied, say.New("call.key_model"))
 }
 
 // RefuseAddress returns an error unless the key may be used from an address.
@@ -142,7 +143,7 @@ func (g *Grant) RefuseAddress(from netip.Addr) *schema.Error {
 	from = from.Unmap().WithZone("")
 	for i := range g.rules {
 		if !g.rules[i].includesAddress(from) {
-			return schema.NewError(schema.CodePermissionDenied, "This API key may not be used from this address.")
+			return schema.NewError(schema.CodePermissionDenied, say.New("call.key_address"))
 		}
 	}
 	return nil

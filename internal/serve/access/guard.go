@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Guard knows the keys of the unified API by their hashes. A nil Guard lets
@@ -43,8 +44,7 @@ func (g *Guard) Identify(h http.Header, now time.Time) (*Grant, *schema.Error) {
 	found := g.keys[sha256.Sum256([]byte(text))]
 	if text == "" || found == nil || found.expired(now) {
 		return nil, schema.NewError(schema.CodeInvalidAPIKey,
-			"A valid API key is required, as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or 'x-goog-api-key: "+
-				"<key>'.")
+			say.New("call.no_key_any"))
 	}
 	return found, nil
 }

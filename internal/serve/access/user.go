@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // UserHeaderPattern describes the name of a header, as a regular expression of JSON schema.
@@ -50,8 +51,7 @@ func (g *Grant) UserOf(header http.Header) (string, *schema.Error) {
 		return "", nil
 	}
 	if len(values) > 1 {
-		return "", schema.NewError(schema.CodeInvalidValue, "The header "+g.UserHeader+
-			", which names the user, is given more than once.")
+		return "", schema.NewError(schema.CodeInvalidValue, say.New("call.user_twice", "header", g.UserHeader))
 	}
 	user := strings.TrimSpace(values[0])
 	if g.userHeader == quotedName {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -108,32 +109,27 @@ func (g *Gate) keepPagesOut(route Route) http.HandlerFunc {
 		return route.Handler
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		message := ""
+		var said say.Sentence
 		switch {
 		case g.origins.keysNeeded():
 		case g.isForeignHost(r):
-			message = foreignHost
+			said = say.New("call.host")
 		case g.isForeignPage(r):
-			message = foreignPage
+			said = foreignPage()
 		}
-		if message == "" {
+		if !said.Is() {
 			route.Handler(w, r)
 			return
 		}
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close") // the body is not read
 		}
-		g.options.Fail(w, r, schema.NewError(schema.CodePermissionDenied, message))
+		g.options.Fail(w, r, schema.NewError(schema.CodePermissionDenied, said))
 	}
 }
 
-// The messages for requests that a page of another site, or one by a foreign name, may have
-// sent.
-const (
-	foreignHost = "This host name is not allowed for what a gateway without keys stores; allow it with " +
-		"security.allowed-hosts."
-	foreignPage = "What a page of another site asks for is refused here; server.cors-origins can name its origin."
-)
+// foreignPage is the refusal of a request that a page of another site sent.
+func foreignPage() say.Sentence { return say.New("manage.foreign") }
 
 // isForeignHost reports whether a request was sent to a gateway on loopback by a name that
 // does not belong to this machine.
@@ -143,10 +139,8 @@ func (g *Gate) isForeignHost(r *http.Request) bool { return g.options.Loopback &
 // is not allowed by its name.
 func (g *Gate) isForeignPage(r *http.Request) bool { return g.isCrossSite(r) && !g.origins.names(r) }
 
-// NotReadyMessage says why a gateway that does not know the credentials yet refuses
-// requests.
-const NotReadyMessage = "This gateway has not read the shared configuration yet and does not know whom to let in; it " +
-	"serves as soon as it has. Its log and configDatabase of /actuator/health say what is in the way."
+// NotReady says why a gateway that does not know the credentials yet refuses requests.
+func NotReady() say.Sentence { return say.New("manage.not_ready") }
 
 // whenReady refuses requests until the credentials are known.
 func (g *Gate) whenReady(next http.HandlerFunc) http.HandlerFunc {
@@ -190,32 +184,26 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 	case g.options.Ready != nil && !g.options.Ready():
 		return access.Identity{}, func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "1")
-			Refuse(w, http.StatusServiceUnavailable, NotReadyMessage)
+			Refuse(w, http.StatusServiceUnavailable, NotReady())
 		}
 	case isOpen && g.options.Loopback && !g.options.AllowOpen && isForwarded(r.Header):
-		return who, forbid("A proxy forwarded this request for a client on another machine, and management is open " +
-			"to this machine only: " +
-			"set security.enabled: true with management tokens, or accept the risk with security.allow-open: true.")
+		return who, forbid(say.New("manage.forwarded"))
 	case isOpen && g.isForeignHost(r):
-		return who, forbid("This host name is not allowed for the management API; allow it with " +
-			"security.allowed-hosts.")
+		return who, forbid(say.New("manage.host"))
 	case foreign:
-		return who, forbid(foreignPage)
+		return who, forbid(foreignPage())
 	case wait > 0:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
-			Refuse(w, http.StatusTooManyRequests, "Too many wrong management tokens came from this address; a right "+
-				"one is accepted at once.")
+			Refuse(w, http.StatusTooManyRequests, say.New("manage.wrong_tokens"))
 		}
 	case !known:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Www-Authenticate", "Bearer")
-			Refuse(w, http.StatusUnauthorized, "A management token is required, as 'Authorization: Bearer <token>', "+
-				"or a session of the console.")
+			Refuse(w, http.StatusUnauthorized, say.New("manage.no_token"))
 		}
 	case !who.Role.Holds(permission):
-		return who,
-			forbid("The role " + who.Role.String() + " does not have the permission " + string(permission) + ".")
+		return who, forbid(say.New("manage.permission", "role", who.Role, "permission", permission))
 	}
 	return who, nil
 }
@@ -282,8 +270,8 @@ func isSafe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-func forbid(message string) func(http.ResponseWriter) {
-	return func(w http.ResponseWriter) { Refuse(w, http.StatusForbidden, message) }
+func forbid(said say.Sentence) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { Refuse(w, http.StatusForbidden, said) }
 }
 
 // audit writes the audit log line of a change, or of a read that shows secrets or texts of

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/front"
 )
 
@@ -15,7 +16,7 @@ func RefusalTo(r front.Refusal) []byte {
 	if r.Framing {
 		code = schema.CodeInvalidBody
 	}
-	return RefusalOf(strconv.Itoa(r.Status)+" "+http.StatusText(r.Status), schema.NewError(code, r.Message))
+	return RefusalOf(strconv.Itoa(r.Status)+" "+http.StatusText(r.Status), schema.NewError(code, say.Plain(r.Message)))
 }
 
 // RefusalOf is the whole reply to a request that no handler gets, with its status

@@ -24,7 +24,7 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 	if err != nil {
 		// The gateway made the value: this is a bug.
 		status = http.StatusInternalServerError
-		body = schema.NewError(schema.CodeInternal, "The reply could not be encoded.").Body()
+		body = schema.NewError(schema.CodeInternal, say.New("call.unencoded")).Body()
 	}
 	header := w.Header()
 	header["Content-Type"] = contentJSON
@@ -71,8 +71,8 @@ func Succeed(w http.ResponseWriter, status int, message string, data any) {
 }
 
 // Refuse answers with an error in an envelope.
-func Refuse(w http.ResponseWriter, status int, message string) {
-	WriteJSON(w, status, Fault{Message: message, Said: SaidTo(w, say.Of(message))})
+func Refuse(w http.ResponseWriter, status int, said say.Sentence) {
+	WriteJSON(w, status, Fault{Message: said.String(), Said: SaidTo(w, said)})
 }
 
 var errSwitch = errors.New("want true or false")
@@ -134,13 +134,13 @@ func unread(w http.ResponseWriter, status int, cause error) error {
 }
 
 // NoOperation is the message of a reply to a path that has no route.
-func NoOperation(r *http.Request) string {
-	return "There is no operation " + Shorten(r.Method+" "+r.URL.Path) + "; all of them are in /openapi.json."
+func NoOperation(r *http.Request) say.Sentence {
+	return say.New("manage.no_operation", "operation", Shorten(r.Method+" "+r.URL.Path))
 }
 
 // NoMethod is the message of a reply to a path that has routes for other methods only.
-func NoMethod(r *http.Request, allow string) string {
-	return "The method " + Shorten(r.Method) + " is not allowed here; allowed are " + allow + "."
+func NoMethod(r *http.Request, allow string) say.Sentence {
+	return say.New("manage.no_method", "method", Shorten(r.Method), "allowed", allow)
 }
 
 // Time formats a time as replies have it: in UTC, with milliseconds.

@@ -65,9 +65,9 @@ func ChangeOf(w http.ResponseWriter) *Change {
 const CodesHeader = "X-Patchbay-Said"
 
 // SaidTo returns the sentences of an error if the caller asked for them, else nil.
-func SaidTo(w http.ResponseWriter, said []say.Sentence) []say.Sentence {
+func SaidTo(w http.ResponseWriter, said ...say.Sentence) []say.Sentence {
 	if response, ok := w.(*Response); ok && response.wantsCodes {
-		return said
+		return say.All(said...)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Shell is the outermost handler. It does the work that every request needs before and
@@ -120,7 +121,7 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 	if w.Begun() {
 		panic(http.ErrAbortHandler) // an incomplete reply must not look complete
 	}
-	s.options.Fail(w, r, schema.NewError(schema.CodeInternal, "The gateway failed to handle the request."))
+	s.options.Fail(w, r, schema.NewError(schema.CodeInternal, say.New("call.failed")))
 }
 
 // record passes the record of a request that has ended to the recorder and the access

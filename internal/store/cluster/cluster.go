@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 
@@ -164,7 +165,7 @@ func (w *Watch) Announce(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		if w.state.Fail(err.Error()) {
+		if w.state.Fail(say.From(err)) {
 			w.options.Log.Warn("the list of gateways cannot be reached", "store", source, "error", err)
 		}
 		return

@@ -5,6 +5,8 @@ package condition
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Condition is told about every success and failure of one dependency. The zero
@@ -16,14 +18,15 @@ type Condition struct {
 
 // Failure is the reason and the beginning of a failure that has not ended.
 type Failure struct {
-	Reason string
+	Reason string // the text of Said
+	Said   say.Sentence
 	Since  time.Time
 }
 
 // Fail notes a failure, and reports whether it is the first one since the last success.
-func (c *Condition) Fail(reason string) (first bool) {
+func (c *Condition) Fail(said say.Sentence) (first bool) {
 	c.failures.Add(1)
-	next := &Failure{Reason: reason, Since: time.Now()}
+	next := &Failure{Reason: said.String(), Said: said, Since: time.Now()}
 	for {
 		before := c.failure.Load()
 		if before != nil {

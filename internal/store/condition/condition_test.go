@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 
@@ -15,11 +16,11 @@ func TestSinceIsTheFirstFailureAndTheReasonTheLatest(t *testing.T) {
 			t.Error("it is not well before anything happened")
 		}
 		began := time.Now()
-		if !c.Fail("refused") {
+		if !c.Fail(say.Plain("refused")) {
 			t.Error("the first failure is not the first")
 		}
 		<-time.After(time.Minute)
-		if c.Fail("timeout") {
+		if c.Fail(say.Plain("timeout")) {
 			t.Error("the second failure is the first")
 		}
 		if f := c.Failure(); f == nil || f.Reason != "timeout" || !f.Since.Equal(began) || c.Failures() != 2 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -31,8 +32,9 @@ type Answer struct {
 	Status    int
 	RequestID string
 	Body      []byte
-	// Code is the code of the gateway's error, empty for an answer.
+	// Code is the code of the gateway's error, empty for an answer, and Said is its message.
 	Code string
+	Said say.Sentence
 	// RetryAfter is the time until a retry may succeed, 0 where nothing is known, and
 	// NoRetry says that the same request has the same result.
 	RetryAfter time.Duration

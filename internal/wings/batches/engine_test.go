@@ -192,7 +192,7 @@ func TestWhatIsRefusedNowRunsLater(t *testing.T) {
 				<-time.After(time.Minute)
 				p, err := e.Get(context.Background(), owner.Scope(), made.ID)
 				h.check(err)
-				if c.settled && p.Problem != "the budget is used up" {
+				if c.settled && p.Problem.String() != "the budget is used up" {
 					t.Errorf("a batch that waits says %q", p.Problem)
 				}
 				p = h.await(e, made.ID)
@@ -348,7 +348,7 @@ func TestAFullDiskIsWaitedFor(t *testing.T) {
 		<-time.After(10 * time.Second)
 		p, err := e.Get(context.Background(), owner.Scope(), made.ID)
 		h.check(err)
-		if !strings.HasPrefix(p.Problem, "its answers cannot be written") {
+		if !strings.HasPrefix(p.Problem.String(), "its answers cannot be written") {
 			t.Errorf("the batch says %q", p.Problem)
 		}
 		p = h.await(e, made.ID)

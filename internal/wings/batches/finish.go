@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
@@ -350,8 +351,7 @@ func (w *resultWriter) why(end State) Fault {
 	if end == Cancelled && len(w.batch.Faults) > 0 {
 		return w.batch.Faults[0]
 	}
-	return Fault{Code: "batch_expired", Message: "This request could not be executed before the completion window " +
-		"expired."}
+	return NewFault("batch_expired", "", say.New("batch.expired"))
 }
 
 // writeMessage writes a result in the form of Anthropic.

@@ -36,7 +36,7 @@ func TestABatchWhoseAnswersHaveNoRoomEndsWithWhatItHas(t *testing.T) {
 					<-time.After(25 * time.Second)
 					p, err := e.Get(context.Background(), owner.Scope(), made.ID)
 					h.check(err)
-					if !strings.HasPrefix(p.Problem, "its answers have no room: ") || !strings.Contains(p.Problem, "files.max-bytes") {
+					if !strings.HasPrefix(p.Problem.String(), "its answers have no room: ") || !strings.Contains(p.Problem.String(), "files.max-bytes") {
 						t.Errorf("the batch says %q", p.Problem)
 					}
 					if still := e.Stats(time.Now()).Stalled; still < 5*time.Second {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/journal"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
@@ -51,7 +52,7 @@ type job struct {
 	// problem is the reason why no line runs, resumes when that may be over, and moved when
 	// a line ended last. stuck is when the job began to fail to go on, zero while it goes
 	// on.
-	problem               string
+	problem               say.Sentence
 	resumes, moved, stuck time.Time
 	// served are the models of its lines that were served at some time, and unnoted says
 	// that the batch does not know all of them.
@@ -61,7 +62,7 @@ type job struct {
 	// for them. noRoom says why there is too little, empty where there is enough; no line runs
 	// meanwhile. fullSince is since when that is because of a bound, zero where it is not.
 	written, held int64
-	noRoom        string
+	noRoom        say.Sentence
 	fullSince     time.Time
 	changed       chan struct{} // is sent to when the above changes
 
@@ -126,25 +127,25 @@ func (j *job) latest() Batch {
 }
 
 // whyStill returns why no line runs, empty where nothing is wrong.
-func (j *job) whyStill() string {
+func (j *job) whyStill() say.Sentence {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.noRoom != "" {
+	if j.noRoom.Is() {
 		return j.noRoom
 	}
-	switch isStill := j.problem == "" && j.inFlight == 0; {
+	switch isStill := !j.problem.Is() && j.inFlight == 0; {
 	case isStill && len(j.window) > 0:
-		return "no slot is free that others do not need"
+		return say.New("batch.no_slot")
 	case isStill && j.isCrowded:
-		return "the lines of other batches of its owner take the memory for lines that wait"
+		return say.New("batch.crowded")
 	}
 	return j.problem
 }
 
-func (j *job) setProblem(text string) {
+func (j *job) setProblem(said say.Sentence) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.problem = text
+	j.problem = said
 }
 
 // run takes the batch to its end, unless the engine or another gateway ends first.
@@ -162,7 +163,7 @@ func (j *job) run() {
 		case errors.Is(err, errTaken), errors.Is(err, documents.ErrChanged):
 			wait = pollEvery
 		case j.ctx.Err() == nil:
-			j.setProblem(err.Error())
+			j.setProblem(say.From(err))
 			j.engine.o.Log.Error("a batch does not go on", "batch", j.id, "error", err)
 			wait = 5 * pollEvery
 		}
@@ -272,8 +273,7 @@ func (j *job) check(b Batch) error {
 				chunkLines)
 		}
 		if errors.Is(err, files.ErrNotFound) {
-			found.faults, err = []Fault{{Code: "file_not_found",
-				Message: "The file of the batch does not exist any more.", Param: "input_file_id"}}, nil
+			found.faults, err = []Fault{NewFault("file_not_found", "input_file_id", say.New("batch.no_file"))}, nil
 		}
 		if err != nil {
 			return err
@@ -385,10 +385,9 @@ func (j *job) stopFor() error {
 	var fault Fault
 	switch {
 	case isRevoked:
-		fault = Fault{Code: "invalid_api_key", Message: "The batch was stopped because the API key that made it was " +
-			"revoked or has expired."}
+		fault = NewFault("invalid_api_key", "", say.New("batch.stopped_key"))
 	case isFull:
-		fault = Fault{Code: schema.CodeStorageFull, Message: "The batch was stopped because " + why + "."}
+		fault = NewFault(schema.CodeStorageFull, "", say.New("batch.stopped_full", "why", why.Inner["why"]))
 	default:
 		return nil
 	}
@@ -477,7 +476,7 @@ func (j *job) hold(bytes int64) {
 	j.written += bytes
 	lacks := j.lacks()
 	if lacks <= 0 {
-		j.noRoom, j.fullSince = "", time.Time{}
+		j.noRoom, j.fullSince = say.Sentence{}, time.Time{}
 	}
 	j.mu.Unlock()
 	if lacks <= 0 {
@@ -495,7 +494,7 @@ func (j *job) hold(bytes int64) {
 		j.held += lacks
 	}
 	if err == nil || j.lacks() <= 0 { // lines that end together take room together
-		j.noRoom, j.fullSince = "", time.Time{}
+		j.noRoom, j.fullSince = say.Sentence{}, time.Time{}
 		j.giveBackRoom(-j.lacks() - roomStep)
 		return
 	}
@@ -515,14 +514,14 @@ func (j *job) hold(bytes int64) {
 func (j *job) lacks() int64 { return j.written + 1 - j.held }
 
 // noRoomFor says why answers have no room.
-func noRoomFor(err error) string {
+func noRoomFor(err error) say.Sentence {
 	switch {
 	case errors.Is(err, files.ErrNoRoom):
-		err = errors.New("the files and results of their owner take as many bytes as allowed (files.max-bytes-per-key)")
+		err = say.Error("batch.room_key")
 	case errors.Is(err, files.ErrAllFull):
-		err = errors.New("the files and results of all take as many bytes as allowed (files.max-bytes)")
+		err = say.Error("batch.room_all")
 	}
-	return "its answers have no room: " + err.Error()
+	return say.New("batch.no_room", "why", err)
 }
 
 // releaseRoom gives back the room that the journals take, because the job ends here.

@@ -5,12 +5,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // line is one request of a batch.
@@ -93,43 +94,49 @@ const longestID = 512
 
 // parseLine reads a line of a batch for an endpoint.
 func parseLine(text []byte, endpoint string) (line, *Fault) {
-	fault := func(code, param, message string) (line, *Fault) {
-		return line{}, &Fault{Code: code, Message: message, Param: param}
+	fault := func(code, param string, said say.Sentence) (line, *Fault) {
+		found := NewFault(code, param, said)
+		return line{}, &found
+	}
+	invalid := func(code, param string, why say.Sentence) (line, *Fault) {
+		return fault(code, param, say.New("call.field", "field", param, "why", why))
+	}
+	missing := func(param string) (line, *Fault) {
+		return fault("missing_required_parameter", param, say.New("call.missing", "field", param))
 	}
 	var w written
 	if err := json.Unmarshal(text, &w); err != nil {
 		var syntax *jsontext.SyntacticError
 		if errors.As(err, &syntax) {
-			return fault("invalid_json_line", "", "This line is not valid JSON.")
+			return fault("invalid_json_line", "", say.New("batch.not_json"))
 		}
-		return fault("invalid_request", "", "This line is no object with custom_id, method, url and body.")
+		return fault("invalid_request", "", say.New("batch.no_object"))
 	}
 	switch {
 	case w.CustomID == nil || *w.CustomID == "":
-		return fault("missing_required_parameter", "custom_id", "Missing required parameter: 'custom_id'.")
+		return missing("custom_id")
 	case len(*w.CustomID) > longestID:
-		return fault("invalid_value", "custom_id",
-			fmt.Sprintf("'custom_id' must not be longer than %d bytes.", longestID))
+		return invalid("invalid_value", "custom_id", say.New("field.bytes", "most", longestID))
 	case w.Method != http.MethodPost:
-		return fault("invalid_method", "method", "'method' must be POST.")
+		return invalid("invalid_method", "method", say.New("value.post"))
 	case w.URL != endpoint:
-		return fault("invalid_url", "url", "'url' must be the endpoint of the batch, "+endpoint+".")
+		return invalid("invalid_url", "url", say.New("value.endpoint", "endpoint", endpoint))
 	case w.Body.Kind() != '{':
-		return fault("missing_required_parameter", "body", "'body' must be an object: the request.")
+		return invalid("missing_required_parameter", "body", say.New("value.request"))
 	}
 	var asks struct {
 		Model  jsontext.Value `json:"model"`
 		Stream jsontext.Value `json:"stream"`
 	}
 	if err := json.Unmarshal(w.Body, &asks); err != nil {
-		return fault("invalid_json_line", "body", "The body is not valid JSON.")
+		return fault("invalid_json_line", "body", say.New("batch.body_json"))
 	}
 	if string(asks.Stream) == "true" {
-		return fault("invalid_value", "body.stream", "An answer of a batch cannot be streamed: leave 'stream' out.")
+		return fault("invalid_value", "body.stream", say.New("batch.stream"))
 	}
 	var model string
 	if asks.Model == nil || json.Unmarshal(asks.Model, &model) != nil || model == "" {
-		return fault("missing_required_parameter", "body.model", "Missing required parameter: 'body.model'.")
+		return missing("body.model")
 	}
 	return line{customID: *w.CustomID, body: bytes.Clone(w.Body), model: model}, nil
 }
@@ -146,6 +153,11 @@ type checked struct {
 	models map[string]bool
 }
 
+func (c *checked) add(fault Fault, line int) {
+	fault.Line = line
+	c.faults = append(c.faults, fault)
+}
+
 // checkLines reads all lines of a file.
 func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) (checked, error) {
 	c := checked{models: map[string]bool{}}
@@ -157,35 +169,25 @@ func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) 
 			break
 		}
 		if errors.Is(err, errLongLine) {
-			c.faults = append(c.faults, Fault{
-				Code: "line_too_long", Message: fmt.Sprintf("The line is longer than the %d bytes that a request may "+
-					"have.", longest), Line: r.place,
-			})
+			c.add(NewFault("line_too_long", "", say.New("batch.long_line", "most", longest)), r.place)
 			continue
 		}
 		if err != nil {
 			return c, err
 		}
 		if c.lines == most {
-			c.faults = append(c.faults, Fault{
-				Code: "too_many_lines", Message: fmt.Sprintf("The file has more than the %d requests that a batch "+
-					"may have.", most), Line: r.place,
-			})
+			c.add(NewFault("too_many_lines", "", say.New("batch.many_lines", "most", most)), r.place)
 			break
 		}
 		found, fault := parseLine(text, endpoint)
 		if fault == nil {
 			if first, twice := seen[hashOf(found.customID)]; twice {
-				fault = &Fault{
-					Code: "duplicate_custom_id", Param: "custom_id",
-					Message: fmt.Sprintf("The custom_id is that of line %d as well; it must be unique within a batch.",
-						first),
-				}
+				found := NewFault("duplicate_custom_id", "custom_id", say.New("batch.same_id", "line", first))
+				fault = &found
 			}
 		}
 		if fault != nil {
-			fault.Line = r.place
-			c.faults = append(c.faults, *fault)
+			c.add(*fault, r.place)
 			continue
 		}
 		seen[hashOf(found.customID)] = r.place
@@ -198,7 +200,7 @@ func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) 
 		c.lines++
 	}
 	if c.lines == 0 && len(c.faults) == 0 {
-		c.faults = append(c.faults, Fault{Code: "empty_file", Message: "The file has no requests."})
+		c.add(NewFault("empty_file", "", say.New("batch.empty")), 0)
 	}
 	return c, nil
 }

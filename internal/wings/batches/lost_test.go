@@ -105,7 +105,7 @@ func TestLinesThatEndTogetherTakeRoomTogether(t *testing.T) {
 		}
 		synctest.Wait()
 		<-time.After(time.Minute)
-		if problem := j.whyStill(); problem != "" || !j.fullSince.IsZero() || j.lacks() > 0 {
+		if problem := j.whyStill(); problem.Is() || !j.fullSince.IsZero() || j.lacks() > 0 {
 			t.Errorf("the batch says %q, and lacks %d", problem, j.lacks())
 		}
 		if surplus := -j.lacks(); surplus > roomStep {

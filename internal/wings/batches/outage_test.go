@@ -161,7 +161,7 @@ func TestAnOutageIsWaitedOut(t *testing.T) {
 					<-time.After(30 * time.Second)
 					p, err := e.Get(context.Background(), owner.Scope(), made.ID)
 					h.check(err)
-					if p.Problem == "" || strings.Contains(p.Problem, "no slot") {
+					if p.Problem.String() == "" || strings.Contains(p.Problem.String(), "no slot") {
 						t.Errorf("a batch that waits for its backend says %q", p.Problem)
 					}
 					p = h.await(e, made.ID)
@@ -263,7 +263,7 @@ func TestAModelThatWasServedIsWaitedFor(t *testing.T) {
 				<-time.After(time.Hour)
 				p, err := e.Get(context.Background(), owner.Scope(), made.ID)
 				h.check(err)
-				if p.State != InProgress || p.Counts.Failed > 0 || len(b.calls) != ran || !strings.Contains(p.Problem, "the model m is not served now") {
+				if p.State != InProgress || p.Counts.Failed > 0 || len(b.calls) != ran || !strings.Contains(p.Problem.String(), "the model m is not served now") {
 					t.Errorf("meanwhile the batch is %s with %+v, %d and %d lines ran, and it says %q", p.State, p.Counts, ran, len(b.calls), p.Problem)
 				}
 				set(Served)

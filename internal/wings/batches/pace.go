@@ -1,6 +1,10 @@
 package batches
 
-import "time"
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
 
 // pace is the rate of lines to one target, as its backends allow it. The lock of the engine
 // guards it.
@@ -8,7 +12,7 @@ type pace struct {
 	// until is when lines may begin again, why is the reason for the pause, and wait is how
 	// long the latest pause was.
 	until time.Time
-	why   string
+	why   say.Sentence
 	wait  time.Duration
 	// isDown says that no line was answered since the latest pause began: one at a time
 	// tries whether the target is back.
@@ -78,7 +82,7 @@ func (p *pace) answer(now time.Time) {
 
 // limit notes that a backend refused a line because there are too many of them, and for how
 // long it wants none.
-func (p *pace) limit(began, now time.Time, asked time.Duration, why string) {
+func (p *pace) limit(began, now time.Time, asked time.Duration, why say.Sentence) {
 	if began.Before(p.paused) { // it was on its way when the pause began
 		p.extend(now.Add(asked))
 		return
@@ -97,7 +101,7 @@ func (p *pace) limit(began, now time.Time, asked time.Duration, why string) {
 
 // fail notes that a backend is not there, or cannot work now. It reports whether the target
 // pauses for that: where another line was answered meanwhile, it does not.
-func (p *pace) fail(began, now time.Time, asked, longest time.Duration, why string) bool {
+func (p *pace) fail(began, now time.Time, asked, longest time.Duration, why say.Sentence) bool {
 	switch {
 	case p.answered.After(began):
 		return false
@@ -110,7 +114,7 @@ func (p *pace) fail(began, now time.Time, asked, longest time.Duration, why stri
 	return true
 }
 
-func (p *pace) pause(now time.Time, asked, longest time.Duration, why string) {
+func (p *pace) pause(now time.Time, asked, longest time.Duration, why say.Sentence) {
 	p.wait = min(max(2*p.wait, firstPause), longest)
 	p.paused, p.until, p.why = now, now.Add(max(p.wait, asked)), why
 }

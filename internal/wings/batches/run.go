@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // dispatch runs lines while there is room, one of each owner in turn, and returns how long
@@ -78,7 +78,7 @@ func (l *look) mayRun(j *job, model string) (ok bool, from time.Time) {
 	case there.presence == Served:
 		j.noteServed(model)
 	case there.presence == Unclear || j.wasServed(model):
-		j.problem = "the model " + model + " is not served now; its lines wait for it"
+		j.problem = say.New("batch.absent", "model", model)
 		return false, from
 	}
 	if there.presence == Served {
@@ -133,7 +133,7 @@ func (j *job) take(now time.Time, mayRun func(j *job, model string) (bool, time.
 		j.signal()
 		return nil, later
 	}
-	if j.noRoom != "" {
+	if j.noRoom.Is() {
 		return nil, later
 	}
 	for at, p := range j.window {
@@ -212,17 +212,12 @@ func (j *job) landed(p *pending) {
 	j.signal()
 }
 
-// problemOf returns in words why a line runs again.
-func problemOf(answer Answer) string {
-	var told struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
+// problemOf says why a line runs again.
+func problemOf(answer Answer) say.Sentence {
+	if !answer.Said.Is() {
+		return say.New("batch.again")
 	}
-	if err := json.Unmarshal(answer.Body, &told); err != nil || told.Error.Message == "" {
-		return "a line failed and is tried again"
-	}
-	return told.Error.Message
+	return answer.Said
 }
 
 // keep writes the answer of a line to the journal. It tries until it succeeds, because the
@@ -239,7 +234,7 @@ func (j *job) keep(p *pending, answer Answer) bool {
 			j.hold(int64(size))
 			return true
 		}
-		j.setProblem("its answers cannot be written: " + err.Error())
+		j.setProblem(say.New("batch.unwritten", "why", err.Error()))
 		j.engine.tell(err, "writing an answer of "+j.id)
 		j.pause(pollEvery)
 		if j.ctx.Err() != nil {
@@ -269,7 +264,7 @@ func (j *job) ended(p *pending, answer Answer) {
 	j.engine.mu.Unlock()
 	c := p.chunk
 	j.mu.Lock()
-	j.moved, j.problem, j.resumes = time.Now(), "", time.Time{}
+	j.moved, j.problem, j.resumes = time.Now(), say.Sentence{}, time.Time{}
 	delete(j.paused, p.model)
 	c.counts = c.counts.plus(counts)
 	c.left--

@@ -168,7 +168,7 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 			return 0, nil, fmt.Errorf("%w: %w", discover.ErrRefused, err)
 		}
 		instance := table.Instances()[0]
-		if instance.Fault != "" {
+		if instance.Fault.Is() {
 			return 0, nil, fmt.Errorf("%w: %s", discover.ErrRefused, instance.Fault)
 		}
 		call, err := discover.CallOf(ctx, instance, post)

@@ -15,11 +15,11 @@ func TestEndingsAreSentences(t *testing.T) {
 		"fault the program llama-server was not found in PATH": "process.unstarted",
 	} {
 		_, end := parseNews(line)
-		if said := say.Of(end.String()); len(said) != 1 || said[0].Code != want {
-			t.Errorf("%s: %q is %+v", line, end, said)
+		if said := end.Said(); said.Code != want {
+			t.Errorf("%s: %+v", line, said)
 		}
 	}
-	if said := say.Of((ending{isLost: true}).String()); said[0].Code != "process.supervisor" || (ending{isLost: true}).String() != "its supervisor was ended" {
-		t.Errorf("%q is %+v", (ending{isLost: true}), said)
+	if said := (ending{isLost: true}).Said(); said.Code != "process.supervisor" || said.String() != "its supervisor was ended" {
+		t.Errorf("%+v", said)
 	}
 }

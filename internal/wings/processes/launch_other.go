@@ -3,15 +3,15 @@
 package processes
 
 import (
-	"errors"
 	"io"
 	"os"
 	"runtime"
 	"sync"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-var errUnsupported = errors.New("processes can only be run on Linux, macOS and other kinds of Unix, not on " +
-	runtime.GOOS)
+var errUnsupported = say.Error("process.platform", "system", runtime.GOOS)
 
 func launch(Process, io.Writer, *sync.WaitGroup) (child, error) { return nil, errUnsupported }
 

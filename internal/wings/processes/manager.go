@@ -3,7 +3,6 @@ package processes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -14,18 +13,19 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Why a process cannot be used.
 var (
 	// ErrUnknown means that the configuration file of this gateway has no such process.
-	ErrUnknown = errors.New("there is no such process in the configuration file")
+	ErrUnknown = say.Error("process.unknown_plain")
 	// ErrFailed means that the process does not start, or has failed too often.
-	ErrFailed = errors.New("the process failed")
+	ErrFailed = say.Error("process.failed_bare")
 	// ErrStopped means that the process was stopped by an administrator.
-	ErrStopped = errors.New("the process was stopped")
+	ErrStopped = say.Error("process.stopped_plain")
 	// errInUse means that requests use a process, or wait for it.
-	errInUse = errors.New("the process is in use")
+	errInUse = say.Error("process.in_use_plain")
 )
 
 // State is the present state of a process.
@@ -92,8 +92,8 @@ type process struct {
 	isRemoved bool
 
 	state   State
-	since   time.Time // when it came into its state
-	reason  string    // why it failed
+	since   time.Time    // when it came into its state
+	reason  say.Sentence // why it failed
 	changed waiting.Signal
 	child   child  // while it is starting, ready or stopping
 	ready   string // the URL that answers when that is ready
@@ -174,11 +174,11 @@ func (m *Manager) newOutput(name string) *output {
 func (m *Manager) refuse(p *process, name string) error {
 	switch {
 	case p == nil || p.isRemoved:
-		return fmt.Errorf("%w: %s", ErrUnknown, name)
+		return say.Wrap(ErrUnknown, "process.unknown", "name", name)
 	case m.isClosed:
 		return residency.ErrStopped
 	case p.state == Failed && p.failures > p.settings.Restarts && time.Now().Before(p.retryAt):
-		return fmt.Errorf("%w: %s: %s", ErrFailed, p.name, p.reason)
+		return say.Wrap(ErrFailed, "process.failed", "name", p.name, "why", p.reason)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (m *Manager) wake(ctx context.Context, name string) error {
 	defer func() { p.waiting-- }()
 	for stops := p.stops; ; {
 		if p.stops != stops {
-			return fmt.Errorf("%w: %s", ErrStopped, name)
+			return say.Wrap(ErrStopped, "process.stopped", "name", name)
 		}
 		if err := m.refuse(p, name); err != nil || p.admits() {
 			return err
@@ -302,7 +302,7 @@ func (m *Manager) Stop(name string) error {
 	defer m.mu.Unlock()
 	p := m.processes[name]
 	if p == nil || p.isRemoved {
-		return fmt.Errorf("%w: %s", ErrUnknown, name)
+		return say.Wrap(ErrUnknown, "process.unknown", "name", name)
 	}
 	m.forsake(p, ErrStopped)
 	m.end(p)

@@ -3,7 +3,6 @@ package processes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -37,7 +37,7 @@ func (p *process) setState(state State) {
 // start begins to start a process. Its place is free.
 func (m *Manager) start(p *process) {
 	p.setState(Starting)
-	p.reason, p.isFailing = "", false
+	p.reason, p.isFailing = say.Sentence{}, false
 	p.starts++
 	if p.failures > 0 {
 		p.restarts++
@@ -47,7 +47,7 @@ func (m *Manager) start(p *process) {
 	m.log.Info("a process is started", "process", p.name)
 	m.running.Go(func() {
 		if !logs.Contain(m.log, "seeing to a process", func() { m.run(p, described, stop) }) {
-			logs.Contain(m.log, "giving a process up", func() { m.ended(p, "the gateway failed to see to it", true) })
+			logs.Contain(m.log, "giving a process up", func() { m.ended(p, say.New("process.panicked"), true) })
 		}
 	})
 }
@@ -66,16 +66,16 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 	begun := time.Now()
 	described, err := m.place(p.name, described)
 	if err != nil {
-		m.ended(p, err.Error(), true)
+		m.ended(p, say.From(err), true)
 		return
 	}
 	if address := m.takenAddress(described); address != "" {
-		m.ended(p, "another program already listens on "+address, false)
+		m.ended(p, say.New("process.port_taken", "address", address), false)
 		return
 	}
 	started, err := m.launch(described, p.out, &m.running)
 	if err != nil {
-		m.ended(p, "it cannot be started: "+err.Error(), true)
+		m.ended(p, say.New("process.unstarted", "why", err), true)
 		return
 	}
 	m.mu.Lock()
@@ -95,7 +95,7 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 	})
 	late := time.NewTimer(described.StartTimeout.Std())
 	defer late.Stop()
-	fault := ""
+	var fault say.Sentence
 	for isOver := false; !isOver; {
 		select {
 		case <-ready:
@@ -103,7 +103,7 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 			late.Stop()
 			m.becameReady(p, time.Since(begun))
 		case <-late.C:
-			fault = fmt.Sprintf("it was not ready within %s", described.StartTimeout)
+			fault = say.New("process.late", "time", described.StartTimeout)
 			m.giveUp(p)
 			isOver = true
 		case <-stop:
@@ -116,10 +116,10 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 	m.finish(started, described)
 	look.Wait()
 	p.out.flush()
-	if fault == "" {
-		fault = started.Ending().String()
+	if !fault.Is() {
+		fault = started.Ending().Said()
 	}
-	m.ended(p, fault, started.Ending().fault != "")
+	m.ended(p, fault, started.Ending().fault.Is())
 }
 
 // finish ends a process and waits until nothing is left of it. It asks by the stop command, if
@@ -163,7 +163,7 @@ func (m *Manager) becameReady(p *process, took time.Duration) {
 
 // ended is called when nothing is left of a process. It has failed unless somebody stopped
 // it. A process that cannot be started at all is not tried again by itself.
-func (m *Manager) ended(p *process, how string, isHopeless bool) {
+func (m *Manager) ended(p *process, how say.Sentence, isHopeless bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	isAsked := p.state == Stopping && !p.isFailing
@@ -176,7 +176,7 @@ func (m *Manager) ended(p *process, how string, isHopeless bool) {
 		p.failures, isAsked = 0, true
 	}
 	if isAsked {
-		p.reason = ""
+		p.reason = say.Sentence{}
 		p.setState(Stopped)
 		m.log.Info("a process was stopped", "process", p.name)
 		m.retire(p)
@@ -195,7 +195,8 @@ func (m *Manager) ended(p *process, how string, isHopeless bool) {
 		pause = refusal
 	}
 	p.retryAt = time.Now().Add(pause)
-	m.log.Warn("a process failed", "process", p.name, "reason", how, "failures", p.failures, "next_start_after",
+	m.log.Warn("a process failed", "process", p.name, "reason", how.String(), "failures", p.failures,
+		"next_start_after",
 		pause.String())
 	p.setState(Failed)
 	m.retire(p)
@@ -288,7 +289,7 @@ func (g *ports) give(name string) (int, error) {
 	for {
 		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
-			return 0, fmt.Errorf("no port is free: %w", err)
+			return 0, say.Wrap(err, "process.no_port", "why", err.Error())
 		}
 		port := listener.Addr().(*net.TCPAddr).Port
 		_ = listener.Close()

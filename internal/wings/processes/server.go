@@ -2,13 +2,13 @@ package processes
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Server is a process as its instances use it, and as it is kept in memory beside others
@@ -46,7 +46,7 @@ func (s *Server) Wake(ctx context.Context) error { return s.manager.wake(ctx, s.
 func (s *Server) Sleep(context.Context) (err error) {
 	s.with(func(p *process) {
 		if p.uses > 0 || p.waiting > 0 {
-			err = fmt.Errorf("%w: %s", errInUse, s.name)
+			err = say.Wrap(errInUse, "process.in_use", "name", s.name)
 			return
 		}
 		s.manager.end(p)

@@ -6,6 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Each process has a supervisor between it and the gateway: the gateway's own program,
@@ -58,8 +62,8 @@ func Supervise(args []string) bool {
 
 // ending describes the end of a process.
 type ending struct {
-	// fault is why it could not be started, empty where it could.
-	fault string
+	// fault is why it could not be started; it says nothing where it could.
+	fault say.Sentence
 	// isLost says that its supervisor was ended, which could not tell more.
 	isLost bool
 	isDead bool // by a signal
@@ -68,21 +72,23 @@ type ending struct {
 	signal string
 }
 
-// String says how the process ended, in a sentence for people that internal/see/say knows.
-func (e ending) String() string {
+// Said says how the process ended.
+func (e ending) Said() say.Sentence {
 	switch {
-	case e.fault != "":
+	case e.fault.Is():
 		return e.fault
 	case e.isLost:
-		return "its supervisor was ended"
+		return say.New("process.supervisor")
 	case e.isDead:
-		return "it ended by signal " + strconv.Itoa(e.code) + " (" + e.signal + ")"
+		return say.New("process.signal", "number", e.code, "signal", e.signal)
 	}
-	return "it exited with status " + strconv.Itoa(e.code)
+	return say.New("process.exited", "status", e.code)
 }
 
-// A supervisor reports the state of the process to the gateway in lines.
+// A supervisor reports the state of the process to the gateway in lines. A fault is told in
+// words, for gateways of an earlier release, and then as a sentence in JSON.
 const (
+	newsCause   = "cause"
 	newsStarted = "started"
 	newsFault   = "fault"
 	newsExited  = "exited"
@@ -96,7 +102,12 @@ func parseNews(line string) (pid int, end *ending) {
 	case newsStarted:
 		pid, _ = strconv.Atoi(rest)
 	case newsFault:
-		end = &ending{fault: "it cannot be started: " + rest}
+		end = &ending{fault: say.New("process.unstarted", "why", say.Plain(rest))}
+	case newsCause:
+		var why say.Sentence
+		if json.Unmarshal([]byte(rest), &why) == nil && why.Is() {
+			end = &ending{fault: say.New("process.unstarted", "why", why)}
+		}
 	case newsExited:
 		code, _ := strconv.Atoi(rest)
 		end = &ending{code: code}

@@ -15,6 +15,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // The files that a supervisor is started with, beside the output of the process.
@@ -53,6 +57,9 @@ func supervise(args []string) {
 	pid, err := begin(task.directory, task.command)
 	if err != nil {
 		tell(newsFault, oneLine(err))
+		if cause, unwritten := json.Marshal(say.From(err)); unwritten == nil {
+			tell(newsCause, string(cause))
+		}
 		return
 	}
 	tell(newsStarted, pid)
@@ -97,7 +104,7 @@ func begin(directory string, command []string) (pid int, err error) {
 	path, err := exec.LookPath(command[0])
 	if err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
-			return 0, errors.New("the program " + command[0] + " was not found in PATH")
+			return 0, say.Error("process.no_program", "program", command[0])
 		}
 		return 0, err
 	}
@@ -107,7 +114,7 @@ func begin(directory string, command []string) (pid int, err error) {
 		Sys:   attributes(),
 	})
 	if err != nil {
-		return 0, errors.New("the program " + path + " cannot be started: " + err.Error())
+		return 0, say.Error("process.bad_program", "program", path, "why", err.Error())
 	}
 	return pid, nil
 }

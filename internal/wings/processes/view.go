@@ -2,7 +2,6 @@ package processes
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -61,14 +60,14 @@ func (m *Manager) View(name string) (View, []Line, error) {
 	defer m.mu.Unlock()
 	p := m.processes[name]
 	if p == nil {
-		return View{}, nil, fmt.Errorf("%w: %s", ErrUnknown, name)
+		return View{}, nil, say.Wrap(ErrUnknown, "process.unknown", "name", name)
 	}
 	return m.view(p), p.out.last(maxLines), nil
 }
 
 func (m *Manager) view(p *process) View {
 	v := View{
-		Name: p.name, State: p.state, Reason: p.reason, Said: say.Of(p.reason), Since: p.since,
+		Name: p.name, State: p.state, Reason: p.reason.String(), Said: say.All(p.reason), Since: p.since,
 		Line:    p.out.lastLine(),
 		BaseURL: m.Address(p.name, p.settings),
 		Group:   strings.Join(p.settings.Group, ", "), Memory: p.settings.Memory, Requests: p.uses, Waiting: p.waiting,

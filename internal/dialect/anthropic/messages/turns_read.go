@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // readMessages reads the system prompt and the turns.
@@ -27,7 +28,7 @@ func (r *reader) readMessages() *schema.Error {
 	}
 	system, err := r.systemTexts(r.root.Get("system"))
 	if err != nil {
-		return schema.InvalidValue("system", "'system' "+err.Message)
+		return schema.Invalid("system", err.Fault())
 	}
 	// Every backend takes one message with one text.
 	if system = chat.JoinApart(system, leading); len(system) > 0 {
@@ -41,7 +42,7 @@ func (r *reader) readMessages() *schema.Error {
 	}
 	r.endUser()
 	if len(r.Messages) == 0 && r.room.Err == nil {
-		return schema.InvalidValue("messages", "'messages' must say something: the content of all messages is empty.")
+		return schema.Invalid("messages", say.New("value.all_empty"))
 	}
 	return nil
 }
@@ -68,14 +69,14 @@ func (r *reader) systemTexts(content jsonscan.Value) (joined chat.Text, err *sch
 		for b := range r.blocks.Rescan(content).All() {
 			text := chat.TextOf(b.Get("text"))
 			if string(b.Get("type").Text()) != "text" || text == nil {
-				return nil, schema.InvalidValue("content", "may only have text blocks.")
+				return nil, schema.Invalid("content", say.New("value.text_blocks"))
 			}
 			if !bytes.HasPrefix(text, []byte(BillingMark)) {
 				joined = chat.JoinApart(joined, text)
 			}
 		}
 	default:
-		return nil, schema.InvalidValue("content", "must be a string or an array of text blocks.")
+		return nil, schema.Invalid("content", say.New("value.string_or_text_blocks"))
 	}
 	return joined, nil
 }
@@ -83,14 +84,13 @@ func (r *reader) systemTexts(content jsonscan.Value) (joined chat.Text, err *sch
 // message reads one message; the error names fields relative to it.
 func (r *reader) message(m jsonscan.Value) *schema.Error {
 	if m.Kind() != jsonscan.Object {
-		return schema.InvalidValue("role", "must be user, assistant or system: a message is an object with a role "+
-			"and a content.")
+		return schema.Invalid("role", say.New("value.or_message", "known", "user, assistant", "last", "system"))
 	}
 	content := m.Get("content")
 	switch content.Kind() {
 	case jsonscan.String, jsonscan.Array:
 	default:
-		return schema.InvalidValue("content", "must be a string or an array of content blocks.")
+		return schema.Invalid("content", say.New("value.string_or_blocks"))
 	}
 	switch string(m.Get("role").Text()) {
 	case chat.User:
@@ -104,7 +104,7 @@ func (r *reader) message(m jsonscan.Value) *schema.Error {
 		}
 		return err
 	}
-	return schema.InvalidValue("role", "must be user, assistant or system.")
+	return schema.Invalid("role", say.New("value.or", "known", "user, assistant", "last", "system"))
 }
 
 func (r *reader) addText(text chat.Text) { r.user = append(r.user, chat.NewText(text)) }
@@ -154,7 +154,7 @@ func (r *reader) userMessage(content jsonscan.Value) *schema.Error {
 // in it follow in the user's turn.
 func (r *reader) toolResult(b jsonscan.Value) *schema.Error {
 	if len(chat.TextOf(b.Get("tool_use_id"))) == 0 {
-		return schema.InvalidValue("tool_use_id", "must be a string that is not empty.")
+		return schema.Invalid("tool_use_id", say.New("value.not_blank"))
 	}
 	id, _ := unmarkCall(b.Get("tool_use_id").Text())
 	text, media := chat.Text{}, 0
@@ -173,11 +173,11 @@ func (r *reader) toolResult(b jsonscan.Value) *schema.Error {
 				r.addText(chat.Escape("The result of the tool call " + string(id) + ":"))
 			}
 			if err := r.block(part); err != nil {
-				return schema.InvalidValue("content", err.Message)
+				return schema.Invalid("content", err.Fault())
 			}
 		}
 	default:
-		return schema.InvalidValue("content", "must be a string or an array of content blocks.")
+		return schema.Invalid("content", say.New("value.string_or_blocks"))
 	}
 	isError := b.Get("is_error").Kind() == jsonscan.True && !saysError(text)
 	if len(text) == 0 && media > 0 {
@@ -232,9 +232,9 @@ func (r *reader) block(b jsonscan.Value) *schema.Error {
 	case "document":
 		return r.document(b, source)
 	case "":
-		return schema.InvalidValue("type", "must be the type of a content block.")
+		return schema.Invalid("type", say.New("value.block_type"))
 	default:
-		return schema.InvalidValue("type", "is '"+kind+"', which the backend of this model does not take.")
+		return schema.Invalid("type", say.New("value.kind", "kind", kind))
 	}
 }
 
@@ -244,16 +244,16 @@ func (r *reader) image(source jsonscan.Value) *schema.Error {
 	case "base64":
 		part.SetData(string(source.Get("media_type").Text()), chat.TextOf(source.Get("data")))
 		if part.MediaType == "" || len(part.Data) == 0 {
-			return schema.InvalidValue("source", "must have a media_type and data.")
+			return schema.Invalid("source", say.New("value.has_media"))
 		}
 	case "url":
 		part.SetSource(chat.TextOf(source.Get("url")))
 		if part.URL == nil && part.Data == nil {
-			return schema.InvalidValue("source.url", "must be a string.")
+			return schema.Invalid("source.url", say.New("value.string"))
 		}
 	default:
-		return schema.InvalidValue("source.type",
-			"must be base64 or url: the backend of this model takes no other images.")
+		return schema.Invalid("source.type",
+			say.New("value.or_images", "known", "base64", "last", "url"))
 	}
 	r.user = append(r.user, part)
 	return nil
@@ -281,8 +281,7 @@ func (r *reader) document(b, source jsonscan.Value) *schema.Error {
 		}
 		return nil
 	}
-	return schema.InvalidValue("source.type", "must be base64, text or content: the backend of this model takes no "+
-		"other documents.")
+	return schema.Invalid("source.type", say.New("value.or_documents", "known", "base64, text", "last", "content"))
 }
 
 // assistant reads the words, thoughts and calls of an earlier turn of the model.
@@ -311,7 +310,7 @@ func addBlock(m *chat.Message, b jsonscan.Value) *schema.Error {
 	case "text":
 		text := chat.TextOf(b.Get("text"))
 		if text == nil {
-			return schema.InvalidValue("text", "must be a string.")
+			return schema.Invalid("text", say.New("value.string"))
 		}
 		if m.Text == nil {
 			m.Text = text
@@ -329,11 +328,11 @@ func addBlock(m *chat.Message, b jsonscan.Value) *schema.Error {
 	case "tool_use":
 		return addCall(m, b)
 	case "":
-		return schema.InvalidValue("type", "must be the type of a content block.")
+		return schema.Invalid("type", say.New("value.block_type"))
 	case "redacted_thinking", "server_tool_use":
 	default:
 		if !strings.HasSuffix(kind, "_tool_result") {
-			return schema.InvalidValue("type", "is '"+kind+"', which the backend of this model does not take.")
+			return schema.Invalid("type", say.New("value.kind", "kind", kind))
 		}
 	}
 	return nil
@@ -343,9 +342,9 @@ func addCall(m *chat.Message, b jsonscan.Value) *schema.Error {
 	call := chat.ToolCall{ID: chat.TextOf(b.Get("id")), Name: chat.TextOf(b.Get("name")), Input: []byte("{}")}
 	switch {
 	case len(call.ID) == 0:
-		return schema.InvalidValue("id", "must be a string that is not empty.")
+		return schema.Invalid("id", say.New("value.not_blank"))
 	case len(call.Name) == 0:
-		return schema.InvalidValue("name", "must be a string that is not empty.")
+		return schema.Invalid("name", say.New("value.not_blank"))
 	}
 	if input := b.Get("input"); input.Kind() == jsonscan.Object {
 		call.Input = input.Raw()

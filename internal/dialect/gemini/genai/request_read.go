@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadRequest reads a request of generateContent. It checks the fields that the gateway
@@ -24,9 +25,9 @@ func ReadRequest(req *schema.Request, body []byte) error {
 	case !contents.Given():
 		return schema.MissingParameter("contents")
 	case contents.Kind() != jsonscan.Array && contents.Kind() != jsonscan.Object:
-		return schema.InvalidValue("contents", "'contents' must be an array.")
+		return schema.Invalid("contents", say.New("value.array"))
 	case contents.Empty():
-		return schema.InvalidValue("contents", "'contents' must have at least one content.")
+		return schema.Invalid("contents", say.New("value.some_content"))
 	}
 	return nil
 }
@@ -90,7 +91,7 @@ func readFrom(root jsonscan.Value, room chat.Room) (*chat.Request, error) {
 // refuse returns an error for fields that only a backend of this dialect can obey.
 func (r *reader) refuse() *schema.Error {
 	if cached := member(r.root, "cachedContent", "cached_content"); cached.Given() && len(chat.TextOf(cached)) > 0 {
-		return schema.InvalidValue("cachedContent", "'cachedContent' is not supported by the backend of this model.")
+		return schema.Invalid("cachedContent", say.New("value.unsupported"))
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func (r *reader) readContents() *schema.Error {
 		}
 	}
 	if len(r.Messages) == 0 && r.room.Err == nil {
-		return schema.InvalidValue("contents", "'contents' must say something.")
+		return schema.Invalid("contents", say.New("value.says_nothing"))
 	}
 	return nil
 }
@@ -135,11 +136,11 @@ func (r *reader) readContents() *schema.Error {
 // content reads one turn; the error names fields relative to it.
 func (r *reader) content(c jsonscan.Value) *schema.Error {
 	if c.Kind() != jsonscan.Object {
-		return schema.InvalidValue("parts", "must be an array: a content is an object with a role and parts.")
+		return schema.Invalid("parts", say.New("value.array_content"))
 	}
 	parts := c.Get("parts")
 	if parts.Kind() != jsonscan.Array && parts.Kind() != jsonscan.Object {
-		return schema.InvalidValue("parts", "must be an array of parts.")
+		return schema.Invalid("parts", say.New("value.parts"))
 	}
 	parts = r.parts.Rescan(parts)
 	first := parts
@@ -152,7 +153,7 @@ func (r *reader) content(c jsonscan.Value) *schema.Error {
 	case "model":
 		return r.modelTurn(first)
 	default:
-		return schema.InvalidValue("role", "must be user or model.")
+		return schema.Invalid("role", say.New("value.or", "known", "user", "last", "model"))
 	}
 }
 
@@ -189,7 +190,7 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 		kind, content := string(member(data, "mimeType", "mime_type").Text()), chat.TextOf(data.Get("data"))
 		part.Type = mediaPart(kind)
 		if kind == "" || len(content) == 0 {
-			return part, schema.InvalidValue("inlineData", "must have a mimeType and data.")
+			return part, schema.Invalid("inlineData", say.New("value.has_mime"))
 		}
 		part.SetData(kind, content)
 		if part.Type == chat.FilePart {
@@ -201,8 +202,8 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 		kind, address := string(member(file, "mimeType", "mime_type").Text()),
 			chat.TextOf(member(file, "fileUri", "file_uri"))
 		if len(address) == 0 || mediaPart(kind) != chat.ImagePart {
-			return part, schema.InvalidValue("fileData",
-				"must be an image with an address: the backend of this model takes no other files by their addresses.")
+			return part, schema.Invalid("fileData",
+				say.New("value.image_address"))
 		}
 		part.Type = chat.ImagePart
 		part.SetSource(address)
@@ -214,8 +215,8 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 	for m := range p.All() {
 		switch string(m.Key()) {
 		case "executableCode", "executable_code", "codeExecutionResult", "code_execution_result":
-			return part, schema.InvalidValue("",
-				"has code that the provider ran, which the backend of this model cannot read.")
+			return part, schema.Invalid("",
+				say.New("value.code"))
 		}
 	}
 	return part, nil
@@ -308,7 +309,7 @@ func (r *reader) modelTurn(first jsonscan.Value) *schema.Error {
 func (r *reader) addCall(m *chat.Message, v, signature jsonscan.Value) *schema.Error {
 	call := chat.ToolCall{ID: chat.TextOf(v.Get("id")), Name: chat.TextOf(v.Get("name")), Input: []byte("{}")}
 	if len(call.Name) == 0 {
-		return schema.InvalidValue("functionCall.name", "must be the name of a function.")
+		return schema.Invalid("functionCall.name", say.New("value.function_name"))
 	}
 	if len(call.ID) == 0 {
 		call.ID = strconv.AppendInt([]byte("call_gemini_"), int64(r.calls), 10)

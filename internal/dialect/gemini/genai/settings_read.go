@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // readTools reads the functions that the model may call. Tools that the provider runs
@@ -19,7 +20,7 @@ func (r *reader) readTools() *schema.Error {
 		return nil
 	}
 	if tools.Kind() != jsonscan.Array {
-		return schema.InvalidValue("tools", "'tools' must be an array.")
+		return schema.Invalid("tools", say.New("value.array"))
 	}
 	for i, tool := range r.room.All(r.deep.Rescan(tools)) {
 		place := "tools[" + strconv.Itoa(i) + "]"
@@ -34,8 +35,7 @@ func (r *reader) readTools() *schema.Error {
 				}
 			default:
 				if m.Given() {
-					return schema.InvalidValue(place, "'"+place+"' has "+name+
-						", a tool that the backend of this model does not have.")
+					return schema.Invalid(place, say.New("value.tool_field", "tool", name))
 				}
 			}
 		}
@@ -47,7 +47,7 @@ func (r *reader) readFunction(f jsonscan.Value) *schema.Error {
 	tool := chat.Tool{Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(f.Get("name")),
 		Description: chat.Given(f.Get("description"))}
 	if len(tool.Name) == 0 {
-		return schema.InvalidValue("functionDeclarations", "must have a name.")
+		return schema.Invalid("functionDeclarations", say.New("value.has_name"))
 	}
 	if own := member(f, "parametersJsonSchema", "parameters_json_schema"); own.Given() {
 		tool.Schema = own.Raw()
@@ -85,8 +85,8 @@ func (r *reader) readToolConfig() *schema.Error {
 	case "NONE":
 		r.ToolChoice.Mode = "none"
 	default:
-		return schema.InvalidValue("toolConfig.functionCallingConfig.mode",
-			"'toolConfig.functionCallingConfig.mode' must be AUTO, ANY, NONE or VALIDATED.")
+		return schema.Invalid("toolConfig.functionCallingConfig.mode",
+			say.New("value.or", "known", "AUTO, ANY, NONE", "last", "VALIDATED"))
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (r *reader) readConfig() *schema.Error {
 		return nil
 	}
 	if config.Kind() != jsonscan.Object {
-		return schema.InvalidValue("generationConfig", "'generationConfig' must be an object.")
+		return schema.Invalid("generationConfig", say.New("value.object"))
 	}
 	for _, f := range []struct {
 		name, other string
@@ -112,7 +112,7 @@ func (r *reader) readConfig() *schema.Error {
 	} {
 		v := member(config, f.name, f.other)
 		if v.Given() && v.Kind() != jsonscan.Number {
-			return schema.InvalidValue("generationConfig."+f.name, "'generationConfig."+f.name+"' must be a number.")
+			return schema.Invalid("generationConfig."+f.name, say.New("value.number"))
 		}
 		*f.to = v
 	}
@@ -136,8 +136,8 @@ func (r *reader) readConfig() *schema.Error {
 func refuseModalities(list jsonscan.Value) *schema.Error {
 	for v := range list.All() {
 		if !strings.EqualFold(string(v.Text()), "TEXT") {
-			return schema.InvalidValue("generationConfig.responseModalities",
-				"'generationConfig.responseModalities' must be TEXT: the backend of this model gives nothing else.")
+			return schema.Invalid("generationConfig.responseModalities",
+				say.New("value.only", "known", "TEXT"))
 		}
 	}
 	return nil
@@ -182,8 +182,8 @@ func (r *reader) readFormat(config jsonscan.Value) *schema.Error {
 		return nil
 	case "application/json":
 	default:
-		return schema.InvalidValue("generationConfig.responseMimeType",
-			"'generationConfig.responseMimeType' must be text/plain or application/json for the backend of this model.")
+		return schema.Invalid("generationConfig.responseMimeType",
+			say.New("value.or_model", "known", "text/plain", "last", "application/json"))
 	}
 	r.Format = chat.Format{Given: true, Type: "json_object"}
 	if form != nil {

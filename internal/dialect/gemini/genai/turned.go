@@ -6,6 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadCountRequest reads a request of countTokens. Such requests are no use of a model.
@@ -52,7 +53,7 @@ func ReadBatchEmbed(req *schema.Request, body []byte) error {
 		return err
 	}
 	if requests := req.Body.Root().Get("requests"); requests.Kind() != jsonscan.Array || requests.Empty() {
-		return schema.InvalidValue("requests", "'requests' must be an array with at least one request.")
+		return schema.Invalid("requests", say.New("value.requests"))
 	}
 	return nil
 }
@@ -105,13 +106,13 @@ func textOf(content jsonscan.Value) (text chat.Text, err *schema.Error) {
 	for p := range content.Get("parts").All() {
 		piece := chat.TextOf(p.Get("text"))
 		if piece == nil {
-			return nil, schema.InvalidValue("content",
-				"'content' must have texts only: the backend of this model embeds nothing else.")
+			return nil, schema.Invalid("content",
+				say.New("value.texts_only"))
 		}
 		text = chat.JoinApart(text, piece)
 	}
 	if len(text) == 0 {
-		return nil, schema.InvalidValue("content", "'content' must have a text.")
+		return nil, schema.Invalid("content", say.New("value.has_text"))
 	}
 	return text, nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 	"github.com/patchbay-ai/patchbay/internal/store/redis"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -262,7 +263,7 @@ func (x *Exchange) hear(envelope string, now time.Time) {
 
 // fail notes why nothing can be exchanged.
 func (x *Exchange) fail(err error) {
-	if x.state.Fail(err.Error()) {
+	if x.state.Fail(say.From(err)) {
 		x.options.Log.Warn("what gateways know about the fleet cannot be exchanged; this gateway goes by what it "+
 			"knows itself", "error", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -112,9 +113,7 @@ func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
 	}
 	isAdmin := web.IdentityOf(r).Role.Holds(access.ManageAccessLog)
 	if isAccess(name) && !isAdmin {
-		web.Refuse(w, http.StatusForbidden,
-			"The access log is for administrators to change; it needs the permission "+
-				string(access.ManageAccessLog)+".")
+		web.Refuse(w, http.StatusForbidden, say.New("manage.access_log", "permission", access.ManageAccessLog))
 		return
 	}
 	given, err := readLevel(w, r)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -93,12 +94,9 @@ func (c *Catalog) Model(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	param := "model"
-	c.Fail(w, r, &schema.Error{
-		Message: "The model '" + web.CutText(id, longestName) + "' does not exist.",
-		Type:    schema.TypeNotFound,
-		Param:   &param,
-		Code:    schema.CodeModelNotFound,
-	})
+	known := schema.NewError(schema.CodeModelNotFound, say.New("call.no_model", "model", web.CutText(id, longestName)))
+	known.Param = &param
+	c.Fail(w, r, known)
 }
 
 // indexOf returns where the model that a path names is in the list, -1 if it is not there.
@@ -186,7 +184,7 @@ func selectModels(models []model, query url.Values) (selected []model, hasMore b
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			return nil, false, schema.InvalidValue("limit", "'limit' must be between 1 and 1000.")
+			return nil, false, schema.Invalid("limit", say.New("field.range", "least", "1", "most", "1000"))
 		}
 		limit = n
 	}

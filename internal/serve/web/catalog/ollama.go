@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -182,8 +183,7 @@ func (c *Catalog) Show(w http.ResponseWriter, r *http.Request) {
 	var request OllamaShowRequest
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostShow))
 	if err != nil || json.Unmarshal(body, &request) != nil {
-		c.Fail(w, r, schema.NewError(schema.CodeInvalidJSON, "The request body must be a JSON object with the name "+
-			"of a model."))
+		c.Fail(w, r, schema.NewError(schema.CodeInvalidJSON, say.New("call.not_named_model")))
 		return
 	}
 	name := request.Model
@@ -239,6 +239,5 @@ func (c *Catalog) Refused(w http.ResponseWriter, r *http.Request) {
 		c.Fail(w, r, err)
 		return
 	}
-	c.Fail(w, r, schema.NewError(schema.CodePermissionDenied, "This is a gateway: its models are configured by "+
-		"whoever runs it, and cannot be pulled, created, copied, pushed or deleted by clients."))
+	c.Fail(w, r, schema.NewError(schema.CodePermissionDenied, say.New("call.no_pull")))
 }

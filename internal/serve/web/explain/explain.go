@@ -172,7 +172,8 @@ func View(x survey.Explanation, door schema.Door, model string, client netip.Add
 	for _, c := range x.Candidates {
 		slots := whySlots(c.Instance)
 		view.Candidates = append(view.Candidates, candidateView{
-			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason, Said: say.Of(c.Reason),
+			InstanceID: c.ID, Handle: c.Handle, Eligible: !c.Reason.Is(), Reason: c.Reason.String(),
+			Said:       say.All(c.Reason),
 			Translated: c.Translated,
 			Weight:     c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
 			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State,
@@ -187,7 +188,8 @@ func View(x survey.Explanation, door schema.Door, model string, client netip.Add
 		view.Hedge = &hedgeView{milliseconds(x.Hedge.After.Seconds()), x.Hedge.Left}
 	}
 	for _, passed := range x.PassedOver {
-		view.PassedOver = append(view.PassedOver, passedModel{passed.Model, passed.Reason, say.Of(passed.Reason)})
+		view.PassedOver = append(view.PassedOver, passedModel{passed.Model, passed.Reason.String(),
+			say.All(passed.Reason)})
 	}
 	if x.Pool != nil {
 		view.ServedModel = x.Pool.Model
@@ -199,7 +201,7 @@ func View(x survey.Explanation, door schema.Door, model string, client netip.Add
 		}
 	}
 	if x.Refusal != nil {
-		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, say.Of(x.Refusal.Message),
+		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, say.All(x.Refusal.Said),
 			x.Refusal.RetryAfter.Milliseconds()}
 	}
 	if x.Pick != nil {
@@ -277,7 +279,7 @@ func FoundBy(table *routing.Table, serviceType schema.ServiceType, id string) *F
 			continue
 		}
 		list := table.Found().Of(source.Key())
-		view.Error, view.Said = list.Error, say.Of(list.Error)
+		view.Error, view.Said = say.Join(list.Error), say.All(list.Error...)
 		if !list.Read.IsZero() {
 			at := list.Read.UTC().Truncate(time.Millisecond)
 			view.ReadAt = &at

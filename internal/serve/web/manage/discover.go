@@ -81,7 +81,7 @@ func (r refusal) Unwrap() []error { return []error{r.error, discover.ErrRefused}
 // discoveryOf shows the models that were found, and which of them are configured already.
 func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) Discovery {
 	doc, _ := a.options.Control.Document()
-	shown := Discovery{Adapter: found.Adapter, Models: []discoveredModel{}, Errors: append([]string{}, found.Errors...)}
+	shown := Discovery{Adapter: found.Adapter, Models: []discoveredModel{}, Errors: []string{}}
 	for _, m := range found.Models {
 		exists := slices.ContainsFunc(doc.Services[m.ServiceType].Instances, func(s backend.Settings) bool {
 			return strings.TrimRight(s.BaseURL, "/") == strings.TrimRight(wanted.BaseURL, "/") &&
@@ -89,8 +89,9 @@ func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) Discove
 		})
 		shown.Models = append(shown.Models, discoveredModel{web.CutText(m.ID, 256), m.Name, m.ServiceType, exists})
 	}
-	for _, text := range found.Errors {
-		shown.Said = say.All(append(shown.Said, say.Of(text)...)...)
+	for _, said := range found.Errors {
+		shown.Errors = append(shown.Errors, said.String())
 	}
+	shown.Said = say.All(found.Errors...)
 	return shown
 }

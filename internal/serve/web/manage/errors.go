@@ -50,7 +50,7 @@ func (a *API) fail(w http.ResponseWriter, _ *http.Request, err error) {
 			message = "Saving failed; nothing was changed."
 		}
 	}
-	web.WriteJSON(w, status, web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message))})
+	web.WriteJSON(w, status, web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message)...)})
 }
 
 // saidOf returns the message of an error as codes and values, with the fields that it is
@@ -89,14 +89,13 @@ func messageOf(err error) string {
 
 // NotFound answers a path under /api that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	message := web.NoOperation(r)
+	said := web.NoOperation(r)
 	switch r.URL.Path {
 	case "/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/show", "/api/ps",
 		"/api/pull", "/api/version":
-		message += " Ollama's API is not here, because /api is the management of the gateway: give the client the " +
-			"address of the gateway with /ollama behind it, or the one of server.ollama-listen."
+		said.Code = "manage.no_ollama"
 	}
-	web.Refuse(w, http.StatusNotFound, message)
+	web.Refuse(w, http.StatusNotFound, said)
 }
 
 // WrongMethod answers a path under /api that exists for other methods.
@@ -106,5 +105,5 @@ func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 
 // Fail answers a request that is malformed, or made its handler panic.
 func Fail(w http.ResponseWriter, e *schema.Error) {
-	web.Refuse(w, e.HTTPStatus(), e.Message)
+	web.Refuse(w, e.HTTPStatus(), e.Said)
 }

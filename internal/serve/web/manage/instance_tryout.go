@@ -113,7 +113,7 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	if err != nil {
 		return nil, web.Invalid(prefix+"baseUrl", "%v", err)
 	}
-	if fault := table.Instances()[0].Fault; fault != "" {
+	if fault := table.Instances()[0].Fault; fault.Is() {
 		return nil, web.Invalid(prefix+"apiKey", "%s", fault)
 	}
 	current := new(routing.Current)

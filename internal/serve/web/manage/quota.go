@@ -215,7 +215,7 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 // failQuota answers with an error and its code.
 func (a *API) failQuota(w http.ResponseWriter, _ *http.Request, err error) {
 	message := messageOf(err)
-	fault := web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message)), ErrorCode: codeInvalidRequest}
+	fault := web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message)...), ErrorCode: codeInvalidRequest}
 	status := statusOf(err)
 	if errors.Is(err, errRestart) {
 		status, fault.ErrorCode = http.StatusBadRequest, codeRestartRequired
@@ -253,12 +253,12 @@ func (a *API) quotaStatus(c *web.Call) (quotaStatusView, error) {
 	s := status.Settings
 	view := quotaStatusView{
 		Enabled: s.Enabled, BackendName: s.CounterKind(), Degraded: status.Reason != "", DegradedReason: status.Reason,
-		Said:     say.Of(status.Reason),
+		Said:     status.Said,
 		FailOpen: s.FailOpen, Windows: web.NotNil(s.Windows), Distributed: viewDistribution(s.Distributed),
 	}
 	if status.Probe != nil {
-		view.RedisProbe = &quotaProbe{status.Probe.Reachable, status.Probe.Status, status.Probe.Reason,
-			say.Of(status.Probe.Reason)}
+		view.RedisProbe = &quotaProbe{status.Probe.Reachable, status.Probe.Status,
+			status.Probe.Reason.String(), say.All(status.Probe.Reason)}
 		view.CounterMetrics = &quotaMetrics{status.Degradations}
 	}
 	if !s.Enabled {

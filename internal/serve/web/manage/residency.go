@@ -88,7 +88,7 @@ func (a *API) residents(c *web.Call) ([]ResidentView, error) {
 }
 
 func viewOfResident(s *residency.State, words web.Wording) ResidentView {
-	failure := words(web.CutText(s.Failure, 500))
+	failure, said := words.Tell(s.Failure.Cut(500))
 	return ResidentView{
 		Host: s.Host, Model: s.Model, Group: s.Group, State: residence(s.State), Since: web.TimeOrNil(s.Since),
 		LastUsed: web.TimeOrNil(s.Used),
@@ -96,7 +96,7 @@ func viewOfResident(s *residency.State, words web.Wording) ResidentView {
 		LeftMs: s.Left.Milliseconds(), Bytes: s.Bytes,
 		SleepMs: s.SleepAfter.Milliseconds(), Loads: s.Counts.Loads, Failures: s.Failures, Refusals: s.Refusals,
 		Evictions: s.Evictions, Sleeps: s.Sleeps,
-		WaitedMs: s.Waited.Milliseconds(), Failure: failure, Said: say.Of(failure),
+		WaitedMs: s.Waited.Milliseconds(), Failure: failure, Said: said,
 	}
 }
 

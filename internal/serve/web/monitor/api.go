@@ -102,7 +102,7 @@ func fail(w http.ResponseWriter, _ *http.Request, err error) {
 	if errors.As(err, &refused) {
 		status = refused.Status
 	}
-	web.WriteJSON(w, status, monitoringError{err.Error(), web.SaidTo(w, say.Of(err.Error()))})
+	web.WriteJSON(w, status, monitoringError{err.Error(), web.SaidTo(w, say.Of(err.Error())...)})
 }
 
 // NotFound answers a path of this surface that does not exist.
@@ -112,5 +112,5 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 
 // WrongMethod answers a path of this surface that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	fail(w, r, &web.RequestError{Status: http.StatusMethodNotAllowed, Text: web.NoMethod(r, allow)})
+	fail(w, r, &web.RequestError{Status: http.StatusMethodNotAllowed, Text: web.NoMethod(r, allow).String()})
 }

@@ -196,10 +196,12 @@ func (f *callFilter) names(c *calls.Record) bool {
 func (f *callFilter) isTold(c *calls.Record) bool {
 	var texts []string
 	if c.Told != nil {
-		texts = append(texts, f.words(c.Told.Message))
+		text, _ := f.words(c.Told.Message, c.Told.Said)
+		texts = append(texts, text)
 	}
 	for _, try := range c.Described() {
-		texts = append(texts, try.Cause, f.words(try.Text))
+		text, _ := f.words(try.Text, try.Sentence())
+		texts = append(texts, try.Cause, text)
 	}
 	return haveText(texts, f.errorText)
 }

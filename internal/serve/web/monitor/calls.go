@@ -237,8 +237,8 @@ func viewOfCall(c *calls.Record, words web.Wording) callView {
 		},
 	}
 	if told := c.Told; told != nil {
-		view.Message, view.RefusedBy = words(told.Message), told.Of
-		view.Said = say.Of(view.Message)
+		view.RefusedBy = told.Of
+		view.Message, view.Said = words(told.Message, told.Said)
 		if !told.Until.IsZero() {
 			view.Until = web.Time(told.Until)
 		}
@@ -257,10 +257,10 @@ func viewOfCall(c *calls.Record, words web.Wording) callView {
 	}
 	view.Cost = c.Cost.Micros()
 	for _, t := range c.Described() {
-		text := words(t.Text)
+		text, said := words(t.Text, t.Sentence())
 		view.Tries = append(view.Tries, callTry{
 			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: text, URL: t.URL,
-			Said: say.Of(text), PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
+			Said: said, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
 			Resumed:     t.Resumed,
 			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause,
 			Estimate: estimateOf(c, &t),

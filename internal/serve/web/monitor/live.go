@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/live"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -87,9 +88,7 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if slices.Contains(topics, topicCall) && !role.Holds(access.ReadMetrics) {
-		web.Refuse(w, http.StatusForbidden,
-			"The role "+role.String()+" does not have the permission "+string(access.ReadMetrics)+
-				", which the topic call takes.")
+		web.Refuse(w, http.StatusForbidden, say.New("manage.topic", "role", role, "permission", access.ReadMetrics))
 		return
 	}
 	last, isKnown := a.parseEventID(r)
@@ -126,7 +125,7 @@ func failFeed(w http.ResponseWriter, err error) {
 		status = http.StatusTooManyRequests
 		w.Header().Set("Retry-After", "5")
 	}
-	web.Refuse(w, status, "The live feed cannot be read: "+err.Error()+".")
+	web.Refuse(w, status, say.New("manage.live", "why", err))
 }
 
 // latestCall returns the number of the call that was recorded last.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -100,8 +101,9 @@ func (a *API) errors(c *web.Call) (errorStats, error) {
 	stats := a.recorder.Faults()
 	components := make([]errorComponent, 0, len(stats.Faults))
 	for _, f := range stats.Faults {
+		text, _ := words.Tell(say.Plain(f.LastError))
 		components = append(components,
-			errorComponent{f.Component, f.Operation, f.Count, words(f.LastError), web.Time(f.LastOccurred)})
+			errorComponent{f.Component, f.Operation, f.Count, text, web.Time(f.LastOccurred)})
 	}
 	return errorStats{countsOf(stats), components}, nil
 }

@@ -67,9 +67,9 @@ func (groupView) Docs() map[string]string {
 func (a *API) groups(now time.Time, words web.Wording) []groupView {
 	list := []groupView{}
 	for _, g := range a.recorder.Groups(now) {
-		text := words(g.Text)
+		text, said := words(g.Text, g.Said)
 		view := groupView{
-			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: text, Said: say.Of(text),
+			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: text, Said: said,
 			HTTPStatus: g.Status, Models: append([]string{}, g.Models...),
 			Instances: append([]string{}, g.Instances...),
 			Rescued:   g.Rescued, Fallbacks: g.Fallbacks, Lost: g.Lost, Calls: g.Calls, Refused: g.Refused,
@@ -118,10 +118,10 @@ func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
 		if p.Instance != "" {
 			kind = "attempt"
 		}
-		text := words(p.Text)
+		text, said := words(p.Text, p.Said)
 		list.Problems = append(list.Problems, problemView{
 			Kind: kind, Service: p.Service, Model: p.Model, InstanceID: p.Instance, Code: p.Code, Text: text,
-			Said: say.Of(text), HTTPStatus: p.Status,
+			Said: said, HTTPStatus: p.Status,
 			Count: p.Count, First: web.Time(p.First), Last: web.Time(p.Last), RequestID: p.RequestID,
 		})
 	}

@@ -298,8 +298,8 @@ func breakerOf(i *backend.Instance, words web.Wording) breakerStatus {
 	}
 	view.FailingSince = web.TimeOrNil(i.FailingSince())
 	if failure := i.LastFailure(); failure != nil {
-		text := words(failure.Text)
-		view.LastError = &lastError{failure.Code, text, say.Of(text), web.Time(failure.At)}
+		text, said := words.Tell(failure.Said)
+		view.LastError = &lastError{failure.Code, text, said, web.Time(failure.At)}
 	}
 	return view
 }

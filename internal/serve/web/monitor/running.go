@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -113,11 +114,11 @@ func (a *API) stopRunning(c *web.Call, body *stopRequest) (found stopped, err er
 	if len(body.Reason) > maxReason {
 		return found, web.Invalid("reason", "must not be longer than 200 bytes")
 	}
-	message := "An operator of the gateway stopped this request."
+	said := say.New("call.stopped")
 	if body.Reason != "" {
-		message = "An operator of the gateway stopped this request: " + body.Reason
+		said = say.New("call.stopped_why", "why", body.Reason)
 	}
-	cause := schema.NewError(schema.CodeStopped, message)
+	cause := schema.NewError(schema.CodeStopped, said)
 	cause.NoRetry = true
 	id := c.PathValue("requestId")
 	for one := range a.recorder.Running() {

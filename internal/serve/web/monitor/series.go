@@ -136,7 +136,7 @@ func (a *API) shares(_ *web.Call, q *sharesQuery) (shareList, error) {
 					Service: serviceType, Model: pool.Model, InstanceID: i.ID, Handle: i.Handle,
 					Backend:  i.Settings.BaseURL,
 					Requests: usage.Calls, Errors: usage.Errors, ExpectedShare: candidate.Chance,
-					Reason: candidate.Reason, Said: say.Of(candidate.Reason),
+					Reason: candidate.Reason.String(), Said: say.All(candidate.Reason),
 				}
 				if total > 0 {
 					share := float64(usage.Calls) / float64(total)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -36,7 +37,7 @@ func (p *Pages) Routes() []web.Route {
 func (p *Pages) Document(w http.ResponseWriter, _ *http.Request) {
 	document, err := p.document()
 	if err != nil { // a route names a type that has no schema; a test finds that
-		web.Refuse(w, http.StatusInternalServerError, err.Error())
+		web.Refuse(w, http.StatusInternalServerError, say.From(err))
 		return
 	}
 	send(w, "application/json", document)

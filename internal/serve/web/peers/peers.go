@@ -60,7 +60,7 @@ func (a *API) list(*web.Call) (clusterView, error) {
 	view := clusterView{Source: known.Source, Reached: known.Failure == nil, Self: known.Self,
 		Members: make([]memberView, 0, len(known.Members))}
 	if known.Failure != nil {
-		view.Reason, view.Said = known.Failure.Reason, say.Of(known.Failure.Reason)
+		view.Reason, view.Said = known.Failure.Reason, say.All(known.Failure.Said)
 	}
 	for _, m := range known.Members {
 		member := memberView{

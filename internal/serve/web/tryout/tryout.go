@@ -48,15 +48,15 @@ type Result struct {
 // Call makes a small call of a service type to a model. The error is the error of the
 // context, or ErrModel.
 func Call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceType, model string) (Result, error) {
-	result, err := call(ctx, through, serviceType, model)
-	result.Said = say.Of(result.UpstreamError)
+	result, said, err := call(ctx, through, serviceType, model)
+	result.UpstreamError, result.Said = said.String(), say.All(said)
 	return result, err
 }
 
 // NotLoaded returns the result where the model could not be loaded and no call was made.
 // The error is the error of the context.
 func NotLoaded(ctx context.Context, why *schema.Error, held time.Duration) (Result, error) {
-	result := Result{ErrorCode: why.Code, UpstreamError: why.Message, Said: say.Of(why.Message)}
+	result := Result{ErrorCode: why.Code, UpstreamError: why.Message, Said: say.All(why.Said)}
 	result.SetHeld(held)
 	return result, ctx.Err()
 }
@@ -72,10 +72,12 @@ func (r *Result) SetHeld(held time.Duration) {
 	}
 }
 
-func call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceType, model string) (Result, error) {
+// call makes the call, and returns what is wrong beside the result.
+func call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceType,
+	model string) (result Result, said say.Sentence, err error) {
 	request, err := smallRequest(serviceType, model)
 	if err != nil {
-		return Result{}, fmt.Errorf("%w: %w", ErrModel, err)
+		return result, said, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
@@ -84,7 +86,7 @@ func call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 	answer := new(answerStart)
 	err = through.Do(ctx, &proxy.Request{Asks: request, Caller: &access.Caller{RequestID: "test"}, Record: &record},
 		answer)
-	result := Result{DurationMs: inMilliseconds(time.Since(started))}
+	result.DurationMs = inMilliseconds(time.Since(started))
 	var try calls.Try
 	if record.Attempts > 0 {
 		try = *record.Try()
@@ -93,27 +95,26 @@ func call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 	var known *schema.Error
 	switch {
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return result, ctx.Err()
+		return result, said, ctx.Err()
 	case ctx.Err() != nil:
-		result.ErrorCode, result.UpstreamError = schema.CodeUpstreamTimeout,
-			fmt.Sprintf("The backend did not complete its answer within %s.", maxTime)
-		return result, nil
+		result.ErrorCode = schema.CodeUpstreamTimeout
+		return result, say.New("call.timeout_test", "time", maxTime), nil
 	case errors.As(err, &known):
-		result.ErrorCode, result.UpstreamError = known.Code, known.Message
-		return result, nil
+		result.ErrorCode = known.Code
+		return result, known.Said, nil
 	case err != nil, record.Code != "" && !answer.enough:
-		result.ErrorCode, result.UpstreamError = record.Code, try.Text
-		if result.UpstreamError == "" {
-			result.UpstreamError = "The answer broke off."
+		result.ErrorCode = record.Code
+		if try.Said != nil {
+			return result, *try.Said, nil
 		}
-		return result, nil
+		return result, say.New("call.broke_off"), nil
 	}
 	result.OK, result.Reply = true, answer.excerpt(serviceType)
 	if answer.head.Events && record.FirstToken > 0 {
 		first := inMilliseconds(record.FirstToken)
 		result.FirstTokenMs = &first
 	}
-	return result, nil
+	return result, said, nil
 }
 
 func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ownAccount decides which ids of a backend's account a caller with a key may name: the ids
@@ -33,17 +34,14 @@ func (o *ownAccount) RefuseForeign(named []schema.NamedID) error {
 		}
 	}
 	if len(unknown) > mostNamed {
-		return schema.InvalidValue(named[0].Param, "The request names too many ids of the backend's account.")
+		return schema.InvalidValue(named[0].Param, say.New("account.many"))
 	}
 	if err := o.find(unknown); err != nil {
 		return err
 	}
 	for _, one := range named {
 		if !o.given[one.ID] {
-			return schema.InvalidValue(one.Param, "'"+one.Param+"' names '"+shorten(one.ID)+
-				"' of the account at the backend, which no answer through this gateway gave to this key, or too long "+
-				"ago. "+
-				"Send the content itself, or have whoever runs the gateway set 'account-ids: true' for the instance.")
+			return schema.InvalidValue(one.Param, say.New("account.foreign", "field", one.Param, "id", shorten(one.ID)))
 		}
 	}
 	return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -276,7 +277,7 @@ type Bearer struct {
 func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) *schema.Error {
 	at := slices.IndexFunc(doors, func(d *door) bool { return d.path == r.URL.Path && d.json != nil })
 	if at < 0 {
-		return schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+shorten(r.URL.Path)+".")
+		return schema.NewError(schema.CodeUnknownEndpoint, say.New("call.no_door", "name", shorten(r.URL.Path)))
 	}
 	x := a.begin(w, r, doors[at])
 	defer a.end(x)
@@ -327,7 +328,7 @@ func (a *API) refuseOverload(x *exchange) error {
 	if (most <= 0 || running <= most) && (a.options.Memory == nil || !a.options.Memory.Short()) {
 		return nil
 	}
-	err := overloaded("The gateway is overloaded; try again shortly.")
+	err := overloaded(say.New("call.overloaded"))
 	if x.r.ContentLength != 0 {
 		return unread{err}
 	}

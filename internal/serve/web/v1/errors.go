@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -86,31 +87,29 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 			paths = append(paths, d.path)
 		}
 	}
-	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+shorten(r.Method)+" "+
-		shorten(r.URL.Path)+
-		". Available are POST "+strings.Join(paths, ", ")+
-		", and GET /v1/models. GET /docs/api shows everything that there is."+geminiHint(r.URL.Path)))
+	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, withHint(r, "call.no_endpoint", "method", shorten(r.Method),
+		"path", shorten(r.URL.Path), "paths", strings.Join(paths, ", "))))
 }
 
 // WrongMethod answers a path that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	Fail(w, r, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+
-		shorten(r.URL.Path)+"; allowed are "+allow+"."+geminiHint(r.URL.Path)))
+	Fail(w, r, schema.NewError(schema.CodeMethodNotAllowed, withHint(r, "call.no_method", "method", shorten(r.Method),
+		"path", shorten(r.URL.Path), "allowed", allow)))
 }
 
-// geminiHint names an alternative to a client of Gemini's own API. It recognises the client
-// by the last part of its paths.
-func geminiHint(path string) string {
-	switch path[strings.LastIndexByte(path, ':')+1:] {
+// withHint returns the sentence of a code. For a client of Gemini's own API, which it
+// recognises by the last part of its paths, it is the one with a hint.
+func withHint(r *http.Request, code say.Code, pairs ...any) say.Sentence {
+	hint := say.Code("hint.gemini")
+	switch r.URL.Path[strings.LastIndexByte(r.URL.Path, ':')+1:] {
 	case "generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents", "countTokens":
-		return " Gemini's API is at POST /v1beta/models/{model}:generateContent, and its clients need the address of " +
-			"the gateway without a path."
 	case "predict", "predictLongRunning", "generateAnswer", "asyncBatchEmbedContent", "batchGenerateContent",
 		"bidiGenerateContent":
-		return " Of Gemini's API there are generateContent, streamGenerateContent, countTokens, embedContent and " +
-			"batchEmbedContents."
+		hint = "hint.gemini_some"
+	default:
+		return say.New(code, pairs...)
 	}
-	return ""
+	return say.New(code+"_hint", append(pairs, "hint", say.New(hint, "model", "{model}"))...)
 }
 
 // shorten cuts a text of a client to a length that fits a message.
@@ -162,23 +161,22 @@ func showLimit(header http.Header, names [3]string, d *ratelimit.Decision) {
 
 // noMemory says why the request gets no more memory; bytes is the amount that it needs.
 func (x *exchange) noMemory(verdict memory.Verdict, bytes int64) error {
-	known := overloaded("The gateway has no memory left for this request; try again shortly.")
+	known := overloaded(say.New("call.no_memory"))
 	most := x.memory.Most()
 	switch {
 	case x.memory.Held()+bytes > most:
-		known.Message = "The request takes more memory than the " + strconv.FormatInt(most, 10) +
-			" bytes that one caller may have for bodies (a third of limits.memory)."
+		known.Reword("call.memory_most", "size", most)
 		known.NoRetry = true
 	case verdict == memory.ShareUsed:
-		known.Message = "Your requests have as much of the gateway's memory as one caller may have now; try again " +
-			"when some of them have ended."
+		known.Reword("call.memory_share")
 	}
 	return known
 }
 
-func overloaded(message string) *schema.Error {
-	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeOverloaded,
-		RetryAfter: time.Second}
+func overloaded(said say.Sentence) *schema.Error {
+	known := schema.NewError(schema.CodeOverloaded, said)
+	known.RetryAfter = time.Second
+	return known
 }
 
 // isOverloaded reports whether an error says that the gateway has no room for a body.

@@ -24,6 +24,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -99,7 +100,7 @@ func (x *exchange) readJSON(parse func(*schema.Request, []byte) error) error {
 		return err
 	}
 	if strings.HasPrefix(web.FirstOf(x.r.Header, "Content-Type"), "multipart/") {
-		return schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a JSON body, not a form.")
+		return schema.NewError(schema.CodeUnsupportedMedia, say.New("call.json_not_form"))
 	}
 	limit := int64(x.table.Limits.JSONBody)
 	if x.r.ContentLength > limit {
@@ -121,11 +122,11 @@ func (x *exchange) readJSON(parse func(*schema.Request, []byte) error) error {
 	case isOverloaded(err):
 		return unread{err}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return unreadable("The request body did not arrive in time.", schema.CodeRequestTimeout)
+		return unreadable(say.New("call.body_late"), schema.CodeRequestTimeout)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return unreadable("The request body ended too early.", schema.CodeInvalidBody)
+		return unreadable(say.New("call.body_short"), schema.CodeInvalidBody)
 	}
-	return unreadable("The request body could not be read.", schema.CodeInvalidBody)
+	return unreadable(say.New("call.body_unread"), schema.CodeInvalidBody)
 }
 
 // refuseCompressed refuses a body that is compressed.
@@ -135,7 +136,7 @@ func (x *exchange) refuseCompressed() error {
 		return nil
 	}
 	return schema.NewError(schema.CodeUnsupportedMedia,
-		"Compressed request bodies are not accepted; send the body as it is.")
+		say.New("call.compressed"))
 }
 
 // unread is an error after which the connection must be closed, because the body of the
@@ -145,10 +146,10 @@ type unread struct{ error }
 // Unwrap returns the error itself.
 func (u unread) Unwrap() error { return u.error }
 
-func unreadable(message, code string) error { return unread{schema.NewError(code, message)} }
+func unreadable(said say.Sentence, code string) error { return unread{schema.NewError(code, said)} }
 
 func tooLarge(limit int64) error {
-	return unreadable("The request body is larger than the "+strconv.FormatInt(limit, 10)+" bytes that are allowed.",
+	return unreadable(say.New("call.body_large", "size", limit),
 		schema.CodeRequestTooLarge)
 }
 
@@ -192,7 +193,7 @@ func unexpected(err error) *schema.Error {
 	if errors.Is(err, web.ErrStopping) {
 		return proxy.Stopping()
 	}
-	return schema.NewError(schema.CodeInternal, "The gateway failed to handle the request.")
+	return schema.NewError(schema.CodeInternal, say.New("call.failed"))
 }
 
 // The exchange is the sink of the proxy's answer.

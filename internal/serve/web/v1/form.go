@@ -7,12 +7,12 @@ import (
 	"mime"
 	"mime/multipart"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
@@ -38,7 +38,7 @@ func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) err
 	mediaType, params, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
 		return schema.NewError(schema.CodeUnsupportedMedia,
-			"This endpoint takes a form (multipart/form-data with a boundary).")
+			say.New("call.form_not_json"))
 	}
 	limit := int64(x.table.Limits.MultipartBody)
 	if x.r.ContentLength > limit {
@@ -69,18 +69,18 @@ func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) err
 	case isOverloaded(err):
 		return unread{err}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return unreadable("The request body did not arrive in time.", schema.CodeRequestTimeout)
+		return unreadable(say.New("call.body_late"), schema.CodeRequestTimeout)
 	case errors.As(err, new(*spillError)):
 		x.log.Warn("an upload could not be stored", "error", err, "directory", os.TempDir())
 		return unread{spillFault(err)}
 	}
-	return unreadable("The form could not be read: "+formFault(err)+".", schema.CodeInvalidBody)
+	return unreadable(say.New("call.form_unread", "why", formFault(err)), schema.CodeInvalidBody)
 }
 
 var (
-	errTooManyParts = errors.New("it has too many parts")
-	errLongValue    = errors.New("its fields are too long")
-	errLongName     = errors.New("a name in it is too long")
+	errTooManyParts = say.Error("upload.parts")
+	errLongValue    = say.Error("upload.fields")
+	errLongName     = say.Error("upload.name")
 )
 
 // spillError is why an upload could not be written to the temporary file.
@@ -92,26 +92,29 @@ func (e *spillError) Unwrap() error { return e.error }
 // spillFault returns the caller's error for a spillError.
 func spillFault(err error) *schema.Error {
 	if durable.IsFull(err) {
-		return uploadsFull("The gateway's disk has no space left for this upload; try again later.")
+		return uploadsFull(say.New("call.upload_disk"))
 	}
 	return unexpected(err)
 }
 
-func uploadsFull(message string) *schema.Error {
-	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeUploadsFull,
-		RetryAfter: time.Second}
+func uploadsFull(said say.Sentence) *schema.Error {
+	known := schema.NewError(schema.CodeUploadsFull, said)
+	known.RetryAfter = time.Second
+	return known
 }
 
 // formFault describes the fault of a form in words that do not depend on the version of the
 // standard library.
-func formFault(err error) string {
-	switch {
-	case errors.Is(err, errTooManyParts), errors.Is(err, errLongValue), errors.Is(err, errLongName):
-		return err.Error()
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return "it ended too early"
+func formFault(err error) say.Sentence {
+	for _, known := range [...]error{errTooManyParts, errLongValue, errLongName} {
+		if errors.Is(err, known) {
+			return say.From(known)
+		}
 	}
-	return "it is malformed"
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return say.New("upload.early")
+	}
+	return say.New("upload.malformed")
 }
 
 // wholeForm makes the end of a body an unexpected one for the reader of a form, which
@@ -161,16 +164,14 @@ func (s *spool) close() {
 
 // noSpace says why an upload gets no more space; bytes is the amount that it needs.
 func (s *spool) noSpace(verdict memory.Verdict, bytes int64) *schema.Error {
-	known := uploadsFull("The gateway has no space left for this upload; try again shortly.")
+	known := uploadsFull(say.New("call.upload_space"))
 	most := s.space.Most()
 	switch {
 	case s.space.Held()+bytes > most:
-		known.Message = "The upload takes more than the " + strconv.FormatInt(most, 10) +
-			" bytes that one caller may have on the gateway's disk (two thirds of limits.uploads)."
+		known.Reword("call.upload_most", "size", most)
 		known.NoRetry = true
 	case verdict == memory.ShareUsed:
-		known.Message = "Your uploads have as much of the gateway's disk as one caller may have now; try again when " +
-			"some of them have ended."
+		known.Reword("call.upload_share")
 	}
 	return known
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -14,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // openResponses returns the client of one request of the Responses API. It finds the
@@ -169,8 +169,7 @@ func (p *pastAnswers) find(id string) error {
 		return responses.NotFound(last[0].Previous[missing])
 	}
 	if len(before) >= mostTurns {
-		return schema.InvalidValue("previous_response_id", "The conversation has more than "+strconv.Itoa(mostTurns)+
-			" responses. Begin a new one, and send what matters as 'input'.")
+		return schema.InvalidValue("previous_response_id", say.New("call.turns", "most", mostTurns))
 	}
 	p.chain = append(before, last[0])
 	p.ids = append(slices.Clone(last[0].Previous), id)
@@ -192,7 +191,7 @@ func (p *pastAnswers) get(ids ...string) ([]*recall.Answer, error) {
 }
 
 func storeUnavailable() *schema.Error {
-	known := schema.NewError(schema.CodeServiceUnavailable, "The store of responses cannot be reached now.")
+	known := schema.NewError(schema.CodeServiceUnavailable, say.New("call.responses_away"))
 	known.RetryAfter = time.Second
 	return known
 }
@@ -204,9 +203,8 @@ func (p *pastAnswers) Conversation(string) ([]byte, error) {
 		size += len(a.Input) + len(a.Response)
 	}
 	if size > p.limit {
-		return nil, schema.NewError(schema.CodeRequestTooLarge, "The conversation before this request has "+
-			strconv.Itoa(size)+
-			" bytes, more than the "+strconv.Itoa(p.limit)+" that are allowed for a request.")
+		return nil, schema.NewError(schema.CodeRequestTooLarge,
+			say.New("call.conversation_large", "size", size, "most", p.limit))
 	}
 	if err := p.reserve(2 * size); err != nil {
 		return nil, err
@@ -274,8 +272,7 @@ func (p *pastAnswers) Item(id string) ([]byte, error) {
 		return nil, err
 	}
 	if p.used += len(item); p.used > p.limit {
-		return nil, schema.NewError(schema.CodeRequestTooLarge, "The items that 'input' refers to have more than the "+
-			strconv.Itoa(p.limit)+" bytes that are allowed for a request.")
+		return nil, schema.NewError(schema.CodeRequestTooLarge, say.New("call.items_large", "most", p.limit))
 	}
 	return item, p.reserve(3 * len(item))
 }
@@ -289,8 +286,7 @@ func (p *pastAnswers) findItem(id string) ([]byte, error) {
 	items, known := p.items[response]
 	if !known {
 		if len(p.items) == mostReferred {
-			return nil, schema.InvalidValue("input", "'input' refers to items of more than "+strconv.Itoa(mostReferred)+
-				" responses. Send the items themselves.")
+			return nil, schema.Invalid("input", say.New("value.many_responses", "most", mostReferred))
 		}
 		found, err := p.get(response)
 		if err != nil {

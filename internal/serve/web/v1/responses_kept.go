@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/described"
@@ -37,7 +38,7 @@ func KeptRoutes(a *API) []web.Route {
 func (a *API) Response(w http.ResponseWriter, r *http.Request) {
 	if stream := r.URL.Query().Get("stream"); stream == "true" {
 		Fail(w, r, schema.InvalidValue("stream",
-			"A response that is complete is not streamed again. Leave 'stream' out."))
+			say.New("call.response_stream")))
 		return
 	}
 	found, end := a.findAnswer(w, r)
@@ -126,7 +127,7 @@ func (a *API) visit(w http.ResponseWriter, r *http.Request) (*account.Account, r
 		Asks: &schema.Request{Service: schema.DoorResponses.Service()}, Caller: caller, Table: a.current.Load(),
 	}
 	if a.options.Memory != nil && a.options.Memory.Short() {
-		return visit, recall.Owner{}, overloaded("The gateway is overloaded; try again shortly.")
+		return visit, recall.Owner{}, overloaded(say.New("call.overloaded"))
 	}
 	var refusal *schema.Error
 	if caller.Grant, refusal = a.options.Keys.Identify(r.Header, caller.Addr); refusal != nil {
@@ -163,8 +164,7 @@ func (a *API) answerOf(r *http.Request, owner recall.Owner) (*recall.Answer, *sc
 }
 
 func responseNotFound(id string) *schema.Error {
-	return schema.NewError(schema.CodeResponseNotFound, "The response '"+shorten(id)+
-		"' was not found. It may have expired, or it was made with another key or with 'store' set to false.")
+	return schema.NewError(schema.CodeResponseNotFound, say.New("call.response_unknown", "id", shorten(id)))
 }
 
 func writeBytes(w http.ResponseWriter, body []byte) {
@@ -189,14 +189,14 @@ func (a *API) InputItems(w http.ResponseWriter, r *http.Request) {
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > mostItems {
-			Fail(w, r, schema.InvalidValue("limit", "'limit' must be between 1 and 100."))
+			Fail(w, r, schema.Invalid("limit", say.New("field.range", "least", "1", "most", "100")))
 			return
 		}
 		limit = n
 	}
 	order := query.Get("order")
 	if order != "" && order != "asc" && order != "desc" {
-		Fail(w, r, schema.InvalidValue("order", "'order' must be asc or desc."))
+		Fail(w, r, schema.Invalid("order", say.New("value.or", "known", "asc", "last", "desc")))
 		return
 	}
 	found, end := a.findAnswer(w, r)
@@ -215,7 +215,7 @@ func (a *API) InputItems(w http.ResponseWriter, r *http.Request) {
 	if after := query.Get("after"); after != "" {
 		at := slices.IndexFunc(items, func(v jsonscan.Value) bool { return string(v.Get("id").Text()) == after })
 		if at < 0 {
-			Fail(w, r, schema.InvalidValue("after", "'after' must be the id of an input item of the response."))
+			Fail(w, r, schema.Invalid("after", say.New("value.item_id")))
 			return
 		}
 		items = items[at+1:]

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
 
@@ -250,15 +251,13 @@ func (f *Flight) release() {
 
 // brokenOff is the error for followers where the first request ended without saying why.
 func brokenOff() *schema.Error {
-	return schema.NewError(schema.CodeInternal, "The call that this request shared with equal ones was given up by "+
-		"the gateway.")
+	return schema.NewError(schema.CodeInternal, say.New("call.flight"))
 }
 
 // tooSlow is the error for a client that is too far behind the others.
 func tooSlow() *schema.Error {
 	return schema.NewError(schema.CodeOverloaded,
-		"The answer is shared with equal requests, and this client read it too slowly for the rest to be kept; send "+
-			"the request again.")
+		say.New("call.read_slowly"))
 }
 
 // Follow waits until the answer of the first request begins, and returns it from its

@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
 
@@ -336,7 +337,7 @@ func TestWhatIsRememberedOfAllAnswersIsBounded(t *testing.T) {
 // them; those that are not make each follower ask for itself.
 func TestWhichErrorsAreShared(t *testing.T) {
 	t.Parallel()
-	common := schema.NewError(schema.CodeUpstreamError, "The backend is broken.")
+	common := schema.NewError(schema.CodeUpstreamError, say.Plain("The backend is broken."))
 	for _, c := range []struct {
 		name    string
 		before  error // in place of an answer

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Call is the call of the first request.
@@ -84,7 +85,7 @@ func (l *lead) Next() ([]byte, error) {
 	switch {
 	case err == nil && l.isOwn(nil):
 		l.flight.end(isOver, schema.NewError(schema.CodeUpstreamTruncated,
-			"The answer goes on at another model, and is not shared any more; send the request again."))
+			say.New("call.not_shared")))
 	case err == nil:
 		l.content = l.content || l.hasContent == nil || l.hasContent.HasContent()
 		l.flight.add(part, l.Answer.Usage(), l.content, l.Answer.IsComplete())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
@@ -148,7 +149,7 @@ func (v *visit) createMessageBatch() (any, error) {
 		return nil, unread{v.requestsError(err)}
 	}
 	if reader.lines == 0 {
-		return nil, schema.InvalidValue("requests", "'requests' must have at least one request.")
+		return nil, schema.Invalid("requests", say.New("value.some_request"))
 	}
 	file, err := u.Commit(v.r.Context())
 	if err != nil {
@@ -238,8 +239,7 @@ var (
 
 func (m *messageReader) readOne() error {
 	if m.lines == m.most {
-		return schema.NewError(schema.CodeRequestTooLarge, "The batch has more than the "+strconv.Itoa(m.most)+
-			" requests that are allowed (batches.max-lines).")
+		return schema.NewError(schema.CodeRequestTooLarge, say.New("batch.too_many", "most", m.most))
 	}
 	m.body.read = 0
 	value, err := m.from.ReadValue()
@@ -256,11 +256,9 @@ func (m *messageReader) readOne() error {
 	place := "requests." + strconv.Itoa(m.lines)
 	switch {
 	case !validID.MatchString(one.CustomID):
-		return schema.InvalidValue(place+".custom_id", "'"+place+
-			".custom_id' must have 1 to 64 letters, digits, - and _.")
+		return schema.Invalid(place+".custom_id", say.New("value.custom_id"))
 	case m.seen[one.CustomID]:
-		return schema.InvalidValue(place+".custom_id", "'"+place+
-			".custom_id' is that of another request as well; it must be unique within a batch.")
+		return schema.Invalid(place+".custom_id", say.New("value.custom_id_twice"))
 	case one.Params.Kind() != '{':
 		return schema.MissingParameter(place + ".params")
 	}
@@ -276,7 +274,7 @@ func (m *messageReader) readOne() error {
 	}
 	if string(asks.Stream) == "true" {
 		return schema.InvalidValue(place+".params.stream",
-			"An answer of a batch cannot be streamed: leave 'stream' out.")
+			say.New("batch.stream"))
 	}
 	m.seen[one.CustomID] = true
 	m.lines++
@@ -300,16 +298,16 @@ func (v *visit) requestsError(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, errLongElement):
-		return schema.NewError(schema.CodeRequestTooLarge, "A request of the batch is longer than the "+
-			strconv.FormatInt(v.options.LongestLine(), 10)+" bytes that are allowed (limits.json-body).")
+		return schema.NewError(schema.CodeRequestTooLarge,
+			say.New("batch.long_request", "size", v.options.LongestLine()))
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return schema.NewError(schema.CodeRequestTimeout, "The request body did not arrive in time.")
+		return schema.NewError(schema.CodeRequestTimeout, say.New("call.body_late"))
 	case errors.Is(err, errNoRequests):
-		return schema.InvalidValue("requests", "'requests' must be a list of objects with custom_id and params.")
+		return schema.Invalid("requests", say.New("value.request_list"))
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return schema.NewError(schema.CodeInvalidBody, "The request body ended too early.")
+		return schema.NewError(schema.CodeInvalidBody, say.New("call.body_short"))
 	case errors.As(err, &syntax):
-		return schema.NewError(schema.CodeInvalidJSON, "The request body is not valid JSON.")
+		return schema.NewError(schema.CodeInvalidJSON, say.New("call.not_json_plain"))
 	}
 	return err
 }
@@ -328,7 +326,7 @@ func (v *visit) listMessageBatches() (any, error) {
 	}
 	found, hasMore, err := v.options.Engine.List(v.r.Context(), listing)
 	if errors.Is(err, batches.ErrNotFound) {
-		return nil, schema.InvalidValue("after_id", "'after_id' and 'before_id' must be ids of batches.")
+		return nil, schema.InvalidValue("after_id", say.New("batch.cursor"))
 	}
 	if err != nil {
 		return nil, err
@@ -366,11 +364,10 @@ func (v *visit) messageBatchResults() (any, error) {
 	}
 	if !p.State.IsEnd() {
 		return nil, schema.NewError(schema.CodeInvalidValue,
-			"The batch has no results yet; its processing_status is not ended.")
+			say.New("batch.no_results"))
 	}
 	if p.State == batches.Failed {
-		return nil, schema.NewError(schema.CodeInvalidValue, "None of the requests ran, because the batch failed: "+
-			reasonOf(p.Faults))
+		return nil, schema.NewError(schema.CodeInvalidValue, say.New("batch.failed", "why", reasonOf(p.Faults)))
 	}
 	if p.Output == "" { // it was stopped before its first line
 		v.w.Header().Set("Content-Type", mediaLines)
@@ -390,13 +387,13 @@ func (v *visit) messageBatchResults() (any, error) {
 }
 
 // reasonOf returns why a batch failed.
-func reasonOf(faults []batches.Fault) string {
+func reasonOf(faults []batches.Fault) say.Sentence {
 	if len(faults) == 0 {
-		return "its reason is not known."
+		return say.New("batch.no_reason")
 	}
 	first := faults[0]
 	if first.Line == 0 {
-		return first.Message
+		return first.Sentence()
 	}
-	return "request " + strconv.Itoa(first.Line) + ": " + first.Message
+	return say.New("batch.request", "line", first.Line, "fault", first.Sentence())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/described"
@@ -117,7 +118,7 @@ func (a *API) handle(answer func(*visit) (any, error), isLimited bool) http.Hand
 func (v *visit) identify(isLimited bool) error {
 	if v.options.Engine == nil {
 		return schema.NewError(schema.CodeBatchesOff,
-			"Files and batches are off on this gateway; its operator turns them on with batches.enabled.")
+			say.New("files.off"))
 	}
 	grant, refusal := v.options.Keys.Identify(v.r.Header, web.ClientAddr(v.r, v.options.TrustedProxies))
 	if refusal != nil {
@@ -168,61 +169,54 @@ func (v *visit) known(err error) *schema.Error {
 		return told
 	case errors.Is(err, files.ErrNotFound):
 		return schema.NewError(schema.CodeFileNotFound,
-			"There is no such file. It may have expired, or it was made with the key of another tenant.")
+			say.New("files.unknown"))
 	case errors.Is(err, batches.ErrNotFound):
 		return schema.NewError(schema.CodeBatchNotFound,
-			"There is no such batch. It may have expired, or it was made with the key of another tenant.")
+			say.New("batch.missing"))
 	case errors.Is(err, files.ErrTooLarge):
-		return schema.NewError(schema.CodeRequestTooLarge, "The file is larger than the "+
-			strconv.FormatInt(v.options.LargestFile(), 10)+" bytes that are allowed (files.max-size).")
+		return schema.NewError(schema.CodeRequestTooLarge, say.New("files.large", "size", v.options.LargestFile()))
 	case errors.Is(err, files.ErrTooMany):
 		return schema.NewError(schema.CodeStorageLimit,
-			"You have as many files as allowed (files.max-files), and no results of batches that have ended; delete "+
-				"some.")
+			say.New("files.many"))
 	case errors.Is(err, files.ErrNoRoom):
 		return schema.NewError(schema.CodeStorageLimit,
-			"Your files and batches take as much room as allowed (files.max-bytes-per-key), more than results of "+
-				"batches that have ended could give way to; delete some.")
+			say.New("files.full"))
 	case errors.Is(err, keeping.ErrTooMany):
 		return schema.NewError(schema.CodeStorageLimit,
-			"You have as many batches as are kept (batches.max-kept), and none of them has ended; wait until one "+
-				"has, or cancel one.")
+			say.New("batch.kept"))
 	case errors.Is(err, files.ErrAllFull):
-		return full("The files of all callers take as much room as there may be (files.max-bytes).")
+		return full(say.New("files.all_full"))
 	case errors.Is(err, files.ErrAllTooMany):
-		return full("All callers together have as many files as there may be (files.max-files-in-all).")
+		return full(say.New("files.all_many"))
 	case errors.Is(err, keeping.ErrAllTooMany):
-		return full("All callers together have as many batches as are kept (batches.max-kept-in-all), and none of " +
-			"them has ended.")
+		return full(say.New("batch.all_kept"))
 	case errors.Is(err, files.ErrDiskFull), durable.IsFull(err):
 		v.options.Log.Error("the disk for files is full", "error", err)
-		return full("The disk of the gateway has no space left for files.")
+		return full(say.New("files.disk_full"))
 	case errors.Is(err, documents.ErrUnavailable):
 		v.options.Log.Error("the store of files and batches does not answer", "path", v.r.URL.Path, "error", err)
 		away := schema.NewError(schema.CodeStorageUnavailable,
-			"The database of files and batches does not answer; try again shortly.")
+			say.New("files.away"))
 		away.RetryAfter = storeRetry
 		return away
 	case errors.Is(err, batches.ErrTooMany):
-		return &schema.Error{
-			Message: "You have as many batches as may run at a time (batches.max-open); wait until one has ended, or " +
-				"cancel one.",
-			Type: schema.TypeRateLimit, Code: schema.CodeRateLimitExceeded, RetryAfter: time.Minute, NoRetry: true,
-		}
+		open := schema.NewError(schema.CodeRateLimitExceeded, say.New("batch.open"))
+		open.RetryAfter, open.NoRetry = time.Minute, true
+		return open
 	case errors.Is(err, batches.ErrEnded):
-		return schema.NewError(schema.CodeInvalidValue, "The batch has ended, so that it cannot be cancelled.")
+		return schema.NewError(schema.CodeInvalidValue, say.New("batch.over"))
 	case errors.Is(err, batches.ErrNotEnded):
-		return schema.NewError(schema.CodeInvalidValue, "The batch has not ended; cancel it before it is deleted.")
+		return schema.NewError(schema.CodeInvalidValue, say.New("batch.not_over"))
 	}
 	v.options.Log.Error("files and batches", "path", v.r.URL.Path, "error", err)
-	return schema.NewError(schema.CodeInternal, "The gateway failed to handle the request.")
+	return schema.NewError(schema.CodeInternal, say.New("call.failed"))
 }
 
 // storeRetry is the time until a caller should ask a store again that does not answer.
 const storeRetry = 5 * time.Second
 
-func full(message string) *schema.Error {
-	e := schema.NewError(schema.CodeStorageFull, message)
+func full(said say.Sentence) *schema.Error {
+	e := schema.NewError(schema.CodeStorageFull, said)
 	e.NoRetry = true
 	return e
 }
@@ -235,7 +229,7 @@ func (v *visit) limit(usual, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
-		return 0, schema.InvalidValue("limit", "'limit' must be between 1 and "+strconv.Itoa(most)+".")
+		return 0, schema.Invalid("limit", say.New("field.range", "least", "1", "most", most))
 	}
 	return n, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
@@ -89,7 +90,7 @@ func (v *visit) createFile() (any, error) {
 	mediaType, params, err := mime.ParseMediaType(v.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
 		return nil, unread{schema.NewError(schema.CodeUnsupportedMedia,
-			"This endpoint takes a form (multipart/form-data with a boundary).")}
+			say.New("call.form_not_json"))}
 	}
 	const form = 1 << 20 // the form around the file
 	if v.r.ContentLength > v.options.LargestFile()+form {
@@ -136,7 +137,7 @@ func (f *uploadedForm) read(reader *multipart.Reader) error {
 			return nil
 		}
 		if err == nil && parts == mostParts {
-			return schema.NewError(schema.CodeInvalidBody, "The form has too many parts.")
+			return schema.NewError(schema.CodeInvalidBody, say.New("call.form_parts"))
 		}
 		if err == nil {
 			err = f.readPart(part)
@@ -150,7 +151,7 @@ func (f *uploadedForm) read(reader *multipart.Reader) error {
 func (f *uploadedForm) readPart(part *multipart.Part) error {
 	if part.FormName() == "file" {
 		if f.hasFile {
-			return schema.InvalidValue("file", "The form has more than one file.")
+			return schema.InvalidValue("file", say.New("call.form_files"))
 		}
 		f.hasFile, f.filename = true, part.FileName()
 		_, err := io.Copy(f.upload, part)
@@ -158,7 +159,7 @@ func (f *uploadedForm) readPart(part *multipart.Part) error {
 	}
 	value, err := io.ReadAll(io.LimitReader(part, longestValue+1))
 	if err == nil && len(value) > longestValue {
-		err = schema.InvalidValue(part.FormName(), "A field of the form is too long.")
+		err = schema.InvalidValue(part.FormName(), say.New("call.form_field"))
 	}
 	switch part.FormName() {
 	case "purpose":
@@ -176,11 +177,11 @@ func (f *uploadedForm) readPart(part *multipart.Part) error {
 func formError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return schema.NewError(schema.CodeRequestTimeout, "The upload did not arrive in time.")
+		return schema.NewError(schema.CodeRequestTimeout, say.New("call.upload_late"))
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return schema.NewError(schema.CodeInvalidBody, "The upload broke off before its end; nothing of it is kept.")
+		return schema.NewError(schema.CodeInvalidBody, say.New("call.upload_broke"))
 	case strings.HasPrefix(err.Error(), "multipart: "):
-		return schema.NewError(schema.CodeInvalidBody, "The form is malformed.")
+		return schema.NewError(schema.CodeInvalidBody, say.New("call.form_malformed"))
 	}
 	return err
 }
@@ -191,16 +192,16 @@ func (f *uploadedForm) check() error {
 		return schema.MissingParameter("file")
 	}
 	if f.upload.Size() == 0 {
-		return schema.InvalidValue("file", "The file is empty.")
+		return schema.InvalidValue("file", say.New("files.empty"))
 	}
 	if f.purpose == "" {
 		return schema.MissingParameter("purpose")
 	}
 	if f.purpose != purposeBatch {
-		return schema.InvalidValue("purpose", "'purpose' must be batch: this gateway keeps files for batches only.")
+		return schema.Invalid("purpose", say.New("value.purpose"))
 	}
 	if f.filename == "" || len(f.filename) > 255 {
-		return schema.InvalidValue("file", "The file must have a name of at most 255 bytes.")
+		return schema.InvalidValue("file", say.New("files.name"))
 	}
 	var err error
 	f.lifetime, err = lifetimeOf(f.anchor, f.seconds)
@@ -218,13 +219,13 @@ func lifetimeOf(anchor, text string) (time.Duration, error) {
 		return 0, nil
 	}
 	if anchor != "created_at" {
-		return 0, schema.InvalidValue("expires_after.anchor", "'expires_after.anchor' must be created_at.")
+		return 0, schema.Invalid("expires_after.anchor", say.New("value.created_at"))
 	}
 	n, err := strconv.Atoi(text)
 	life := time.Duration(n) * time.Second
 	if err != nil || life < leastLife || life > mostLife {
-		return 0, schema.InvalidValue("expires_after.seconds",
-			"'expires_after.seconds' must be between 3600 and 2592000.")
+		return 0, schema.Invalid("expires_after.seconds",
+			say.New("field.range", "least", "3600", "most", "2592000"))
 	}
 	return life, nil
 }
@@ -239,14 +240,14 @@ func (v *visit) listFiles() (any, error) {
 	query := v.r.URL.Query()
 	order := query.Get("order")
 	if order != "" && order != "asc" && order != "desc" {
-		return nil, schema.InvalidValue("order", "'order' must be asc or desc.")
+		return nil, schema.Invalid("order", say.New("value.or", "known", "asc", "last", "desc"))
 	}
 	found, hasMore, err := v.options.Files.List(v.r.Context(), files.Listing{
 		Scope: v.scope, Purpose: query.Get("purpose"), After: query.Get("after"), IsAscending: order == "asc",
 		Limit: limit,
 	})
 	if errors.Is(err, files.ErrNotFound) {
-		return nil, schema.InvalidValue("after", "'after' must be the id of a file.")
+		return nil, schema.Invalid("after", say.New("value.file_id"))
 	}
 	if err != nil {
 		return nil, err
@@ -338,7 +339,7 @@ func (v *visit) deleteFile() (any, error) {
 	}
 	if isUsed {
 		return nil, schema.NewError(schema.CodeInvalidValue,
-			"A batch that has not ended needs the file; cancel it first.")
+			say.New("files.needed"))
 	}
 	if err := v.options.Files.Delete(v.r.Context(), file); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 )
@@ -169,7 +170,7 @@ func (v *visit) createBatch() (any, error) {
 		return nil, err
 	}
 	if file.Purpose != purposeBatch {
-		return nil, schema.InvalidValue("input_file_id", "The file must have the purpose batch.")
+		return nil, schema.InvalidValue("input_file_id", say.New("files.purpose"))
 	}
 	made, err := v.options.Engine.Create(v.r.Context(), batches.Batch{
 		Owner: v.owner, Form: batches.OpenAI, Endpoint: asks.Endpoint, Input: file.ID, User: v.user,
@@ -185,26 +186,26 @@ func decodeError(err error) error {
 		field, _, _ := strings.Cut(string(wrong.JSONPointer[1:]), "/")
 		switch field {
 		case "metadata":
-			return schema.InvalidValue(field, "'metadata' must be an object whose values are strings.")
+			return schema.InvalidValue(field, say.New("batch.metadata_texts"))
 		case "output_expires_after":
-			return schema.InvalidValue(field, "'output_expires_after' must be an object.")
+			return schema.Invalid(field, say.New("value.object"))
 		case "input_file_id", "endpoint", "completion_window":
-			return schema.InvalidValue(field, "'"+field+"' must be a string.")
+			return schema.Invalid(field, say.New("value.string"))
 		}
 	}
 	return schema.NewError(schema.CodeInvalidJSON,
-		"The body must be a JSON object with input_file_id, endpoint and completion_window.")
+		say.New("batch.body"))
 }
 
 // bodyError returns the caller's error for a body that could not be read.
 func bodyError(err error) error {
 	switch {
 	case errors.Is(err, web.ErrBodyTooLarge):
-		return schema.NewError(schema.CodeRequestTooLarge, "The request body is larger than 1 MiB.")
+		return schema.NewError(schema.CodeRequestTooLarge, say.New("call.body_1mib"))
 	case errors.Is(err, web.ErrBodyTooSlow):
-		return schema.NewError(schema.CodeRequestTimeout, "The request body did not arrive in time.")
+		return schema.NewError(schema.CodeRequestTimeout, say.New("call.body_late"))
 	}
-	return schema.NewError(schema.CodeInvalidBody, "The request body could not be read.")
+	return schema.NewError(schema.CodeInvalidBody, say.New("call.body_unread"))
 }
 
 // check returns how long a batch may take, and how long its results are kept.
@@ -215,15 +216,16 @@ func (b *batchRequest) check() (window, life time.Duration, err error) {
 	case b.Endpoint == "":
 		return 0, 0, schema.MissingParameter("endpoint")
 	case !slices.Contains(endpoints(), b.Endpoint):
-		return 0, 0, schema.InvalidValue("endpoint",
-			"'endpoint' must be /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses.")
+		return 0, 0, schema.Invalid("endpoint",
+			say.New("value.or", "known", "/v1/chat/completions, /v1/completions, /v1/embeddings",
+				"last", "/v1/responses"))
 	case b.CompletionWindow == "":
 		return 0, 0, schema.MissingParameter("completion_window")
 	}
 	window, err = time.ParseDuration(b.CompletionWindow)
 	if err != nil || window < time.Minute {
-		return 0, 0, schema.InvalidValue("completion_window",
-			"'completion_window' must be 24h, or another time such as 8h or 30m.")
+		return 0, 0, schema.Invalid("completion_window",
+			say.New("value.time_window"))
 	}
 	if err := checkMetadata(b.Metadata); err != nil {
 		return 0, 0, err
@@ -237,12 +239,12 @@ func (b *batchRequest) check() (window, life time.Duration, err error) {
 func checkMetadata(metadata map[string]string) error {
 	const most, longestName, longestText = 16, 64, 512
 	if len(metadata) > most {
-		return schema.InvalidValue("metadata", "'metadata' must not have more than 16 pairs.")
+		return schema.Invalid("metadata", say.New("value.pairs", "most", "16"))
 	}
 	for name, text := range metadata {
 		if len(name) > longestName || len(text) > longestText {
 			return schema.InvalidValue("metadata",
-				"Names in 'metadata' must not be longer than 64 bytes, and texts not longer than 512.")
+				say.New("batch.metadata"))
 		}
 	}
 	return nil
@@ -259,7 +261,7 @@ func (v *visit) listBatches() (any, error) {
 		Scope: v.scope, Form: batches.OpenAI, After: v.r.URL.Query().Get("after"), Limit: limit,
 	})
 	if errors.Is(err, batches.ErrNotFound) {
-		return nil, schema.InvalidValue("after", "'after' must be the id of a batch.")
+		return nil, schema.Invalid("after", say.New("value.batch_id"))
 	}
 	if err != nil {
 		return nil, err

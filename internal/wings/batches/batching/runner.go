@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
@@ -82,7 +83,7 @@ func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
 	grant, ok := r.keys.Bearer(call.Owner.Key, call.Owner.Issue)
 	if !ok {
 		return batches.Answer{Status: http.StatusUnauthorized, Code: schema.CodeInvalidAPIKey,
-			Body: schema.NewError(schema.CodeInvalidAPIKey, "The API key is no longer valid.").Body()}
+			Body: schema.NewError(schema.CodeInvalidAPIKey, say.New("call.key_ended")).Body()}
 	}
 	request := &http.Request{
 		Method: http.MethodPost, URL: &url.URL{Path: call.Endpoint}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -111,6 +112,7 @@ func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
 
 // explain adds the properties of the line's error to an answer.
 func explain(answer *batches.Answer, told *schema.Error, endpoint string) {
+	answer.Said = told.Said
 	answer.RetryAfter, answer.NoRetry, answer.IsUnknown = told.RetryAfter, told.NoRetry, told.UnknownModel != ""
 	switch transport.Cause(told.Cause) {
 	case transport.CauseReset, transport.CauseClosed, transport.CauseWriteTimeout, transport.CauseTimeout,
@@ -124,7 +126,7 @@ func explain(answer *batches.Answer, told *schema.Error, endpoint string) {
 	}
 	if answer.IsUnknown && endpoint == messagesPath {
 		// Clients take the overload that a 503 is there for a reason to send the line again.
-		unknown := schema.NewError(schema.CodeModelNotFound, told.Message)
+		unknown := schema.NewError(schema.CodeModelNotFound, told.Said)
 		unknown.Details = told.Details
 		answer.Status, answer.Body = unknown.HTTPStatus(), messages.Error(unknown, answer.RequestID)
 	}

@@ -98,7 +98,7 @@ type managedBatch struct {
 }
 
 func viewOfBatch(p batches.Progress, words web.Wording) managedBatch {
-	problem := words(web.CutText(p.Problem, 500))
+	problem, said := words.Tell(p.Problem.Cut(500))
 	view := managedBatch{
 		ID: p.ID, API: string(p.Form), Endpoint: p.Endpoint, KeyID: p.Owner.Key, Tenant: p.Owner.Tenant,
 		State: batchState(p.State), Total: p.Lines,
@@ -106,7 +106,7 @@ func viewOfBatch(p batches.Progress, words web.Wording) managedBatch {
 		StartedAt: web.TimeOrNil(p.Started), ExpiresAt: web.Time(p.Expires),
 		EndedAt: web.TimeOrNil(p.Ended), Rate: p.Rate, Prompt: p.Counts.Prompt, Answer: p.Counts.Completion,
 		Cost:    prices.Amount(p.Counts.Cost).String(),
-		Problem: problem, Said: say.Of(problem),
+		Problem: problem, Said: said,
 	}
 	if !p.End.IsZero() && !p.State.IsEnd() {
 		view.EndsAt = web.TimeOrNil(p.End)
@@ -115,13 +115,12 @@ func viewOfBatch(p batches.Progress, words web.Wording) managedBatch {
 		view.Rate = float64(p.Counts.Done+p.Counts.Failed) / max(took, time.Second).Minutes()
 	}
 	if len(p.Faults) > 0 {
-		view.Fault = web.CutText(p.Faults[0].Message, 500)
+		fault := p.Faults[0].Sentence().Cut(500)
 		if line := p.Faults[0].Line; line > 0 {
-			view.Fault = say.Text("batch.line", "line", line, "fault", view.Fault)
+			fault = say.New("batch.line", "line", line, "fault", fault)
 		}
+		view.Fault, view.FaultSaid = words.Tell(fault)
 	}
-	view.Fault = words(view.Fault)
-	view.FaultSaid = say.Of(view.Fault)
 	return view
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -43,15 +44,15 @@ func readCreate(text []byte, reserve func(bytes int) error) (*create, *schema.Er
 		if known := new(schema.Error); errors.As(err, &known) { // there is no memory
 			return c, known
 		}
-		return c, schema.NewError(schema.CodeInvalidJSON, "The message is not valid JSON: "+err.Error()+".")
+		return c, schema.NewError(schema.CodeInvalidJSON, say.New("socket.not_json", "why", say.From(err)))
 	}
 	root := c.doc.Root()
 	if root.Kind() != jsonscan.Object {
-		return c, schema.NewError(schema.CodeInvalidJSON, "The message must be a JSON object.")
+		return c, schema.NewError(schema.CodeInvalidJSON, say.New("socket.not_object"))
 	}
 	if lane := root.Get("stream_id"); lane.Given() {
 		if lane.Kind() != jsonscan.String || len(lane.Text()) == 0 || len(lane.Text()) > longestLane {
-			return c, schema.InvalidValue("stream_id", "'stream_id' must be a text of 1 to 256 bytes.")
+			return c, schema.Invalid("stream_id", say.New("value.text_bytes", "least", "1", "most", "256"))
 		}
 		c.lane = string(lane.Text())
 	}
@@ -60,12 +61,12 @@ func readCreate(text []byte, reserve func(bytes int) error) (*create, *schema.Er
 	case "":
 		return c, schema.MissingParameter("type")
 	default:
-		return c, schema.InvalidValue("type", "Messages of the type '"+web.Shorten(kind)+
-			"' are not taken here; every message must be a "+createType+".")
+		return c, schema.InvalidValue("type",
+			say.New("socket.type", "kind", web.Shorten(kind), "wanted", createType))
 	}
 	generate := root.Get("generate")
 	if generate.Given() && generate.Kind() != jsonscan.True && generate.Kind() != jsonscan.False {
-		return c, schema.InvalidValue("generate", "'generate' must be true or false.")
+		return c, schema.Invalid("generate", say.New("value.switch"))
 	}
 	c.generates = generate.Kind() != jsonscan.False
 	c.stores = root.Get("store").Kind() != jsonscan.False
@@ -172,8 +173,7 @@ func (c *create) orphan(before *conversation) *schema.Error {
 			case strings.HasSuffix(kind, "_call"):
 				called[id] = true
 			case strings.HasSuffix(kind, "_call_output") && !called[id]:
-				return schema.InvalidValue("input", "No tool call was found for the output with the call_id '"+
-					web.Shorten(id)+"'.")
+				return schema.InvalidValue("input", say.New("socket.no_call", "id", web.Shorten(id)))
 			}
 		}
 	}

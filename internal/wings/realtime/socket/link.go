@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/front"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )
@@ -76,7 +77,7 @@ func (l *link) contain(lane, doing string, work func()) {
 func (l *link) sendError(lane string, err error) {
 	var known *schema.Error
 	if !errors.As(err, &known) {
-		known = schema.NewError(schema.CodeInternal, "The gateway failed to handle the message.")
+		known = schema.NewError(schema.CodeInternal, say.New("socket.failed"))
 	}
 	l.tell(lane, known)
 }
@@ -131,7 +132,7 @@ func (l *link) isOld() bool {
 // tooOld says that the connection has been open for too long.
 func tooOld() *schema.Error {
 	return schema.NewError(schema.CodeSocketTooOld,
-		"The connection has been open for as long as one may be (limits.websockets.lifetime). Open another to go on.")
+		say.New("socket.old"))
 }
 
 // ping asks the client whether it is there.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/front"
 )
 
@@ -84,7 +85,7 @@ func (d *Doors) leaseFor(who visitor) memory.Lease {
 func takeFrom(lease *memory.Lease) func(bytes int) error {
 	return func(bytes int) error {
 		if lease.Take(int64(bytes)) != memory.Granted {
-			return overloaded("The gateway has no memory left for this message; try again shortly.")
+			return overloaded(say.New("socket.memory"))
 		}
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	backendreply "github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
@@ -88,7 +89,7 @@ func takeProtocolKey(header http.Header) (protocols []string) {
 func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []string) (*relay, *schema.Error) {
 	if !asksForSocket(r) {
 		known := schema.NewError(schema.CodeMethodNotAllowed,
-			"The Realtime API is spoken over a WebSocket; ask for one, or use POST /v1/responses.")
+			say.New("socket.realtime"))
 		known.Status = http.StatusUpgradeRequired
 		return nil, known
 	}

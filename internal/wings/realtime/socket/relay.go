@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )
@@ -196,7 +197,7 @@ func (l *relay) passOn(p *parser, text []byte) error {
 	}
 	root := doc.Root()
 	if err != nil || root.Kind() != jsonscan.Object {
-		l.sendError("", schema.NewError(schema.CodeInvalidJSON, "The message is not a valid JSON object."))
+		l.sendError("", schema.NewError(schema.CodeInvalidJSON, say.New("socket.bad_object")))
 		return nil
 	}
 	err = l.refuseForeign(root)
@@ -264,8 +265,7 @@ func (l *relay) refuseForeign(root jsonscan.Value) error {
 	if !l.doors.options.Keys.Needed() || l.instance.Target.AllowsAccountIDs() {
 		return nil
 	}
-	return schema.InvalidValue("prompt", "'prompt' names a prompt of the account at the backend. Send its text as "+
-		"'instructions', or have whoever runs the gateway set 'account-ids: true' for the instance.")
+	return schema.InvalidValue("prompt", say.New("account.prompt"))
 }
 
 // refuseModelOf returns an error if a message names another model than that of the
@@ -275,8 +275,7 @@ func (l *relay) refuseModelOf(session jsonscan.Value) error {
 	if !model.Given() || model.Kind() == jsonscan.String && string(model.Text()) == l.model {
 		return nil
 	}
-	return schema.InvalidValue("session.model", "The model of a connection cannot be changed; open another with "+
-		"?model=.")
+	return schema.InvalidValue("session.model", say.New("socket.model"))
 }
 
 // upstreamModel returns the backend's name of the model.
@@ -301,7 +300,7 @@ func (l *relay) parting(settings sockets.Settings) *parting {
 	l.mu.Unlock()
 	switch {
 	case l.checkLate():
-		late := schema.NewError(schema.CodeUpstreamTimeout, "The backend did not go on with a response in time.")
+		late := schema.NewError(schema.CodeUpstreamTimeout, say.New("socket.late"))
 		return &parting{late, websocket.StatusInternalError, schema.CodeUpstreamTimeout}
 	case l.doors.isStopping() && !l.isBusy():
 		return &parting{nil, websocket.StatusGoingAway, stoppingReason}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/coder/websocket"
@@ -13,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )
@@ -144,7 +144,7 @@ func (s *session) reserve(bytes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.memory.Take(int64(bytes)) != memory.Granted {
-		return overloaded("The gateway has no memory left for this message; try again shortly.")
+		return overloaded(say.New("socket.memory"))
 	}
 	return nil
 }
@@ -184,15 +184,13 @@ func (s *session) enter(c *create) *schema.Error {
 	case s.isOld():
 		return tooOld()
 	case l != nil && s.waiting == mostWaiting:
-		return tooMany("As many messages as may wait on one connection (" + strconv.Itoa(mostWaiting) +
-			") wait for the responses before them.")
+		return tooMany(say.New("socket.waiting", "most", mostWaiting))
 	case l != nil:
 		l.waiting = append(l.waiting, c)
 		s.waiting++
 		return nil
 	case len(s.lanes) == mostRunning:
-		return tooMany("As many responses as may be made on one connection at a time (" + strconv.Itoa(mostRunning) +
-			") are being made.")
+		return tooMany(say.New("socket.running", "most", mostRunning))
 	}
 	l = new(lane)
 	s.lanes[c.lane] = l
@@ -200,8 +198,8 @@ func (s *session) enter(c *create) *schema.Error {
 	return nil
 }
 
-func tooMany(message string) *schema.Error {
-	known := schema.NewError(schema.CodeNoSlot, message)
+func tooMany(said say.Sentence) *schema.Error {
+	known := schema.NewError(schema.CodeNoSlot, said)
 	known.RetryAfter = time.Second
 	return known
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
@@ -162,21 +163,21 @@ func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.
 	switch {
 	case settings.Connections == 0:
 		off := schema.NewError(schema.CodeMethodNotAllowed,
-			"WebSockets are off here (limits.websockets.connections). Use POST, with 'stream' for events.")
+			say.New("socket.off"))
 		off.Status = http.StatusUpgradeRequired // tells clients to use HTTP
 		return who, off
 	case d.isStopping():
 		return who, proxy.Stopping()
 	case d.options.Memory != nil && d.options.Memory.Short():
-		return who, overloaded("The gateway is overloaded; try again shortly.")
+		return who, overloaded(say.New("call.overloaded"))
 	}
-	if fault := handshakeFault(r.Header); fault != "" {
+	if fault := handshakeFault(r.Header); fault.Is() {
 		w.Header().Set("Sec-WebSocket-Version", "13")
 		return who, schema.NewError(schema.CodeInvalidHTTP, fault)
 	}
 	if !web.MayRead(w.Header(), r) {
 		return who, schema.NewError(schema.CodePermissionDenied,
-			"Pages of this origin may not open a WebSocket here; server.cors-origins can name it.")
+			say.New("socket.origin"))
 	}
 	var refusal *schema.Error
 	if who.grant, refusal = d.options.Keys.Identify(r.Header, who.addr); refusal != nil {
@@ -186,12 +187,11 @@ func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.
 	switch d.open.Open(who.holder, settings) {
 	case sockets.HolderFull:
 		known := schema.NewError(schema.CodeNoSlot,
-			"There are as many WebSockets of this caller as limits.websockets.per-key allows; close one, or use POST.")
+			say.New("socket.caller_full"))
 		known.RetryAfter = time.Second
 		return who, known
 	case sockets.Full:
-		return who, overloaded("There are as many WebSockets as limits.websockets.connections allows; try again " +
-			"later, or use POST.")
+		return who, overloaded(say.New("socket.all_full"))
 	}
 	return who, nil
 }
@@ -204,8 +204,8 @@ func holderOf(grant *access.Grant, addr netip.Addr) string {
 	return addr.String()
 }
 
-func overloaded(message string) *schema.Error {
-	known := schema.NewError(schema.CodeOverloaded, message)
+func overloaded(said say.Sentence) *schema.Error {
+	known := schema.NewError(schema.CodeOverloaded, said)
 	known.RetryAfter = time.Second
 	return known
 }
@@ -230,19 +230,19 @@ func hasToken(lists []string, token string) bool {
 
 // handshakeFault returns the fault of the head that asks for a WebSocket; empty if there is
 // none.
-func handshakeFault(header http.Header) string {
+func handshakeFault(header http.Header) say.Sentence {
 	const nonce = 16 // bytes of it
 	key := header["Sec-Websocket-Key"]
 	switch {
 	case web.FirstOf(header, "Sec-Websocket-Version") != "13":
-		return "Only version 13 of the WebSocket protocol is spoken here (Sec-WebSocket-Version)."
+		return say.New("socket.version")
 	case len(key) != 1:
-		return "A request for a WebSocket has one header Sec-WebSocket-Key."
+		return say.New("socket.one_key")
 	}
 	if value, err := base64.StdEncoding.DecodeString(strings.TrimSpace(key[0])); err != nil || len(value) != nonce {
-		return "Sec-WebSocket-Key must be 16 bytes in base64."
+		return say.New("socket.key")
 	}
-	return ""
+	return say.Sentence{}
 }
 
 // headerOf returns the headers of the requests that come over a WebSocket: the headers of

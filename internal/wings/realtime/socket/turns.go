@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -218,8 +218,7 @@ func (l *relay) ask(message jsonscan.Value) error {
 	}
 	l.mu.Unlock()
 	if isFull {
-		return tooMany("As many responses as may be made on one connection at a time (" + strconv.Itoa(mostTurns) +
-			") are being made.")
+		return tooMany(say.New("socket.running", "most", mostTurns))
 	}
 	var t *turn
 	defer func() { // also after a panic
@@ -286,7 +285,7 @@ func (l *relay) begin(id string, isAnnounced bool) error {
 	case isRunning:
 		return nil
 	case isFull:
-		return tooMany("The backend makes more responses at a time than may be made on one connection.")
+		return tooMany(say.New("socket.backend_running"))
 	}
 	var refusal error
 	if t == nil {
