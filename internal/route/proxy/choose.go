@@ -69,7 +69,7 @@ func (c *choice) use(pool *routing.Pool) {
 
 // excludeForbidden excludes the instances that the caller's key may not use.
 func (c *choice) excludeForbidden() {
-	if !c.Caller.Grant.IsPlaced() {
+	if c.pool == nil || !c.Caller.Grant.IsPlaced() {
 		return
 	}
 	isForbidden := true
