@@ -21,8 +21,14 @@ var modelElsewhere = regexp.MustCompile(`"model": ?"[a-z-]+"`)
 
 // answerLikeABackend answers requests with texts that were made before. The requested
 // model chooses the text.
-func answerLikeABackend(conn net.Conn) {
-	whole, embedding, chunks := wholeAnswer(), embeddingAnswer(1536), streamedAnswer()
+func answerLikeABackend(conn net.Conn) { answer(conn, streamedAnswer()) }
+
+// breakStreams is a backend that dies in the middle of each stream: it closes the connection
+// after ten events.
+func breakStreams(conn net.Conn) { answer(conn, streamedAnswer()[:11]) }
+
+func answer(conn net.Conn, chunks [][]byte) {
+	whole, embedding := wholeAnswer(), embeddingAnswer(1536)
 	var doors doorAnswers
 	reader := bufio.NewReaderSize(conn, 128<<10)
 	var body bytes.Buffer
@@ -58,6 +64,10 @@ func answerLikeABackend(conn net.Conn) {
 			time.Sleep(20 * time.Millisecond)
 			_, err = conn.Write(whole)
 		case bytes.Contains(start, []byte(`"model":"stream"`)):
+			if len(chunks) <= events {
+				_ = writePaced(conn, chunks, 50*time.Millisecond)
+				return // before the end
+			}
 			err = writePaced(conn, chunks, 0)
 		case bytes.Contains(start, []byte(`"model":"paced"`)):
 			err = writePaced(conn, chunks, 5*time.Millisecond)

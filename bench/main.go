@@ -30,6 +30,9 @@ func run(args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
 		case "backend":
+			if len(args) > 2 && args[2] == "broken" {
+				return serve(args[1], breakStreams)
+			}
 			return serve(args[1], answerLikeABackend)
 		case "proxy":
 			return serve(args[1], forwardTo(args[2]))
