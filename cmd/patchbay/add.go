@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
@@ -23,6 +24,7 @@ import (
 type addFlags struct {
 	remoteFlags
 	backend, adapter string
+	path             string // of chats, where the provider has one of its own
 	keyVariable      string
 	serviceType      string
 	models           []string
@@ -39,15 +41,19 @@ func newAdd(env []string, stdout, stderr io.Writer) *cobra.Command {
 is, proposes a service type for each model, and adds those that are new, all as one
 version, which one roll-back takes away. On a terminal it asks before it adds.
 
-ollama, openai, anthropic and gemini stand for their usual addresses, and for the
-variables of the environment that usually have their keys.
+The name of a provider stands for its address, and for the variable of the environment
+that usually has its key; docs/providers.md has a line for each:
+
+` + providerNames() + `
 
 ` + remotePlaces,
 		Example: `  patchbay add http://gpu1:8000
   patchbay add ollama --model qwen2.5:7b --model nomic-embed-text
+  DEEPSEEK_API_KEY=sk-... patchbay add deepseek
   patchbay add openai --model gpt-4o --key-env OPENAI_API_KEY
   patchbay add http://10.0.0.7:9000 --model whisper --type stt --adapter whispercpp`,
-		Args: oneArg("address", "backend", "patchbay add http://127.0.0.1:11434"),
+		Args:      oneArg("address", "backend", "patchbay add http://127.0.0.1:11434"),
+		ValidArgs: namesOfProviders(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.backend = args[0]
 			ctx, stop := untilSignal(cmd.Context())
@@ -119,11 +125,12 @@ func (f *addFlags) run(ctx context.Context, ask *questions, stdout io.Writer) er
 
 // complete fills in the defaults of a known backend, and checks the flags.
 func (f *addFlags) complete() error {
-	for _, known := range kinds.All() {
-		if known.Guide.URL != "" && strings.EqualFold(f.backend, known.Name) {
-			f.backend = known.Guide.URL
-			f.adapter = cmp.Or(f.adapter, known.Name)
-			f.keyVariable = cmp.Or(f.keyVariable, known.Guide.KeyVariable)
+	if p, known := providers.Find(f.backend); known && p.BaseURL != "" {
+		f.backend, f.path = p.BaseURL, p.Path
+		f.adapter = cmp.Or(f.adapter, p.Adapter)
+		f.keyVariable = cmp.Or(f.keyVariable, p.Variable)
+		if p.Path != "" {
+			f.serviceType = cmp.Or(f.serviceType, schema.Chat.String())
 		}
 	}
 	if f.serviceType != "" {
@@ -132,13 +139,43 @@ func (f *addFlags) complete() error {
 		}
 	}
 	if parsed, err := url.Parse(f.backend); err != nil || parsed.Host == "" {
-		return fmt.Errorf("want the address of a backend such as http://127.0.0.1:8000, or one of ollama, openai, "+
-			"anthropic, gemini; found %q", f.backend)
+		return fmt.Errorf("want the address of a backend such as http://127.0.0.1:8000, or the name of a provider "+
+			"such as ollama, openai or deepseek; found %q%s", f.backend, nearest(f.backend, namesOfProviders()))
 	}
 	if root, endpoint := kinds.CutEndpoint(f.backend); endpoint != "" {
 		return fmt.Errorf("the address ends in the endpoint %s; want the server's: patchbay add %s", endpoint, root)
 	}
 	return nil
+}
+
+// namesOfProviders returns the names that stand for addresses.
+func namesOfProviders() []string {
+	var names []string
+	for _, p := range providers.All() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// providerNames writes these names in lines of a help text.
+func providerNames() string {
+	const width = 84
+	var b strings.Builder
+	column := 0
+	for i, name := range namesOfProviders() {
+		switch {
+		case i == 0:
+			b.WriteString("  ")
+		case column+len(name) > width:
+			b.WriteString(",\n  ")
+			column = 0
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(name)
+		column += len(name) + 2
+	}
+	return b.String()
 }
 
 // choose returns the requested models. A backend without a list has the models that the
@@ -201,6 +238,9 @@ func (f *addFlags) additions(models []addedModel, adapter, key string) map[strin
 		}
 		if m.Upstream != "" {
 			instance["upstreamModel"] = m.Upstream
+		}
+		if f.path != "" && strings.EqualFold(m.ServiceType, schema.Chat.String()) {
+			instance["path"] = f.path
 		}
 		if key != "" {
 			instance["apiKey"] = key

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
@@ -92,4 +94,30 @@ func TestAddSaysWhyItCannot(t *testing.T) {
 	if code, stdout, stderr := runFor(t, "add", simulator.DownURL, "--url", r.URL, "--model", "w", "--type", "stt", "--adapter", "whispercpp"); code != exitOK {
 		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
+}
+
+// TestAddKnowsProviders names providers in place of addresses.
+func TestAddKnowsProviders(t *testing.T) {
+	t.Parallel()
+	for _, p := range providers.All() {
+		flags := addFlags{backend: strings.ToUpper(p.Name)}
+		if err := flags.complete(); err != nil || flags.backend != p.BaseURL || flags.adapter != p.Adapter || flags.keyVariable != p.Variable || flags.path != p.Path {
+			t.Errorf("%s: %v %+v", p.Name, err, flags)
+		}
+	}
+	r := gatewaytest.Start(t, "")
+	for want, args := range map[string][]string{
+		"DEEPSEEK_API_KEY has no key": {"deepseek"}, `did you mean "deepseek"`: {"deepsek"}, "HOUSE_KEY has no key": {"deepseek", "--key-env", "HOUSE_KEY"},
+	} {
+		if code, _, stderr := runFor(t, append([]string{"add", "--url", r.URL}, args...)...); code == exitOK || !strings.Contains(stderr, want) {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
+	}
+	// One without a list of models where others have it: its own path is in the instance.
+	b := modelServer(t, "m")
+	flags := addFlags{backend: b.URL(), path: "/v1/chat/completions"}
+	if list := flags.additions([]addedModel{{Model: "m", ServiceType: "chat"}, {Model: "e", ServiceType: "embedding"}}, "openai", "")["instances"]; !strings.Contains(fmt.Sprint(list), "path:/v1/chat/completions") || strings.Count(fmt.Sprint(list), "path:") != 1 {
+		t.Error(list)
+	}
+	r.API("GET", "/api/config/providers", "").Is(t, 200, `"name":"deepseek"`, `"baseUrl":"https://api.deepseek.com"`, `"keyVariable":"DEEPSEEK_API_KEY"`, `"path":"/chat/completions"`)
 }

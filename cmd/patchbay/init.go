@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
+	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
@@ -45,7 +47,8 @@ func newInit(env []string, stdout, stderr io.Writer) *cobra.Command {
 		Short: "Write a first configuration, with the model servers that run on this machine",
 		Long: `Writes a configuration with comments, and beside it its JSON Schema for editors. It
 looks for Ollama, vLLM, llama.cpp and others on their usual ports of this machine, and
-at the addresses of --backend, and puts their models into the file. On a terminal it
+at the addresses of --backend, which may be names of providers such as deepseek, and
+puts their models into the file. On a terminal it
 asks what is wanted; elsewhere, and with --yes, the flags decide.
 
 With --secure, and always where it does not listen on loopback alone, security is on: a
@@ -53,7 +56,8 @@ management token and an API key are made and printed this once; the file has the
 hashes.`,
 		Example: `  patchbay init
   patchbay init gateway.yaml --yes --backend http://gpu1:8000
-  patchbay init --backend https://api.openai.com --key-env OPENAI_API_KEY`,
+  patchbay init --backend openai --backend deepseek
+  patchbay init --backend https://llm.example --key-env LLM_API_KEY`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.file = defaultFile
@@ -69,7 +73,7 @@ hashes.`,
 	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080",
 		"address to listen on; without it, the next port if a backend has this one")
 	cmd.Flags().StringArrayVar(&flags.backends, "backend", nil,
-		"address of a backend whose models are added; may be repeated")
+		"address of a backend whose models are added, or the name of a provider; may be repeated")
 	cmd.Flags().StringVar(&flags.keyVariable, "key-env", "",
 		"environment variable with the key of the backends of --backend; the file refers to it")
 	cmd.Flags().IntSliceVar(&flags.ports, "ports", starter.Ports(),
@@ -154,11 +158,12 @@ func (f *initFlags) findBackends(ctx context.Context, ask *questions, stderr io.
 		backends = append(backends, b)
 	}
 	for ask.in != nil {
-		address := ask.text("Address of another backend (empty: no more):", "")
+		address := ask.text("Address of another backend, or a provider such as deepseek (empty: no more):", "")
 		if address == "" {
 			break
 		}
-		variable := ask.text("Environment variable with its key (empty: it needs none):", "")
+		provider, _ := providers.Find(address)
+		variable := ask.text("Environment variable with its key (empty: it needs none):", provider.Variable)
 		b, err := f.askBackend(ctx, send, address, variable)
 		if err != nil {
 			fmt.Fprintln(stderr, err)
@@ -172,6 +177,9 @@ func (f *initFlags) findBackends(ctx context.Context, ask *questions, stderr io.
 func (f *initFlags) askBackend(ctx context.Context, send discover.Send, address, keyVariable string) (starter.Backend,
 	error) {
 	wanted := discover.Backend{BaseURL: address}
+	if p, known := providers.Find(address); known && p.BaseURL != "" {
+		wanted.BaseURL, wanted.Adapter, keyVariable = p.BaseURL, p.Adapter, cmp.Or(keyVariable, p.Variable)
+	}
 	if keyVariable != "" {
 		wanted.APIKey = backend.Literal(variable(f.env, keyVariable))
 	}

@@ -7,9 +7,6 @@ type Guide struct {
 	Title string
 	// Provider is its name in the conventions of OpenTelemetry; empty means Kind.Name.
 	Provider string
-	// URL is the usual address, and KeyVariable the variable of the environment that
-	// usually has the key; both are empty where there is none.
-	URL, KeyVariable string
 	// ModelsPath is the path of its list of models. A backend of a kind that is not known
 	// yet is asked at the ModelsPath of each kind that has one. ModelsHosts are hosts that
 	// belong to this kind alone, such as api.anthropic.com.

@@ -66,7 +66,7 @@ var table = []*dialect.Kind{
 		Name:     "openai",
 		Aliases:  []string{"normal"},
 		TypeName: "OpenAIAdapter",
-		Guide:    dialect.Guide{URL: "https://api.openai.com", KeyVariable: "OPENAI_API_KEY", ModelsPath: "/v1/models"},
+		Guide:    dialect.Guide{ModelsPath: "/v1/models"},
 		Health:   "/v1/models",
 		Tells:    engines.Unknown,
 		// Any server of this dialect may be behind it.
@@ -309,7 +309,7 @@ var table = []*dialect.Kind{
 		Name:     "ollama",
 		TypeName: "OllamaAdapter",
 		Guide: dialect.Guide{
-			Title: "Ollama", URL: "http://127.0.0.1:11434", ModelsPath: "/api/tags", LatestTag: ":latest",
+			Title: "Ollama", ModelsPath: "/api/tags", LatestTag: ":latest",
 			Pull: "ollama pull ", Start: "start Ollama (ollama serve)",
 		},
 		OpenAIBeside: true,
@@ -334,8 +334,7 @@ var table = []*dialect.Kind{
 		Aliases:  []string{"claude"},
 		TypeName: "AnthropicAdapter",
 		Guide: dialect.Guide{
-			Title: "Anthropic", URL: "https://api.anthropic.com", KeyVariable: "ANTHROPIC_API_KEY",
-			ModelsPath: "/v1/models", ModelsHosts: []string{"api.anthropic.com"},
+			Title: "Anthropic", ModelsPath: "/v1/models", ModelsHosts: []string{"api.anthropic.com"},
 			Undated: []string{"", "-latest", "-0"}, // claude-opus-4-0 is claude-opus-4-20250514
 		},
 		Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: anthropic.Chat}},
@@ -352,9 +351,8 @@ var table = []*dialect.Kind{
 		Aliases:  []string{"google"},
 		TypeName: "GeminiAdapter",
 		Guide: dialect.Guide{
-			Title: "Gemini", Provider: "gcp.gemini", URL: "https://generativelanguage.googleapis.com",
-			KeyVariable: "GEMINI_API_KEY",
-			ModelsPath:  "/v1beta/models", ModelsHosts: []string{"generativelanguage.googleapis.com"},
+			Title: "Gemini", Provider: "gcp.gemini",
+			ModelsPath: "/v1beta/models", ModelsHosts: []string{"generativelanguage.googleapis.com"},
 		},
 		KeyHeader: "x-goog-api-key",
 		Tokens:    []string{"ya29."},

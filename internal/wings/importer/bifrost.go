@@ -13,10 +13,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
+	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/wings/importer/providers"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reasons"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/services"
 )
 
 // bifrostProvider is a provider of Bifrost with the settings for all of its keys.
@@ -86,7 +87,7 @@ func (d *draft) bifrostOrigins(n *yaml.Node) {
 func (d *draft) bifrostProvider(name string, n *yaml.Node, allowsByDefault bool) *bifrostProvider {
 	setting := "providers." + name
 	kind := cmp.Or(d.Text(n, "custom_provider_config", "base_provider_type"), name)
-	known, ok := providers.Find(kind)
+	known, ok := services.Find(kind)
 	if !ok {
 		d.Unsupported(n, setting, "%s", reasons.ForProvider(kind))
 		return nil
@@ -127,7 +128,7 @@ func (p *bifrostProvider) orNil() *bifrostProvider {
 func (p *bifrostProvider) origin(key ...string) origin {
 	prefix := escaped(p.name) + "/"
 	from := origin{provider: p.name, key: key, asked: []string{prefix + "*"}, prefix: prefix}
-	if p.provider.Names[0] == p.name {
+	if p.provider.Name == p.name {
 		from.families = p.provider.Distinct()
 	}
 	return from

@@ -13,8 +13,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/wings/importer/providers"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/services"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/spring"
 )
 
@@ -308,7 +308,7 @@ func (d *draft) jairouterPath(n *yaml.Node, setting string, serviceType schema.S
 	if i.path == "" || err != nil {
 		return
 	}
-	route, plain := kind.Routes[serviceType].Path, providers.OpenAIPath(serviceType)
+	route, plain := kind.Routes[serviceType].Path, services.OpenAIPath(serviceType)
 	switch {
 	case i.path == route || route == plain:
 	case isVersionOf(i.path, strings.TrimPrefix(plain, "/v1")):

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -11,10 +12,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
+	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/wings/importer/providers"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reasons"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/services"
 )
 
 // litellmEntry is an entry of the list of models.
@@ -76,7 +78,7 @@ func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
 		d.litellmWildcard(e)
 		return
 	}
-	serviceType, known := providers.ServiceTypeOf(d.Text(n, "model_info", "mode"), e.model)
+	serviceType, known := services.ServiceTypeOf(d.Text(n, "model_info", "mode"), e.model)
 	if !known {
 		d.Unsupported(n, setting, "there is no service type for the mode %s", d.Text(n, "model_info", "mode"))
 		return
@@ -108,14 +110,14 @@ func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 		prefix, hasPrefix = custom, true
 	}
 	if !hasPrefix {
-		prefix, model = providers.ByModel(full), full
+		prefix, model = services.ByModel(full), full
 	}
-	p, known := providers.Find(prefix)
+	p, known := services.Find(prefix)
 	hasAddress := e.param("api_base", "base_url") != nil
 	switch {
 	case known:
-	case hasAddress && !providers.IsForeign(prefix):
-		p, _ = providers.Find("openai")
+	case hasAddress && !services.IsForeign(prefix):
+		p, _ = services.Find("openai")
 		if !hasPrefix {
 			break
 		}
@@ -128,7 +130,7 @@ func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 		d.Unsupported(e.node, e.setting, "%s", reasons.ForProvider(prefix))
 		return false
 	}
-	if p.Names[0] == "openai" {
+	if p.Name == "openai" {
 		model = strings.TrimPrefix(model, "responses/") // names the API, not the model
 	}
 	e.provider, e.model = p, model
@@ -145,11 +147,15 @@ func (d *draft) litellmWildcard(e *litellmEntry) {
 	case strings.Count(e.name, "*") != 1 || strings.Count(e.model, "*") != 1:
 		d.Unsupported(e.node, e.setting, "aliases have one * on both sides, or none; name the models one by one")
 		return
-	case strings.HasPrefix(e.provider.Names[0], "azure"):
+	case e.provider.Path != "":
+		d.Unsupported(e.node, e.setting, "the models of %s cannot be discovered; add those that you use",
+			e.provider.Title)
+		return
+	case strings.HasPrefix(e.provider.Name, "azure"):
 		d.Unsupported(e.node, e.setting, "deployments of Azure cannot be discovered; add those that you use")
 		return
 	}
-	from := origin{asked: []string{escaped(e.name)}, prefix: e.provider.Names[0] + "/", families: e.provider.Distinct()}
+	from := origin{asked: []string{escaped(e.name)}, prefix: e.provider.Name + "/", families: e.provider.Distinct()}
 	if prefix, isBefore := strings.CutSuffix(e.name, e.model); isBefore && prefix != "" {
 		from.prefix = escaped(prefix)
 	}
@@ -183,16 +189,17 @@ func (d *draft) litellmInstance(e *litellmEntry) (instance, bool) {
 	case slices.Contains([]string{"none", "empty", "null"}, strings.ToLower(key)):
 	case key != "":
 		i.apiKey = d.secret(key, e.from("api_key"), e.name+"_API_KEY")
-	case e.provider.Variable != "" && (!hasAddress || e.provider.Names[0] == "azure" ||
+	case e.provider.Variable != "" && (!hasAddress || e.provider.Name == "azure" ||
 		d.variableIn(d.Text(e.param("api_base", "base_url"))) != ""):
-		d.variable(Variable{Name: e.provider.Variable, Value: d.environment[e.provider.Variable], From: e.setting +
+		name := cmp.Or(e.provider.LiteLLM, e.provider.Variable)
+		d.variable(Variable{Name: name, Value: d.environment[name], From: e.setting +
 			": LiteLLM takes this key from the environment by itself"})
-		i.apiKey = "${" + e.provider.Variable + ":}"
+		i.apiKey = "${" + name + ":}"
 	}
 	if i.adapter == "azure" {
 		i.apiVersion = d.plain(d.Text(e.param("api_version")), e.from("api_version"), "")
 	}
-	if e.provider.Names[0] == "azure_ai" {
+	if e.provider.Name == "azure_ai" {
 		d.litellmFoundry(e, &i)
 	}
 	d.litellmDetails(e, &i)
@@ -213,15 +220,15 @@ func (d *draft) litellmAddress(e *litellmEntry, i *instance) {
 	if base == "" && p.Address == "" {
 		return
 	}
-	end := strings.TrimPrefix(providers.OpenAIPath(e.serviceType), "/v1")
+	end := strings.TrimPrefix(services.OpenAIPath(e.serviceType), "/v1")
 	usual := p.BaseURL
-	if p.IsOpenAI(e.serviceType) && usual != "" && p.Path == "" {
+	if services.IsOpenAI(p, e.serviceType) && usual != "" && p.Path == "" {
 		usual += "/v1"
 	}
 	if base == "" { // LiteLLM looks at a variable by itself
 		i.baseURL = d.address("os.environ/"+p.Address, e.setting+
 			": LiteLLM takes this address from the environment by itself", usual)
-		if p.IsOpenAI(e.serviceType) {
+		if services.IsOpenAI(p, e.serviceType) {
 			i.path = end
 		}
 		if usual == "" {
@@ -231,7 +238,7 @@ func (d *draft) litellmAddress(e *litellmEntry, i *instance) {
 		}
 		return
 	}
-	if p.IsOpenAI(e.serviceType) {
+	if services.IsOpenAI(p, e.serviceType) {
 		base = strings.TrimSuffix(base, end)
 		if i.path = end; endsInVersion.MatchString(base) {
 			i.path = ""
@@ -246,7 +253,7 @@ func (d *draft) litellmAddress(e *litellmEntry, i *instance) {
 	if name := d.variableIn(base); name != "" {
 		d.Changed(n, e.from("api_base"), "the variable %s; where it is not set, %s", name, withDefaults(i.baseURL))
 	}
-	if p.Names[0] == "azure" && strings.Contains(base, "gateway.ai.cloudflare.com") {
+	if p.Name == "azure" && strings.Contains(base, "gateway.ai.cloudflare.com") {
 		i.path = "/" + escaped(e.model) + end // Cloudflare has the deployment right behind the address
 	}
 }

@@ -18,8 +18,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
-	"github.com/patchbay-ai/patchbay/internal/wings/importer/providers"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/services"
 )
 
 // channel is a channel of one-api or new-api.
@@ -33,7 +33,7 @@ type channel struct {
 	// isKeyless says that it has no key, although the others came with theirs.
 	isKeyless bool
 	variable  string // that has its key where the export has none
-	kind      providers.Channel
+	kind      services.Channel
 	version   string // of the API of Azure
 	keepDots  bool   // in the names of deployments
 	mapping   map[string]string
@@ -242,7 +242,7 @@ func (d *draft) readChannel(n *yaml.Node, position int) (channel, bool) {
 		d.Unsupported(reading.At(n, "auto_ban"), c.setting+".auto_ban",
 			"the breaker is set for a service type, not for an instance")
 	}
-	kind, known := providers.FindChannel(c.number, d.source == NewAPI)
+	kind, known := services.FindChannel(c.number, d.source == NewAPI)
 	if !known {
 		d.Unsupported(n, c.setting, "no adapter speaks to channels of type %d (%s); if it has an OpenAI-compatible "+
 			"endpoint, add it with that address", c.number, c.name)

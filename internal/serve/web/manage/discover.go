@@ -11,10 +11,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
+	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
+
+// providers lists the services and servers whose addresses are known.
+func (a *API) providers(*web.Call) ([]providers.Provider, error) { return providers.All(), nil }
 
 // maxDiscoverTime bounds the time for asking a backend which models it has.
 const maxDiscoverTime = 20 * time.Second

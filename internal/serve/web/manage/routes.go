@@ -149,6 +149,10 @@ func (a *API) instances() []web.Route {
 			Says: "The backend answered.", Body: testRequest{}, NoDryRun: true,
 		},
 		{
+			Pattern: "GET /api/config/providers", Permission: access.ReadInstances, Does: web.List(a.providers),
+			Summary: "Providers with their addresses, for a form that adds a backend", Says: "The known providers.",
+		},
+		{
 			Pattern: "POST /api/config/discover", Permission: access.WriteInstances, Does: web.DoBody(a.discover),
 			Summary: "Ask a backend which models it has; a stored key is never sent", NoDryRun: true,
 		},

@@ -1,15 +1,18 @@
-package providers
+package services
 
 import (
 	"cmp"
 	"net/url"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Channel is the service behind a channel of some type.
 type Channel struct {
+	// Provider names the provider that the rest comes from, if it is known.
+	Provider string
 	Adapter  string
 	BaseURL  string // of channels that have none
 	Below    string // where the API begins below the address, if that is not the usual place
@@ -22,20 +25,20 @@ type Channel struct {
 
 // sharedKinds have the same numbers in both gateways; the others are below.
 var sharedKinds = map[int]Channel{
-	1:  {Adapter: "openai", BaseURL: "https://api.openai.com", Variable: "OPENAI_API_KEY"},
-	3:  {Adapter: "azure", Variable: "AZURE_API_KEY"},
+	1:  {Provider: "openai"},
+	3:  {Provider: "azure"},
 	6:  {Adapter: "openai", BaseURL: "https://api.openaimax.com", Variable: "OPENAIMAX_API_KEY"},
 	7:  {Adapter: "openai", BaseURL: "https://api.ohmygpt.com", Variable: "OHMYGPT_API_KEY"},
 	9:  {Adapter: "openai", BaseURL: "https://api.caipacity.com", Variable: "AILS_API_KEY"},
 	10: {Adapter: "openai", BaseURL: "https://api.aiproxy.io", Variable: "AIPROXY_API_KEY"},
 	12: {Adapter: "openai", BaseURL: "https://api.api2gpt.com", Variable: "API2GPT_API_KEY"},
 	13: {Adapter: "openai", BaseURL: "https://api.aigc2d.com", Variable: "AIGC2D_API_KEY"},
-	14: {Adapter: "anthropic", BaseURL: "https://api.anthropic.com", Variable: "ANTHROPIC_API_KEY"},
-	20: {Adapter: "openai", BaseURL: "https://openrouter.ai/api", Variable: "OPENROUTER_API_KEY"},
+	14: {Provider: "anthropic"},
+	20: {Provider: "openrouter"},
 	22: {Adapter: "openai", BaseURL: "https://fastgpt.run/api/openapi", Variable: "FASTGPT_API_KEY"},
-	24: {Adapter: "gemini", BaseURL: "https://generativelanguage.googleapis.com", Variable: "GEMINI_API_KEY"},
-	25: {Adapter: "openai", BaseURL: "https://api.moonshot.cn", Variable: "MOONSHOT_API_KEY"},
-	31: {Adapter: "openai", BaseURL: "https://api.lingyiwanwu.com", Variable: "LINGYIWANWU_API_KEY"},
+	24: {Provider: "gemini"},
+	25: {Provider: "moonshot-cn"},
+	31: {Provider: "lingyiwanwu"},
 }
 
 var oneAPIKinds = map[int]Channel{
@@ -44,43 +47,41 @@ var oneAPIKinds = map[int]Channel{
 	5:  {Adapter: "openai", BaseURL: "https://api.openai-sb.com", Variable: "OPENAI_SB_API_KEY"},
 	8:  {Adapter: "openai", Variable: "CUSTOM_API_KEY"},
 	19: {Adapter: "openai", BaseURL: "https://ai.360.cn", Variable: "AI360_API_KEY"},
-	26: {Adapter: "openai", BaseURL: "https://api.baichuan-ai.com", Variable: "BAICHUAN_API_KEY"},
-	28: {Adapter: "openai", BaseURL: "https://api.mistral.ai", Variable: "MISTRAL_API_KEY"},
-	29: {Adapter: "openai", BaseURL: "https://api.groq.com/openai", Variable: "GROQ_API_KEY"},
-	30: {Adapter: "ollama", BaseURL: "http://127.0.0.1:11434", Variable: "OLLAMA_API_KEY"},
-	32: {Adapter: "openai", BaseURL: "https://api.stepfun.com", Variable: "STEPFUN_API_KEY"},
-	36: {Adapter: "openai", BaseURL: "https://api.deepseek.com", Variable: "DEEPSEEK_API_KEY"},
-	39: {Adapter: "openai", BaseURL: "https://api.together.xyz", Variable: "TOGETHERAI_API_KEY"},
-	40: {Adapter: "openai", BaseURL: "https://ark.cn-beijing.volces.com", Below: "/api/v3", Variable: "ARK_API_KEY"},
+	26: {Provider: "baichuan"},
+	28: {Provider: "mistral"},
+	29: {Provider: "groq"},
+	30: {Provider: "ollama"},
+	32: {Provider: "stepfun"},
+	36: {Provider: "deepseek"},
+	39: {Provider: "together"},
+	40: {Provider: "volcengine", Below: "/api/v3"},
 	41: {Adapter: "openai", BaseURL: "https://api.novita.ai/v3/openai", Variable: "NOVITA_API_KEY", IsBare: true},
-	44: {Adapter: "openai", BaseURL: "https://api.siliconflow.cn", Variable: "SILICONFLOW_API_KEY"},
-	45: {Adapter: "openai", BaseURL: "https://api.x.ai", Variable: "XAI_API_KEY"},
-	47: {Adapter: "openai", BaseURL: "https://qianfan.baidubce.com", Below: "/v2", Variable: "QIANFAN_API_KEY"},
-	48: {Adapter: "openai", BaseURL: "https://spark-api-open.xf-yun.com", Variable: "SPARK_API_KEY"},
-	49: {Adapter: "openai", BaseURL: "https://dashscope.aliyuncs.com", Below: "/compatible-mode/v1",
-		Variable: "DASHSCOPE_API_KEY"},
+	44: {Provider: "siliconflow"},
+	45: {Provider: "xai"},
+	47: {Provider: "qianfan", Below: "/v2"},
+	48: {Provider: "spark"},
+	49: {Provider: "dashscope", Below: "/compatible-mode"},
 	50: {Adapter: "openai", Variable: "COMPATIBLE_API_KEY", IsBare: true},
 	51: {Adapter: "openai", BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai",
 		Variable: "GEMINI_API_KEY", IsBare: true},
 }
 
 var newAPIKinds = map[int]Channel{
-	4: {Adapter: "ollama", BaseURL: "http://127.0.0.1:11434", Variable: "OLLAMA_API_KEY"},
-	8: {Adapter: "openai", Variable: "CUSTOM_API_KEY", IsWhole: true},
-	17: {Adapter: "openai", BaseURL: "https://dashscope.aliyuncs.com", Below: "/compatible-mode/v1",
-		Variable: "DASHSCOPE_API_KEY"},
+	4:  {Provider: "ollama"},
+	8:  {Adapter: "openai", Variable: "CUSTOM_API_KEY", IsWhole: true},
+	17: {Provider: "dashscope", Below: "/compatible-mode"},
 	19: {Adapter: "openai", BaseURL: "https://api.360.cn", Variable: "AI360_API_KEY"},
-	26: {Adapter: "openai", BaseURL: "https://open.bigmodel.cn", Below: "/api/paas/v4", Variable: "ZHIPU_API_KEY"},
-	27: {Adapter: "openai", BaseURL: "https://api.perplexity.ai", Variable: "PERPLEXITY_API_KEY", IsBare: true},
+	26: {Provider: "zhipu", Below: "/api/paas/v4"},
+	27: {Provider: "perplexity"},
 	34: {Adapter: "cohere", BaseURL: "https://api.cohere.ai", Variable: "COHERE_API_KEY"},
-	38: {Adapter: "jina", BaseURL: "https://api.jina.ai", Variable: "JINA_API_KEY"},
-	40: {Adapter: "openai", BaseURL: "https://api.siliconflow.cn", Variable: "SILICONFLOW_API_KEY"},
-	42: {Adapter: "openai", BaseURL: "https://api.mistral.ai", Variable: "MISTRAL_API_KEY"},
-	43: {Adapter: "openai", BaseURL: "https://api.deepseek.com", Variable: "DEEPSEEK_API_KEY"},
-	45: {Adapter: "openai", BaseURL: "https://ark.cn-beijing.volces.com", Below: "/api/v3", Variable: "ARK_API_KEY"},
-	46: {Adapter: "openai", BaseURL: "https://qianfan.baidubce.com", Below: "/v2", Variable: "QIANFAN_API_KEY"},
+	38: {Provider: "jina"},
+	40: {Provider: "siliconflow"},
+	42: {Provider: "mistral"},
+	43: {Provider: "deepseek"},
+	45: {Provider: "volcengine", Below: "/api/v3"},
+	46: {Provider: "qianfan", Below: "/v2"},
 	47: {Adapter: "xinference", Variable: "XINFERENCE_API_KEY"},
-	48: {Adapter: "openai", BaseURL: "https://api.x.ai", Variable: "XAI_API_KEY"},
+	48: {Provider: "xai"},
 	53: {Adapter: "openai", BaseURL: "https://llm.submodel.ai", Variable: "SUBMODEL_API_KEY"},
 	60: {Adapter: "openai", Variable: "NEW_API_KEY"},
 }
@@ -91,10 +92,14 @@ func FindChannel(number int, isNewAPI bool) (Channel, bool) {
 	if isNewAPI {
 		own = newAPIKinds
 	}
-	if kind, found := own[number]; found {
-		return kind, true
+	kind, found := own[number]
+	if !found {
+		kind, found = sharedKinds[number]
 	}
-	kind, found := sharedKinds[number]
+	if p, known := providers.Find(kind.Provider); known {
+		kind.Adapter, kind.BaseURL, kind.IsBare = p.Adapter, strings.TrimSuffix(p.BaseURL, kind.Below), p.Path != ""
+		kind.Variable = cmp.Or(p.Variable, strings.ToUpper(p.Name)+"_API_KEY")
+	}
 	return kind, found
 }
 
