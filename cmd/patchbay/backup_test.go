@@ -358,6 +358,30 @@ func TestADownloadIsRestored(t *testing.T) {
 	next.must(e.token, http.MethodPost, "/api/config/version/rollback/7", "", "")
 }
 
+// A backup that was made without a master key is restored where there is one: the first start
+// signs all of it.
+func TestABackupWithoutAMasterKeyGetsOne(t *testing.T) {
+	t.Parallel()
+	e := newEstate(t, "")
+	with := string(gatewaytest.ReadFile(t, e.file))
+	gatewaytest.WriteFile(t, e.file, strings.Replace(with, "master-key: "+masterKey+", ", "", 1))
+	e.start()
+	e.fill()
+	before := e.inventory("activations", "activatedAt", "activatedBy")
+	file := filepath.Join(t.TempDir(), "backup.zip")
+	verb(t, exitOK, "backup", file, "--config", e.file, "--with", "ledger,batches")
+	e.kill()
+	next := newEstate(t, "")
+	next.key, next.output = e.key, e.output
+	verb(t, exitOK, "restore", file, "--config", next.file)
+	next.start()
+	same(t, before, next.inventory("activations", "activatedAt", "activatedBy"))
+	next.must(e.token, "POST", "/api/config/version/rollback/7", "", "")
+	next.kill()
+	next.start()
+	next.must(e.token, "POST", "/api/config/version/rollback/6", "", "")
+}
+
 // A restore that cannot be done says why and changes nothing.
 func TestARestoreThatFailsChangesNothing(t *testing.T) {
 	t.Parallel()

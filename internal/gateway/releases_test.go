@@ -41,7 +41,7 @@ const (
       - {name: m, base-url: 'http://127.0.0.1:18974', api-key: sk-of-the-file}
       - {name: other, base-url: 'http://127.0.0.1:18974', headers: {X-Key: '${BACKEND_KEY:none}'}}
 security: {enabled: true, %stokens: [{name: admin, role: ADMIN, token-sha256: %s}]}
-quota: {enabled: true, flush-interval-seconds: 3600}
+quota: {enabled: true, flush-interval-seconds: 3600, retention: {month: 1000mo}}
 prices: {models: [{model: '*', input: 1, output: 10}]}
 `
 )

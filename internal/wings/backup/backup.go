@@ -67,7 +67,7 @@ type Place struct {
 	// in the data directory.
 	Database string
 	// Ledger is the address of the ledger's database, and Folder the folder of files and
-	// batches.
+	// batches, empty where gateways share a database and no folder.
 	Ledger, Folder string
 	Keys           *seal.Keys
 }
@@ -80,10 +80,19 @@ func PlaceOf(doc *config.Document) (*Place, error) {
 	}
 	p := &Place{DataDir: doc.Server.DataDir, Database: doc.Store.Config, Ledger: doc.Store.URL, Keys: keys,
 		Folder: doc.Files.Folder}
-	if p.Folder == "" {
+	if p.Folder == "" && p.Database == "" {
 		p.Folder = filepath.Join(p.DataDir, "batches")
 	}
 	return p, nil
+}
+
+// checkFolder returns an error if there are files to back up or restore, and no folder.
+func (p *Place) checkFolder(parts []Part) error {
+	if p.Folder == "" && slices.Contains(parts, Files) {
+		return errors.New("files.folder is not set: name the folder that the gateways share, such as with " +
+			"--set files.folder=/srv/patchbay")
+	}
+	return nil
 }
 
 // String names the place for people, without a password.
@@ -169,6 +178,9 @@ func WriteTo(ctx context.Context, p *Place, out io.Writer, o Options) (done Summ
 	about := manifest{Format: format, Made: done.Made, Program: o.Program, From: "data directory", With: o.With}
 	if p.Database != "" {
 		about.From = "PostgreSQL"
+	}
+	if err := p.checkFolder(o.With); err != nil {
+		return done, err
 	}
 	return done, writeArchive(out, p.Keys, about, func(w *writer) error {
 		// Answers come before the description of their batch: if it ends meanwhile, the

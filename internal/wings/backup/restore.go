@@ -72,6 +72,9 @@ func Restore(ctx context.Context, p *Place, path string, o Options) (Summary, er
 	if len(o.With) == 0 {
 		r.parts = a.With
 	}
+	if err := p.checkFolder(r.parts); err != nil {
+		return Summary{}, err
+	}
 	r.done.Made, r.done.With = a.Made, r.parts
 	r.aside = "replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
 	if p.Database != "" {
