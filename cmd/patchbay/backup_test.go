@@ -297,6 +297,7 @@ func TestEverythingIsLostAndRestored(t *testing.T) {
 			}
 			// The file of the new machine has other services, which change nothing.
 			next.start()
+			next.done(e.openID, 1, "in_progress") // when it has read the answers
 			same(t, before, next.inventory(leaveOut...))
 			if got := next.as(e.revoked, http.MethodGet, "/v1/models", "").Status; got != http.StatusOK {
 				t.Errorf("the key that was revoked after the backup: %d", got)
@@ -375,6 +376,7 @@ func TestABackupWithoutAMasterKeyGetsOne(t *testing.T) {
 	next.key, next.output = e.key, e.output
 	verb(t, exitOK, "restore", file, "--config", next.file)
 	next.start()
+	next.done(e.openID, 1, "in_progress")
 	same(t, before, next.inventory("activations", "activatedAt", "activatedBy"))
 	next.must(e.token, "POST", "/api/config/version/rollback/7", "", "")
 	next.kill()

@@ -166,6 +166,7 @@ type record struct {
 // run.
 func Write(ctx context.Context, p *Place, path string, o Options) (done Summary, err error) {
 	err = writeFile(path, func(out io.Writer) error {
+		var err error
 		done, err = WriteTo(ctx, p, out, o)
 		return err
 	})
@@ -182,7 +183,7 @@ func WriteTo(ctx context.Context, p *Place, out io.Writer, o Options) (done Summ
 	if err := p.checkFolder(o.With); err != nil {
 		return done, err
 	}
-	return done, writeArchive(out, p.Keys, about, func(w *writer) error {
+	err = writeArchive(out, p.Keys, about, func(w *writer) error {
 		// Answers come before the description of their batch: if it ends meanwhile, the
 		// description is of one that has ended and needs them no more.
 		if slices.Contains(o.With, Batches) {
@@ -199,6 +200,7 @@ func WriteTo(ctx context.Context, p *Place, out io.Writer, o Options) (done Summ
 		o.Tell("ledger")
 		return p.backUpLedger(ctx, w, &done)
 	})
+	return done, err
 }
 
 // read lets a function read the content of a place at one moment.
@@ -254,27 +256,31 @@ func readStaged(dir string, keys *seal.Keys) (_ *content, err error) {
 		return nil, err
 	}
 	c.numbers = slices.DeleteFunc(c.numbers, func(number int) bool { return number > c.head.Newest }) // made meanwhile
-	c.record = func(number int) (*record, error) {
-		r := new(record)
-		if r.text, err = data.Read(fmt.Sprintf("%08d.json", number)); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if r.signature, err = store.Signature(versions.Record(number)); err != nil {
-			return nil, err
-		}
-		changes, err := data.Read(fmt.Sprintf("%08d.changes", number))
-		if err == nil {
-			r.changes = strings.TrimSpace(string(changes))
-		}
-		return r, nil
-	}
+	c.record = func(number int) (*record, error) { return readRecord(store, data, number) }
 	if c.values, err = access.ReadStored(store.Data()); err != nil {
 		return nil, err
 	}
 	return c, addMarks(c.values, store.Data(), keys)
+}
+
+// readRecord reads a version from the folder of versions, nil if there is none.
+func readRecord(store *files.Store, dir *durable.Dir, number int) (*record, error) {
+	text, err := dir.Read(fmt.Sprintf("%08d.json", number))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	signature, err := store.Signature(versions.Record(number))
+	if err != nil {
+		return nil, err
+	}
+	changes, err := dir.Read(fmt.Sprintf("%08d.changes", number))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return &record{text, signature, strings.TrimSpace(string(changes))}, nil
 }
 
 // markPrefix begins the names of values that say which unsigned data was taken over.

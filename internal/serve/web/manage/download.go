@@ -77,7 +77,7 @@ func maskLiterals(s *backend.Settings) {
 
 // backupQuery chooses the content of a download of the versions.
 type backupQuery struct {
-	Secrets web.Switch `json:"secrets" doc:"With the keys of the backends, for ADMIN; else masked."`
+	Secrets web.Switch `json:"secrets" doc:"With the keys of the backends, and issued keys and tokens, for ADMIN."`
 }
 
 // downloadBackup sends all versions, one file each.
