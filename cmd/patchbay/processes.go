@@ -211,8 +211,9 @@ func newProcessVerb(env []string, stdout io.Writer, cmd *cobra.Command, actions 
 	return cmd
 }
 
-// isOnItsWay reports whether an action with the process has not come to its end.
+// isOnItsWay reports whether an action with the process has not come to its end. A process that
+// failed before and is about to be started has no failures any more.
 func (l *processLine) isOnItsWay(action string) bool {
-	return l.State == processes.Starting || l.State == processes.Stopping ||
-		l.State == processes.Stopped && action == "start"
+	isAboutTo := l.State == processes.Stopped || l.State == processes.Failed && l.Failures == 0
+	return l.State == processes.Starting || l.State == processes.Stopping || isAboutTo && action == "start"
 }

@@ -17,11 +17,12 @@ import (
 // TestProcessesFromTheCommandLine has one process that works and one that ends with an error.
 func TestProcessesFromTheCommandLine(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	file, mend := filepath.Join(t.TempDir(), "patchbay.yaml"), filepath.Join(t.TempDir(), "mended")
 	gatewaytest.WriteFile(t, file, `
 security: {enabled: true, tokens: [{name: v, role: VIEWER, token-sha256: "${sha256:V}"}, {name: a, role: ADMIN, token-sha256: "${sha256:A}"}], keys: [{id: k, key-sha256: "${sha256:K}"}]}
 processes:
   breaks: {command: [sh, -c, "echo loading; echo 'error: out of memory' >&2; exit 3"], ready: "http://127.0.0.1:1/", restarts: 0}
+  mended: {command: [sh, -c, "test -f `+mend+` || exit 3; exec `+binary+` demo --listen 127.0.0.1:$PORT --data-dir `+t.TempDir()+`"], ready: "http://127.0.0.1:$PORT/actuator/health", restarts: 0, start-timeout: 2m}
   works: `+demoProcess(t, "")+`
 services: {chat: {instances: [{name: m, process: breaks}]}}
 `)
@@ -69,6 +70,11 @@ services: {chat: {instances: [{name: m, process: breaks}]}}
 		if test.hidden != "" && strings.Contains(out, test.hidden) {
 			t.Errorf("%s shows the output:\n%s", test.args, out)
 		}
+	}
+	verb(exitFailed, "processes", "start", "mended", "--token", "administrator")
+	gatewaytest.WriteFile(t, mend, "")
+	if out := verb(exitOK, "processes", "start", "mended", "--token", "administrator"); out != "mended is ready\n" {
+		t.Error(out)
 	}
 	for _, block := range commandsOf(t, "docs/processes.md", "test=TestProcessesFromTheCommandLine") {
 		for line := range strings.Lines(block) {
