@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -134,8 +135,12 @@ func (f *backupFlags) register(cmd *cobra.Command, with string) {
 // place returns where the gateway of the configuration keeps its data, and the choices. The flags
 // --data-dir and --database stand for the whole place.
 func (f *backupFlags) place(stderr io.Writer) (*backup.Place, backup.Options, error) {
+	const quick = 2 * time.Second // nobody needs to be told of progress before
+	began := time.Now()
 	options := backup.Options{Force: f.force, Program: version, Tell: func(format string, args ...any) {
-		fmt.Fprintf(stderr, format+" ...\n", args...)
+		if time.Since(began) > quick {
+			fmt.Fprintf(stderr, format+" ...\n", args...)
+		}
 	}}
 	var err error
 	if options.With, err = backup.ParseParts(f.with); err != nil {

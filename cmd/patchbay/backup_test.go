@@ -320,6 +320,39 @@ func TestEverythingIsLostAndRestored(t *testing.T) {
 	}
 }
 
+// A gateway with a data directory that knows more than the restored database follows the database.
+func TestAGatewayFollowsARestoredDatabase(t *testing.T) {
+	t.Parallel()
+	more, _ := placesOfBackups(t)["PostgreSQL"]()
+	e := newEstate(t, more)
+	e.start()
+	const admin = "admin-token"
+	add := func(name string) (key string) {
+		e.must(admin, http.MethodPost, gatewaytest.AddInstancePath+"chat", fmt.Sprintf(`{"name":%q,"baseUrl":%q}`, name, e.backend.URL()), "")
+		return e.must(admin, http.MethodPost, "/api/auth/keys", fmt.Sprintf(`{"id":%q}`, name), "data/key")
+	}
+	before := add("before")
+	file := filepath.Join(t.TempDir(), "backup.zip")
+	verb(t, exitOK, "backup", file, "--config", e.file)
+	after := add("after")
+	e.signal(os.Interrupt)
+	e.exits(exitOK)
+	if said := verb(t, exitFailed, "restore", file, "--config", e.file); !strings.Contains(said, "--force") {
+		t.Errorf("it says %s", said)
+	}
+	verb(t, exitOK, "restore", file, "--config", e.file, "--force")
+	e.start()
+	if got := e.must(admin, http.MethodGet, "/api/config/version", "", ""); !strings.Contains(got, "[1,2]") {
+		t.Errorf("the versions are %s", got)
+	}
+	for key, want := range map[string]int{before: http.StatusOK, after: http.StatusUnauthorized} {
+		if got := e.as(key, http.MethodGet, "/v1/models", ""); got.Status != want || strings.Contains(got.Body, `"after"`) {
+			t.Errorf("%d %s, want %d", got.Status, got.Body, want)
+		}
+	}
+	add("next")
+}
+
 // A download of the management API brings back all versions with all instances, and keys and
 // tokens.
 func TestADownloadIsRestored(t *testing.T) {

@@ -104,7 +104,7 @@ func writeFile(path string, fill func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	out, err := os.CreateTemp(dir, durable.Unfinished("backup-*")) // with mode 0600
 	if err != nil {
-		return err
+		return fmt.Errorf("the folder of %s: %w", path, err)
 	}
 	defer func() {
 		if err != nil {
