@@ -6,6 +6,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -219,8 +220,8 @@ func placesOfBackups(t *testing.T) map[string]func() (more string, lose func()) 
 	return map[string]func() (string, func()){
 		"a data directory": func() (string, func()) { return "", func() {} },
 		"PostgreSQL": func() (string, func()) {
-			name := fmt.Sprintf("d%d", len(t.TempDir())+os.Getpid())
-			admin(t, database, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)", "CREATE DATABASE "+name)
+			name := "d" + strings.ToLower(rand.Text())
+			admin(t, database, "CREATE DATABASE "+name)
 			url := strings.Replace(database.URL, "/postgres?", "/"+name+"?", 1)
 			return fmt.Sprintf("store: {config: %q, url: %[1]q}\nfiles: {folder: %q}\n", url, filepath.Join(t.TempDir(), "folder")),
 				func() { admin(t, database, "DROP DATABASE "+name+" WITH (FORCE)", "CREATE DATABASE "+name) }
@@ -252,6 +253,7 @@ func TestEverythingIsLostAndRestored(t *testing.T) {
 		{"a data directory", "PostgreSQL"}, {"PostgreSQL", "a data directory"},
 	} {
 		t.Run(test.from+" to "+test.to, func(t *testing.T) {
+			t.Parallel()
 			more, lose := places[test.from]()
 			e := newEstate(t, more)
 			e.start()
