@@ -228,6 +228,9 @@ func (m *swapModel) instances(command, path string) bool {
 		i.maxConcurrency = limit
 	}
 	i.timeouts = m.timeouts(m.node, m.setting)
+	if reading.At(m.node, "timeouts", "responseHeader") == nil { // which means no bound
+		i.timeouts = append(i.timeouts, "first-byte: 1h")
+	}
 	for _, serviceType := range types {
 		if !m.addInstance(m.node, m.setting, serviceType, i) {
 			return false
@@ -512,12 +515,7 @@ func (s *swap) globals() {
 	if len(s.models) == 0 {
 		return
 	}
-	for _, serviceType := range schema.ServiceTypes() {
-		if s.services[serviceType] != nil {
-			s.addPolicy(s.root, "timeouts", serviceType, "timeouts: { first-byte: 1h }")
-		}
-	}
-	s.Changed(nil, "timeouts", "an answer may take an hour to begin, which llama-swap does not bound at all")
+	s.Changed(nil, "timeouts", "an answer of a process may take an hour to begin, which llama-swap does not bound")
 	s.Changed(nil, "env", "a process gets its env, and of the other variables only PATH, HOME and others that are no "+
 		"secrets; docs/processes.md lists them")
 }
