@@ -174,7 +174,10 @@ func (s Speaker) Call(req *schema.Request, to *Target, call *wire.Call) error {
 			return err
 		}
 	}
-	return s.Adapter.Call(req, to, call)
+	if err := s.Adapter.Call(req, to, call); err != nil || to.members == nil {
+		return err
+	}
+	return to.members.Put(req, call)
 }
 
 // turned returns a request as one of the other door, and how that is put to the backend.

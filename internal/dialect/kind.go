@@ -142,6 +142,8 @@ type Endpoint struct {
 	// Responses says whether the backend speaks the Responses API itself; nil means the
 	// usual.
 	Responses *bool
+	// Members are put into each request.
+	Members Members
 }
 
 // has reports whether the backend has a native door.
@@ -169,6 +171,7 @@ type Target struct {
 	// accountIDs says that callers may name ids of the account: it is allowed, or the account
 	// is the caller's own.
 	accountIDs bool
+	members    Members
 	secrets    []string
 	credential Credential // nil where there is none
 	// native are the targets of the doors that the backend has itself.
@@ -233,6 +236,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 		Model:                e.Model,
 		Quirks:               k.Quirks,
 		accountIDs:           e.AccountIDs || e.ForwardAuthorization,
+		members:              e.Members,
 		secrets:              secretsOf(base, e),
 	}
 	t.modelInPath = strings.Contains(t.Path, modelMark)

@@ -93,6 +93,7 @@ func (i *Instance) isAsleep() bool { return i.process != nil && !i.process.IsRun
 
 // endpointOf returns the part of an instance that a kind needs to know.
 func endpointOf(s Settings, key string, headers map[string]string) dialect.Endpoint {
+	members, _ := dialect.ReadMembers(s.Body) // was checked
 	return dialect.Endpoint{
 		BaseURL:              s.BaseURL,
 		Path:                 s.Path,
@@ -103,5 +104,6 @@ func endpointOf(s Settings, key string, headers map[string]string) dialect.Endpo
 		ForwardAuthorization: s.ForwardAuthorization,
 		AccountIDs:           s.AccountIDs,
 		Responses:            s.Responses,
+		Members:              members,
 	}
 }

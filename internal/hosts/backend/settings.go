@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
@@ -57,6 +58,8 @@ type Settings struct {
 	UpstreamModel string `json:"upstreamModel" maxLength:"256"`
 	// Headers are added to every call.
 	Headers map[string]Secret `json:"headers" keys:"^[A-Za-z0-9!#$%&'*+.^_|~-]+$"`
+	// Body is a text of JSON: members of each request, whatever the caller sent.
+	Body string `json:"body,omitzero" example:"{\"top_k\": 20}"`
 	// ForwardAuthorization sends the caller's own credential to the backend, in the
 	// form that its kind wants.
 	ForwardAuthorization bool `json:"forwardAuthorization"`
@@ -107,6 +110,8 @@ func (Settings) Docs() map[string]string {
 			"ready.",
 		"adapter": "The kind of backend, which must be one that serves the service type; empty for that of " +
 			"the service type.",
+		"body": "A text of JSON: members that each request to the backend has, whatever the caller sent. null takes " +
+			"a member out.",
 		"accountIds": "Whether callers with keys may name ids of the account at the backend (files, items, " +
 			"containers, vector stores, prompts) that no answer through the gateway gave them.",
 		"maxConcurrency": "0 for as many as there are; auto, which is shown as -1, for as many as is learned from " +
@@ -225,6 +230,9 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	if message := pathFault(s.HealthPath); message != "" {
 		report("healthPath", message)
+	}
+	if _, err := dialect.ReadMembers(s.Body); err != nil {
+		report("body", err.Error())
 	}
 	if len(s.APIVersion) > maxAPIVersion || strings.ContainsFunc(s.APIVersion, isNotInVersion) {
 		report("apiVersion", "must be a version such as 2024-10-21: letters, digits, dots, hyphens and underscores")

@@ -71,6 +71,7 @@ type instance struct {
 	process                string // in place of an address
 	upstreamModel, apiKey  string
 	apiVersion, proxy      string
+	body                   string // members of requests, as JSON
 	headers                map[string]string
 	weight                 float64 // 0 is left out; noTraffic is 0
 	noTraffic, disabled    bool
@@ -233,7 +234,7 @@ func (i instance) isAgain(other instance) bool {
 	return i.name == other.name && slices.Equal(i.models, other.models) && samePlace(i.baseURL, other.baseURL) &&
 		i.path == other.path && i.adapter == other.adapter && i.process == other.process &&
 		i.upstreamModel == other.upstreamModel && i.apiKey == other.apiKey && i.apiVersion == other.apiVersion &&
-		i.proxy == other.proxy && maps.Equal(i.headers, other.headers) &&
+		i.proxy == other.proxy && i.body == other.body && maps.Equal(i.headers, other.headers) &&
 		i.noTraffic == other.noTraffic && i.disabled == other.disabled && i.maxConcurrency == other.maxConcurrency &&
 		i.tier == other.tier && slices.Equal(i.timeouts, other.timeouts)
 }

@@ -11,8 +11,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/llamaswap"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
@@ -227,6 +229,8 @@ func (m *swapModel) instances(command, path string) bool {
 	if limit, err := strconv.Atoi(m.text("concurrencyLimit")); err == nil && limit > 0 {
 		i.maxConcurrency = limit
 	}
+	filters := reading.At(m.node, "filters")
+	i.body = m.body(filters, m.setting+".filters", m.scope, m.id)
 	i.timeouts = m.timeouts(m.node, m.setting)
 	if reading.At(m.node, "timeouts", "responseHeader") == nil { // which means no bound
 		i.timeouts = append(i.timeouts, "first-byte: 1h")
@@ -235,9 +239,74 @@ func (m *swapModel) instances(command, path string) bool {
 		if !m.addInstance(m.node, m.setting, serviceType, i) {
 			return false
 		}
+		m.variants(filters, serviceType, i)
 	}
 	m.names[m.id] = m.id
 	return true
+}
+
+// variants adds the instances of further names of the model, which have parameters of their own.
+func (m *swapModel) variants(filters *yaml.Node, serviceType schema.ServiceType, i instance) {
+	params := reading.At(filters, "setParamsByID")
+	var names []string
+	for _, e := range reading.Entries(params) {
+		names = append(names, llamaswap.Expand(e.Key, m.scope))
+	}
+	if slices.Contains(names, m.id) { // aliases do not have the parameters of the model's own name
+		for _, alias := range m.Texts(m.node, "aliases") {
+			names = append(names, llamaswap.Expand(alias, m.scope))
+		}
+	}
+	i.upstreamModel = cmp.Or(i.upstreamModel, i.name)
+	for _, name := range names {
+		if name == m.id {
+			continue
+		}
+		i.name, i.body = escaped(name), m.body(filters, m.setting+".filters", m.scope, name)
+		if m.addInstance(params, m.setting+".filters.setParamsByID", serviceType, i) {
+			m.names[name] = name
+		}
+	}
+}
+
+// body returns the members of requests that filters set or take out, for one name of a model.
+func (s *swap) body(filters *yaml.Node, setting string, scope []llamaswap.Macro, name string) string {
+	all := map[string]any{}
+	for param := range strings.SplitSeq(llamaswap.Expand(s.Text(filters, "stripParams"), scope), ",") {
+		if param = strings.TrimSpace(param); param != "" && param != "model" {
+			all[param] = nil
+		}
+	}
+	sets := []*yaml.Node{reading.At(filters, "setParams")}
+	for _, e := range reading.Entries(reading.At(filters, "setParamsByID")) {
+		if llamaswap.Expand(e.Key, scope) == name {
+			sets = append(sets, e.Value)
+		}
+	}
+	for _, set := range sets {
+		s.Use(set)
+		for _, e := range reading.Entries(set) {
+			var value any
+			if err := llamaswap.ExpandTree(e.Value, scope).Decode(&value); err == nil && e.Key != "model" {
+				all[e.Key] = value
+			}
+		}
+	}
+	for _, member := range slices.Sorted(maps.Keys(all)) {
+		one, err := json.Marshal(map[string]any{member: all[member]})
+		if err == nil {
+			_, err = dialect.ReadMembers(string(one))
+		}
+		if err != nil {
+			s.Partly(filters, setting, "%s: %v", member, err)
+			delete(all, member)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(all, json.Deterministic(true)) // as its parts were
+	return s.swapText(string(text), setting)
 }
 
 // capabilities returns what the model is said to take and to give.
@@ -273,7 +342,8 @@ func (s *swap) peers(peers []reading.Entry) {
 		}
 		i := instance{baseURL: s.swapAddress(proxy, setting+".proxy"), timeouts: s.timeouts(e.Value, setting),
 			apiKey: s.secret(llamaswap.Expand(s.Text(e.Value, "apiKey"), s.macros), setting+".apiKey",
-				e.Key+"_API_KEY")}
+				e.Key+"_API_KEY"),
+			body: s.body(reading.At(e.Value, "filters"), setting+".filters", s.macros, "")}
 		for _, model := range models {
 			i.name, i.upstreamModel = escaped(e.Key+"/"+model), escaped(model)
 			serviceType := llamaswap.ServiceOf(model)
@@ -332,16 +402,8 @@ func (s *swap) aliases(models []reading.Entry) {
 	for _, e := range models {
 		scope := llamaswap.Scope(e.Key, s.macros, nil)
 		for _, name := range s.Texts(e.Value, "aliases") {
-			s.alias(reading.At(e.Value, "aliases"), "models."+e.Key+".aliases", llamaswap.Expand(name, scope), e.Key)
-		}
-		params := reading.At(e.Value, "filters", "setParamsByID")
-		for _, variant := range reading.Entries(params) {
-			name := llamaswap.Expand(variant.Key, scope)
-			setting := "models." + e.Key + ".filters.setParamsByID"
-			s.Unsupported(variant.Value, setting+"."+variant.Key, "members of requests are what the caller sends; "+
-				"extra_body of the caller may have them")
-			if s.names[name] == "" {
-				s.alias(params, setting, name, e.Key)
+			if name = llamaswap.Expand(name, scope); s.names[name] == "" {
+				s.alias(reading.At(e.Value, "aliases"), "models."+e.Key+".aliases", name, e.Key)
 			}
 		}
 	}
@@ -359,132 +421,6 @@ func (s *swap) aliases(models []reading.Entry) {
 				"models has an instance for each of them, and load-balancer: least-time goes where one is in memory",
 				e.Key)
 		}
-	}
-}
-
-// router reads which models may run together, from the section that is in force.
-func (s *swap) router() {
-	groups, matrix, setting := reading.At(s.root, "groups"), reading.At(s.root, "matrix"), ""
-	if router := reading.At(s.root, "routing", "router"); router != nil {
-		setting = "routing.router.settings."
-		groups, matrix = reading.At(router, "settings", "groups"), reading.At(router, "settings", "matrix")
-		unused, name := &matrix, "matrix"
-		if s.Text(router, "use") == "matrix" {
-			unused, name = &groups, "groups"
-		}
-		if *unused != nil {
-			s.NotInForce(*unused, setting+name, "routing.router.use names the other one")
-			*unused = nil
-		}
-	}
-	apart := llamaswap.ByGroups(s.models, nil)
-	if matrix != nil {
-		apart = s.matrix(matrix, setting+"matrix", apart)
-	} else {
-		apart = llamaswap.ByGroups(s.models, s.groups(groups, setting+"groups"))
-	}
-	count, of := apart.Groups()
-	for n, model := range s.models {
-		for _, group := range of[model] {
-			name := "swap"
-			if count > 1 {
-				name = fmt.Sprintf("swap-%d", group+1)
-			}
-			s.processes[n].groups = append(s.processes[n].groups, name)
-		}
-	}
-}
-
-// groups reads the groups of models.
-func (s *swap) groups(n *yaml.Node, setting string) (all []llamaswap.Group) {
-	for _, e := range reading.Entries(n) {
-		at := setting + "." + e.Key
-		is := func(name string, usual bool) bool {
-			return reading.At(e.Value, name) == nil && usual || s.Text(e.Value, name) == "true"
-		}
-		group := llamaswap.Group{Swap: is("swap", true), Exclusive: is("exclusive", true),
-			Persistent: is("persistent", false)}
-		for _, member := range s.Texts(e.Value, "members") {
-			if !slices.Contains(s.models, member) {
-				s.Partly(e.Value, at+".members", "there is no process of %s", member)
-				continue
-			}
-			group.Members = append(group.Members, member)
-		}
-		switch {
-		case len(group.Members) == 0:
-			s.NotInForce(e.Value, at, "it has no members")
-			continue
-		case group.Exclusive == !group.Persistent: // what it does to others, they do to it
-			s.Taken(e.Value, at, "groups of the processes")
-		case group.Persistent && group.Exclusive:
-			s.Changed(e.Value, at, "its members run beside those of other groups, which do not have to leave for them")
-		default:
-			s.Changed(e.Value, at, "its members run beside those of other groups, and do not leave for them")
-		}
-		all = append(all, group)
-	}
-	return all
-}
-
-// matrix reads which models may run together by expressions.
-func (s *swap) matrix(n *yaml.Node, setting string, otherwise llamaswap.Apart) llamaswap.Apart {
-	vars := map[string]string{}
-	for _, e := range reading.Entries(reading.At(n, "vars")) {
-		if vars[e.Key] = s.Text(e.Value); !slices.Contains(s.models, vars[e.Key]) {
-			s.Unsupported(e.Value, setting+".vars."+e.Key, "there is no process of %s", vars[e.Key])
-			delete(vars, e.Key)
-		}
-	}
-	if costs := reading.At(n, "evict_costs"); costs != nil {
-		s.Unsupported(costs, setting+".evict_costs", "processes leave first that are likely to be needed last; "+
-			"pinned: true of an instance keeps its process")
-	}
-	sets := reading.At(n, "sets")
-	var all []llamaswap.Set
-	for _, e := range reading.Entries(sets) {
-		all = append(all, llamaswap.Set{Name: e.Key, Text: s.Text(e.Value)})
-	}
-	combinations, err := llamaswap.Combinations(all, func(word string) (string, bool) {
-		word = cmp.Or(vars[word], word)
-		return word, slices.Contains(s.models, word)
-	})
-	if err == nil && len(s.models) > llamaswap.MaxModels {
-		err = fmt.Errorf("there are more than %d models", llamaswap.MaxModels)
-	}
-	if err != nil {
-		s.Unsupported(sets, setting+".sets", "one process runs at a time, because the sets cannot be read: %v", err)
-		return otherwise
-	}
-	apart, refused := llamaswap.ByCombinations(s.models, combinations)
-	for _, set := range refused {
-		s.Partly(sets, setting+".sets", "%s do not run all together: groups say which two processes may, and these "+
-			"only fit by a rule for three or more", strings.Join(set, ", "))
-	}
-	s.Taken(sets, setting+".sets", "groups of the processes: two that are in no set together have one in common")
-	return apart
-}
-
-// preload reads which processes are started with the gateway.
-func (s *swap) preload(n *yaml.Node) {
-	taken := map[string]string{}
-	for _, name := range s.Texts(n) {
-		at := slices.Index(s.models, cmp.Or(s.names[name], name))
-		if at < 0 {
-			s.NotInForce(n, "hooks.on_startup.preload", "there is no process of %s", name)
-			continue
-		}
-		p := s.processes[at]
-		for _, group := range p.groups { // the last one is in memory in the end
-			if before := taken[group]; before != "" {
-				s.NotInForce(n, "hooks.on_startup.preload", "%s leaves for %s, with which it does not run together",
-					before, name)
-				s.processNamed(before).preload = false
-			}
-			taken[group] = p.name
-		}
-		p.preload = true
-		s.Taken(n, "hooks.on_startup.preload", "preload of the process %s", p.name)
 	}
 }
 

@@ -45,8 +45,15 @@ func TestTheExampleOfLlamaSwapIsRead(t *testing.T) {
 	if got := strings.Join(docker.Stop, " "); got != "docker stop docker-llama" || len(docker.Group) != 0 {
 		t.Errorf("%q %v", got, docker.Group)
 	}
+	bodies := map[string]string{}
+	for _, i := range document.Services[schema.Chat].Instances {
+		bodies[i.Name] = i.Body
+	}
+	if _, known := bodies["gpt-4o-mini"]; !known || !strings.Contains(bodies["gpt-oss-120b:high"], `{"reasoning_effort":"high"},"temperature":0.7,"top_k":null`) {
+		t.Errorf("%v", bodies)
+	}
 	aliases := document.Services[schema.Chat].Aliases
-	for name, model := range map[string]string{"gpt-4o-mini": "gpt-oss-120b", "gpt-oss-120b:high": "gpt-oss-120b", "llm-plan": "gpt-oss-120b", "z-ai/glm-4.7": "openrouter/z-ai/glm-4.7"} {
+	for name, model := range map[string]string{"llm-plan": "gpt-oss-120b", "z-ai/glm-4.7": "openrouter/z-ai/glm-4.7"} {
 		if aliases[name] != model {
 			t.Errorf("%s is %s", name, aliases[name])
 		}
@@ -76,6 +83,41 @@ func TestWhatALlamaSwapModelServes(t *testing.T) {
 		if strings.Contains(result.YAML, "llamacpp") != strings.Contains(want, "llamacpp") {
 			t.Errorf("%s:\n%s", model, result.YAML)
 		}
+	}
+}
+
+// TestFiltersOfLlamaSwapBecomeMembers has parameters for a model, for one of its names, and for
+// its own name alone, which its aliases do not get.
+func TestFiltersOfLlamaSwapBecomeMembers(t *testing.T) {
+	result := importedText(t, importer.LlamaSwap, `
+macros: {temp: 0.7}
+models:
+  m:
+    cmd: x ${PORT}
+    aliases: [n]
+    filters:
+      strip_params: "top_p, model, seed"
+      setParams: {temperature: "${temp}", note: "t=${temp}", max_tokens: 9}
+      setParamsByID:
+        "${MODEL_ID}": {seed: 1}
+        "${MODEL_ID}:low": {temperature: 0}
+`)
+	loaded, err := config.Load(config.Source{Content: []byte(result.YAML)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range loaded.Document.Services[schema.Chat].Instances {
+		want := map[string]string{
+			"m":     `{"note":"t=0.7","seed":1,"temperature":0.7,"top_p":null}`,
+			"m:low": `{"note":"t=0.7","seed":null,"temperature":0,"top_p":null}`,
+			"n":     `{"note":"t=0.7","seed":null,"temperature":0.7,"top_p":null}`,
+		}[i.Name]
+		if i.Body != want || i.Process != "m" || i.Name != "m" && i.UpstreamModel != "m" {
+			t.Errorf("%s: %+v", i.Name, i)
+		}
+	}
+	if strings.Count(result.YAML, "- name:") != 3 || !strings.Contains(rowOf(result, importer.Unsupported, "models.m.filters"), "max_tokens: must not have max_tokens") {
+		t.Errorf("%+v\n%s", result.Rows, result.YAML)
 	}
 }
 

@@ -200,6 +200,7 @@ func (i instance) write(b *strings.Builder) {
 		{"base-url", i.baseURL}, {"process", i.process}, {"adapter", i.adapter},
 		{"upstream-model", i.upstreamModel}, {"path", i.path},
 		{"api-version", i.apiVersion}, {"api-key", i.apiKey}, {"proxy", i.proxy},
+		{"body", i.body},
 	} {
 		if field.value != "" {
 			fmt.Fprintf(b, "        %s: %s\n", field.name, config.QuoteYAML(field.value))

@@ -5,6 +5,8 @@ package llamaswap
 import (
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Macro is a text with a name.
@@ -31,6 +33,23 @@ func Expand(text string, scope []Macro) string {
 		text = strings.ReplaceAll(text, "${"+macro.Name+"}", macro.Value)
 	}
 	return text
+}
+
+// ExpandTree returns a copy of a tree with macros put into its texts. A text that is a macro alone
+// may become a number.
+func ExpandTree(n *yaml.Node, scope []Macro) *yaml.Node {
+	expanded := *n
+	if n.Kind == yaml.ScalarNode {
+		expanded.Value = Expand(n.Value, scope)
+		if strings.HasPrefix(n.Value, "${") && strings.HasSuffix(n.Value, "}") {
+			expanded.Tag, expanded.Style = "", 0
+		}
+	}
+	expanded.Content = nil
+	for _, below := range n.Content {
+		expanded.Content = append(expanded.Content, ExpandTree(below, scope))
+	}
+	return &expanded
 }
 
 // Command returns a command without its comments and its marks for lines that go on, which

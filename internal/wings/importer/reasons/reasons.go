@@ -150,10 +150,7 @@ var known = []reason{
 	{"bifrost", "client_id", "tokens of Entra ID are not fetched; use a key"},
 	{"bifrost", "tenant_id", "tokens of Entra ID are not fetched; use a key"},
 	{"bifrost", "encryption_key", "security.master-key encrypts secrets that are stored"},
-	{"llama-swap", "setParams", "members of requests are what the caller sends; extra_body of the caller may " +
-		"have them"},
-	{"llama-swap", "strip", "members of requests are what the caller sends, and none is taken out"},
-	{"llama-swap", "filters", "members of requests are what the caller sends"},
+	{"llama-swap", "filters", "body of an instance sets members of requests and takes some out, no more"},
 	{"llama-swap", "unlisted", "every model is listed; the models of a key say which of them it may see and use"},
 	{"llama-swap", ".name", "a model has no other name for people; its aliases are names for callers"},
 	{"llama-swap", ".description", "what is said about a model is not shown to callers; comments of the file " +
