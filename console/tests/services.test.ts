@@ -5,8 +5,8 @@ import { speak } from '@/i18n'
 import { en } from '@/i18n/en'
 import { said as sentences } from '@/i18n/said.zh'
 import { zh } from '@/i18n/zh'
-import type { Instance, Service } from '@/api/types'
-import { changes, includes, label, parseHeaders, toForm, validate } from '@/pages/services/form'
+import type { Instance, Provider, Service } from '@/api/types'
+import { changes, includes, label, parseHeaders, providerOf, toForm, validate, withProvider } from '@/pages/services/form'
 import { policyChanges, toPolicyForm } from '@/pages/services/policy'
 import { flat } from '@/ui/conflict'
 import { goString, pythonLiteral, shell, shellQuote, snippet } from '@/lib/snippets'
@@ -22,6 +22,18 @@ describe('the form of an instance', () => {
   })
   it('knows what it can know', () => {
     expect(validate({ ...toForm(stored), baseUrl: '127.0.0.1:1/v1', weight: 'x' })).toEqual({ baseUrl: 'services.invalidUrl', weight: 'services.invalidWeight' })
+  })
+  it('takes address, dialect and path of a provider, and knows it again by its address', () => {
+    const known = [
+      { name: 'deepseek', title: 'DeepSeek', baseUrl: 'https://api.deepseek.com', adapter: 'openai', keyVariable: 'DEEPSEEK_API_KEY' },
+      { name: 'perplexity', title: 'Perplexity', baseUrl: 'https://api.perplexity.ai', adapter: 'openai', path: '/chat/completions' },
+    ] as Provider[]
+    const form = withProvider({ ...toForm(null), name: 'sonar', apiKey: 'k' }, known[1])
+    expect(form).toMatchObject({ name: 'sonar', apiKey: 'k', baseUrl: 'https://api.perplexity.ai', adapter: 'openai', path: '/chat/completions' })
+    expect(providerOf(known, form)?.name).toBe('perplexity')
+    expect(providerOf(known, { baseUrl: 'https://api.deepseek.com/v1/' })?.name).toBe('deepseek')
+    expect(providerOf(known, { baseUrl: 'https://api.deepseek.com.evil' })).toBeUndefined()
+    expect(withProvider(form, undefined)).toMatchObject({ baseUrl: '', adapter: '', path: '' })
   })
   it('reads headers one a line', () => {
     expect(parseHeaders('A: b: c\n\nbroken\nD:e')).toEqual({ A: 'b: c', D: 'e' })

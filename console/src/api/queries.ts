@@ -2,7 +2,7 @@
 // is kept.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
-import type { Batch, Key, Process, ProcessDetail, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
+import type { Batch, Key, Process, ProcessDetail, Provider, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
 
 export interface MonitoringConfig {
   enabled: boolean
@@ -26,6 +26,13 @@ export const config = queryOptions({
     const reply = await versioned(api.GET('/api/config/type', { signal }))
     return { version: reply.version, services: reply.data as Config }
   },
+})
+
+/** The providers whose addresses the gateway knows. */
+export const providers = queryOptions({
+  queryKey: ['providers'],
+  staleTime: Infinity,
+  queryFn: async ({ signal }) => (await data(api.GET('/api/config/providers', { signal }))) as Provider[],
 })
 
 export const info = queryOptions({

@@ -47,6 +47,7 @@ export type CallList = Schemas['CallList']
 export type Me = Schemas['Self']
 export type TestResult = Schemas['Result']
 export type Discovered = Schemas['Discovery']
+export type Provider = Schemas['ProvidersProvider']
 
 /** The demo's own operations are described by the demo's document only. */
 export interface DemoState {

@@ -41,7 +41,7 @@ export function ApiKeys() {
   const list = query.data ?? []
   usePageCalls(search.create === '1' ? [{ method: 'POST', path: '/api/auth/keys', body: {} }] : [{ path: '/api/auth/keys' }])
   /** What a key is confined to, as the API has it. */
-  const scope = (key: Key) => [key.services.join(', '), key.models.join(', '), key.addresses.join(', ')].filter((text) => text !== '')
+  const scope = (key: Key) => [key.services.join(', '), key.models.join(', '), (key.instances ?? []).join(', '), key.addresses.join(', ')].filter((text) => text !== '')
   const terms = (key: Key) => [
     ...limitNames.filter((name) => key.limits[name] !== 0).map((name) => (key.limits[name] < 0 ? t('key.noLimit', { what: t(`key.limit.${name}`) }) : t(`key.term.${name}`, { n: new Intl.NumberFormat(locale).format(key.limits[name]) }))),
     ...budgetWindows.flatMap((window) => budgetUnits.filter((unit) => key.budgets[window]?.[unit] !== undefined).map((unit) => `${key.budgets[window]![unit]} ${unit === 'cost' && spent !== undefined ? spent.currency : t(`key.budget.${unit}`)} / ${t(`key.window.${window}`)}`)),

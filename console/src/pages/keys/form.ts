@@ -13,6 +13,7 @@ export type LimitName = (typeof limitNames)[number]
 export interface TermForm {
   services: ServiceType[]
   models: string
+  instances: string
   addresses: string
   /** As a field of the browser has it: the time where the person is. */
   expiresAt: string
@@ -31,7 +32,7 @@ export interface KeyForm extends TermForm {
 }
 
 /** The terms of a key or a tenant as the API has them. */
-export type StoredTerms = Pick<Key, 'services' | 'models' | 'addresses' | 'expiresAt' | 'priority' | 'limits' | 'budgets'>
+export type StoredTerms = Pick<Key, 'services' | 'models' | 'instances' | 'addresses' | 'expiresAt' | 'priority' | 'limits' | 'budgets'>
 
 /** A time as a field of the browser wants it, in the time zone of the person. */
 export function localTime(iso: string): string {
@@ -45,6 +46,7 @@ export function toTermForm(terms: StoredTerms | null): TermForm {
   return {
     services: terms?.services ?? [],
     models: (terms?.models ?? []).join(', '),
+    instances: (terms?.instances ?? []).join(', '),
     addresses: (terms?.addresses ?? []).join(', '),
     expiresAt: localTime(terms?.expiresAt ?? ''),
     priority: terms?.priority ?? '',
@@ -75,6 +77,7 @@ export function termChanges(form: TermForm, stored: StoredTerms | null): Omit<Ke
   const changed: Omit<KeyInput, 'id' | 'tenant' | 'userHeader'> = {}
   if (!same(form.services, base.services)) changed.services = form.services
   if (form.models !== base.models) changed.models = listOf(form.models)
+  if (form.instances !== base.instances) changed.instances = listOf(form.instances)
   if (form.addresses !== base.addresses) changed.addresses = listOf(form.addresses)
   if (form.expiresAt !== base.expiresAt) changed.expiresAt = form.expiresAt === '' ? '' : new Date(form.expiresAt).toISOString()
   if (form.priority !== base.priority) changed.priority = form.priority
@@ -108,6 +111,7 @@ export function keyInFile(form: KeyForm): object {
     ...(form.userHeader.trim() === '' ? {} : { userHeader: form.userHeader.trim() }),
     ...(form.services.length === 0 ? {} : { services: form.services.map((service) => service.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)) }),
     ...(listOf(form.models).length === 0 ? {} : { models: listOf(form.models) }),
+    ...(listOf(form.instances).length === 0 ? {} : { instances: listOf(form.instances) }),
     ...(listOf(form.addresses).length === 0 ? {} : { addresses: listOf(form.addresses) }),
     ...(form.expiresAt === '' ? {} : { expiresAt: new Date(form.expiresAt).toISOString() }),
     ...(form.priority === '' ? {} : { priority: form.priority }),

@@ -35,6 +35,7 @@ export function TermFields({ form, set, errors, fixed, children }: {
         {errorsAt(errors, 'services') !== undefined && <div className="msg">{errorsAt(errors, 'services')}</div>}
       </div>
       <TextField label={t('key.models')} mono value={form.models} placeholder="llama3*, gpt-4o" hint={t('key.modelsHint')} error={errorsAt(errors, 'models')} name="models" onChange={(next) => set('models', next)} />
+      <TextField label={t('key.instances')} mono value={form.instances} placeholder="*@https://eu.example*" hint={t('key.instancesHint')} error={errorsAt(errors, 'instances')} name="instances" onChange={(next) => set('instances', next)} />
       {children}
       <TextField label={t('key.addresses')} mono value={form.addresses} placeholder="10.0.0.0/8" hint={t('key.addressesHint')} error={errorsAt(errors, 'addresses')} name="addresses" onChange={(next) => set('addresses', next)} />
 

@@ -1,4 +1,4 @@
-import type { Instance, InstanceChanges } from '@/api/types'
+import type { Instance, InstanceChanges, Provider } from '@/api/types'
 import type { Key } from '@/i18n'
 
 /** The instance as it is typed: everything is text until it is saved. */
@@ -58,6 +58,18 @@ export function toForm(instance: Instance | null): InstanceForm {
       .join('\n'),
   }
 }
+
+/** The provider whose address the form has. */
+export const providerOf = (known: readonly Provider[], form: Pick<InstanceForm, 'baseUrl'>): Provider | undefined =>
+  known.find((one) => one.baseUrl === form.baseUrl.trim().replace(/\/+$/, '').replace(/\/v1$/, ''))
+
+/** The form with the address of a provider; without one the address is typed. */
+export const withProvider = (form: InstanceForm, provider: Provider | undefined): InstanceForm => ({
+  ...form,
+  baseUrl: provider?.baseUrl ?? '',
+  adapter: provider?.adapter ?? '',
+  path: provider?.path ?? '',
+})
 
 export function parseHeaders(text: string): Record<string, string> {
   const headers: Record<string, string> = {}

@@ -2,6 +2,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useDeferredValue, useMemo, useState } from 'react'
 import { api, data, errorsAt, fieldErrors } from '@/api/client'
 import { useEdit, useNextVersion } from '@/api/mutations'
+import { providers } from '@/api/queries'
 import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, ShareChange } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { ago, host, percent, splitId } from '@/lib/format'
@@ -15,7 +16,7 @@ import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Confirm, Drawer } from '@/ui/overlay'
 import { Segments, Slider, Toggle } from '@/ui/parts'
 import { Discover } from './discover'
-import { changes, inFile, label, toForm, validate, type InstanceForm } from './form'
+import { changes, inFile, label, providerOf, toForm, validate, withProvider, type InstanceForm } from './form'
 import { LeftWithout } from './last'
 import { modelsWithout, servingRows, takenOut, useRows } from './rows'
 import { Test } from './test'
@@ -185,6 +186,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
         <FileText value={{ services: { [service]: { instances: [inFile({ ...(stored ?? {}), ...part })] } } }} />
       ) : (
         <Guard needs="config:instance:write" say>
+          {stored === null && <Provider form={form} onPick={(next) => (['baseUrl', 'adapter', 'path'] as const).forEach((field) => set(field, next[field]))} />}
           <TextField label={t('services.address')} name="baseUrl" mono inputMode="url" hint={t('services.addressHint')} value={form.baseUrl} error={error('baseUrl')} onChange={(next) => set('baseUrl', next)} placeholder="http://127.0.0.1:11434" />
           {stored === null && (
             <Discover
@@ -215,7 +217,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
           )}
           {form.serves === 'some' && <TextField label={t('services.patterns')} name="models" mono value={form.patterns} error={error('patterns')} hint={t('services.patternsHint')} placeholder="qwen*, llama3*" onChange={(next) => set('patterns', next)} />}
           {form.serves === 'all' && error('patterns') !== undefined && <div className="msg mb-3">{error('patterns')}</div>}
-          {stored !== null && (stored.models ?? []).length > 0 && <Found service={service} baseUrl={stored.baseUrl} />}
+          {stored !== null && (stored.models ?? []).length > 0 && <Found service={service} name={stored.name || '*'} baseUrl={stored.baseUrl} />}
           <SecretField
             label={t('services.key')}
             name="apiKey"
@@ -266,14 +268,31 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   )
 }
 
+/** Offers the providers whose addresses the gateway knows. */
+function Provider({ form, onPick }: { form: InstanceForm; onPick(form: InstanceForm): void }) {
+  const { t } = useI18n()
+  const { data: known = [] } = useQuery(providers)
+  const picked = providerOf(known, form)
+  return (
+    <SelectField
+      label={t('services.provider')}
+      name="provider"
+      value={picked?.name ?? ''}
+      hint={picked?.keyVariable === undefined ? undefined : t('services.providerHint', { variable: picked.keyVariable })}
+      options={[{ value: '', label: t('services.providerOther') }, ...known.map(({ name, title }) => ({ value: name, label: title }))]}
+      onChange={(name) => onPick(withProvider(form, known.find((one) => one.name === name)))}
+    />
+  )
+}
+
 /** The models that an instance has found at its backend, and when. */
-function Found({ service, baseUrl }: { service: ServiceType; baseUrl: string }) {
+function Found({ service, name, baseUrl }: { service: ServiceType; name: string; baseUrl: string }) {
   const { t, locale, said } = useI18n()
   const now = useNow(5000)
   const { data: info } = useQuery({
-    queryKey: ['config', 'found', service, baseUrl],
+    queryKey: ['config', 'found', service, name, baseUrl],
     refetchInterval: 5000,
-    queryFn: ({ signal }) => data(api.GET('/api/config/instance/info/{serviceType}', { params: { path: { serviceType: service }, query: { modelName: '*', baseUrl } }, signal })),
+    queryFn: ({ signal }) => data(api.GET('/api/config/instance/info/{serviceType}', { params: { path: { serviceType: service }, query: { modelName: name, baseUrl } }, signal })),
   })
   const found = info?.found
   if (found == null) return null
