@@ -42,6 +42,11 @@ func TrimBlanks[T string | []byte](s T) T {
 	for len(s) > 0 && isBlank(s[0]) {
 		s = s[1:]
 	}
+	return trimEnd(s)
+}
+
+// trimEnd returns s without the spaces and tabs at its end.
+func trimEnd[T string | []byte](s T) T {
 	for len(s) > 0 && isBlank(s[len(s)-1]) {
 		s = s[:len(s)-1]
 	}
@@ -170,9 +175,9 @@ func (c *Chunks) Step(came []byte) (int, error) {
 
 // beginChunk reads the line before a chunk.
 func (c *Chunks) beginChunk(line []byte) error {
-	digits, _, _ := bytes.Cut(bytes.TrimRight(line, " \t"), []byte(";"))
+	digits, _, _ := bytes.Cut(trimEnd(line), []byte(";"))
 	if c.AllowBlanks {
-		digits = bytes.TrimRight(digits, " \t")
+		digits = trimEnd(digits)
 	}
 	size, ok := parseChunkSize(digits)
 	if !ok {
