@@ -147,7 +147,7 @@ model_list:
   - { model_name: m, litellm_params: { model: openai/x, api_base: "http://a.example/v1", region_name: eu, tags: [eu], num_retries: 3 } }
   - { model_name: n, litellm_params: { model: openai/x, api_base: "http://b.example/v1", region_name: us } }
 guardrails: [{ guardrail_name: pii }]
-general_settings: { custom_auth: my.auth }
+general_settings: { custom_auth: my.auth, master_key: sk-1234 }
 router_settings: { routing_strategy: cost-based-routing }
 `)
 	var groups []string
@@ -158,6 +158,9 @@ router_settings: { routing_strategy: cost-based-routing }
 		if strings.Contains(d.Text, "whatever their regions") && len(d.Settings) != 2 {
 			t.Errorf("%+v", d)
 		}
+	}
+	if !slices.ContainsFunc(result.Differences(), func(d importer.Difference) bool { return strings.Contains(d.Text, "issue new ones") }) {
+		t.Errorf("nobody is told that keys are lost: %+v", result.Differences())
 	}
 	if strings.Join(groups, ", ") != "where data goes, who is kept apart, how it works" {
 		t.Errorf("%v: %+v", groups, result.Differences())

@@ -202,7 +202,7 @@ func (g Group) Title() string {
 // written now.
 func IsOnlyWritten(text string) bool {
 	for _, part := range []string{"the address is spelled differently", "name and address tell instances apart",
-		"only the hash is known", "a key is called by its id", "the variable ", "its weight was added"} {
+		"is known here; callers send it", "a key is called by its id", "the variable ", "its weight was added"} {
 		if strings.Contains(text, part) {
 			return true
 		}
