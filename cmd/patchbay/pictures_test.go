@@ -17,11 +17,13 @@ func TestPicturesOfTheReadmeAreTrue(t *testing.T) {
 	t.Parallel()
 	outputs := map[string]func(t *testing.T, output string){
 		"streams": func(t *testing.T, output string) {
+			t.Helper()
 			if want := ": resumed attempt=2 how=continued\ndata: [DONE]\n1\n24\n"; output != want {
 				t.Errorf("%q, not %q", output, want)
 			}
 		},
 		"budgets": func(t *testing.T, output string) {
+			t.Helper()
 			counts := regexp.MustCompile(`^ +(\d+) 200\n +(\d+) 429\n +10 429\n.* ([0-9.]+) USD are used`).FindStringSubmatch(output)
 			if counts == nil {
 				t.Fatal(output)
@@ -34,6 +36,7 @@ func TestPicturesOfTheReadmeAreTrue(t *testing.T) {
 			}
 		},
 		"binary": func(t *testing.T, output string) {
+			t.Helper()
 			if !regexp.MustCompile(`M patchbay\n\s*not a dynamic executable\n\d+ ms\n$`).MatchString(output) {
 				t.Error(output)
 			}

@@ -75,13 +75,13 @@ func (s session) run(program string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	address := free.Addr().String()
-	if err := free.Close(); err != nil {
+	if err = free.Close(); err != nil {
 		return nil, err
 	}
 	var commands strings.Builder
@@ -246,7 +246,7 @@ func draw(root, program string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := os.WriteFile(filepath.Join(root, images, "first-token.svg"), made, 0o644); err != nil {
+	if err = os.WriteFile(filepath.Join(root, images, "first-token.svg"), made, 0o644); err != nil {
 		return 0, err
 	}
 	files, err := filepath.Glob(filepath.Join(root, images, "*.sh"))
@@ -254,17 +254,22 @@ func draw(root, program string) (int, error) {
 		return 0, err
 	}
 	for _, file := range files {
-		s, err := readSession(file)
-		if err != nil {
-			return 0, err
-		}
-		said, err := s.run(program)
-		if err != nil {
-			return 0, err
-		}
-		if err := os.WriteFile(strings.TrimSuffix(file, ".sh")+".svg", s.terminal(said), 0o644); err != nil {
+		if err = drawSession(file, program); err != nil {
 			return 0, err
 		}
 	}
 	return 1 + len(files), nil
+}
+
+// drawSession runs a script and draws the picture beside it.
+func drawSession(file, program string) error {
+	s, err := readSession(file)
+	if err != nil {
+		return err
+	}
+	said, err := s.run(program)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(strings.TrimSuffix(file, ".sh")+".svg", s.terminal(said), 0o644)
 }
