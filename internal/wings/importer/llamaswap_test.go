@@ -1,14 +1,34 @@
 package importer_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer"
 )
+
+// process is a process of a configuration as the file has it.
+type process struct {
+	Command, Stop, Ready string
+	Env                  map[string]string
+	Group                any
+	StopAfter            string `yaml:"stop-after"`
+}
+
+func processesOf(t *testing.T, result *importer.Result) map[string]process {
+	t.Helper()
+	var written struct{ Processes map[string]process }
+	if err := yaml.Unmarshal([]byte(result.YAML), &written); err != nil {
+		t.Fatal(err)
+	}
+	return written.Processes
+}
 
 // TestTheExampleOfLlamaSwapIsRead reads the file that has all settings of llama-swap. Each of
 // them is taken, changed, or has a reason of its own.
@@ -35,15 +55,16 @@ func TestTheExampleOfLlamaSwapIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	document := loaded.Document
-	large, docker := document.Processes["gpt-oss-120b"], document.Processes["docker-llama"]
-	if got := strings.Join(large.Command, " "); got != "/path/to/llama-server/llama-server-ec9e0301 --port $PORT\n--model path/to/gpt-oss-120B.gguf\n--ctx-size 16384\n--temperature 0.7" {
+	all := processesOf(t, result)
+	large, docker := all["gpt-oss-120b"], all["docker-llama"]
+	if got := large.Command; got != "/path/to/llama-server/llama-server-ec9e0301 --port $PORT\n--model path/to/gpt-oss-120B.gguf\n--ctx-size 16384\n--temperature 0.7" {
 		t.Errorf("the command is %q", got)
 	}
-	if large.Ready != "http://127.0.0.1:8999/custom-endpoint" || large.StopAfter.String() != "1m0s" || large.Env["CUDA_VISIBLE_DEVICES"] != "0,1,2" {
+	if large.Ready != "http://127.0.0.1:8999/custom-endpoint" || large.StopAfter != "60s" || large.Env["CUDA_VISIBLE_DEVICES"] != "0,1,2" {
 		t.Errorf("%+v", large)
 	}
-	if got := strings.Join(docker.Stop, " "); got != "docker stop docker-llama" || len(docker.Group) != 0 {
-		t.Errorf("%q %v", got, docker.Group)
+	if docker.Stop != "docker stop docker-llama" || docker.Group != nil {
+		t.Errorf("%+v", docker)
 	}
 	bodies := map[string]string{}
 	for _, i := range document.Services[schema.Chat].Instances {
@@ -128,16 +149,12 @@ func TestGroupsOfLlamaSwapBecomeGroups(t *testing.T) {
 	const groups = "groups: {ever: {persistent: true, swap: false, exclusive: false, members: [e]}, pair: {swap: false, members: [c, d]}}"
 	for _, file := range []string{models + groups, models + "routing: {router: {use: group, settings: {" + groups + ", matrix: {sets: {x: a}}}}}"} {
 		result := importedText(t, importer.LlamaSwap, file)
-		loaded, err := config.Load(config.Source{Content: []byte(result.YAML)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
+		var got []any
 		for _, name := range strings.Split("abcde", "") {
-			got = append(got, strings.Join(loaded.Document.Processes[name].Group, "+"))
+			got = append(got, processesOf(t, result)[name].Group)
 		}
-		if all := strings.Join(got, " "); all != "swap-1+swap-2 swap-1+swap-2 swap-1 swap-2 " {
-			t.Errorf("the groups are %q:\n%s", all, result.YAML)
+		if all := fmt.Sprint(got); all != "[[swap-1 swap-2] [swap-1 swap-2] swap-1 swap-2 <nil>]" {
+			t.Errorf("the groups are %s:\n%s", all, result.YAML)
 		}
 		if rowOf(result, importer.Taken, "groups.pair") == "" && rowOf(result, importer.Taken, "routing.router.settings.groups.pair") == "" {
 			t.Errorf("%+v", result.Rows)
