@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -151,26 +152,39 @@ func (r *Roster) beginSession(h http.Header, now time.Time) (text string, end ti
 	return sessionPrefix + base64.RawURLEncoding.EncodeToString(r.sign(signed)), end, nil
 }
 
-// Session returns who holds a session.
-func (r *Roster) Session(text string, now time.Time) (who Identity, known bool) {
+// Errors of Session.
+var (
+	// ErrSessionOver means that the session has reached its end.
+	ErrSessionOver = say.Error("manage.session_over")
+	// ErrSessionToken means that the token of the session is gone.
+	ErrSessionToken = say.Error("manage.session_token")
+	// ErrSessionUnknown means that this gateway did not sign the session.
+	ErrSessionUnknown = say.Error("manage.session_unknown")
+)
+
+// Session returns who holds a session, or why it is no longer good.
+func (r *Roster) Session(text string, now time.Time) (Identity, error) {
 	if r.sessionKey == nil || len(text) != len(sessionPrefix)+base64.RawURLEncoding.EncodedLen(sessionTotalBytes) ||
 		text[:len(sessionPrefix)] != sessionPrefix {
-		return Identity{}, false
+		return Identity{}, ErrSessionUnknown
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(text[len(sessionPrefix):])
 	if err != nil {
-		return Identity{}, false
+		return Identity{}, ErrSessionUnknown
 	}
 	const signed = sessionTimeBytes + fingerprintBytes
 	if !hmac.Equal(r.sign(data[:signed:signed]), data) {
-		return Identity{}, false
+		return Identity{}, ErrSessionUnknown
 	}
 	end := time.Unix(int64(binary.BigEndian.Uint64(data)), 0)
 	found, known := r.prints[[fingerprintBytes]byte(data[sessionTimeBytes:signed])]
-	if !known || now.After(end) || found.expired(now) {
-		return Identity{}, false
+	switch {
+	case !known || found.expired(now):
+		return Identity{}, ErrSessionToken
+	case now.After(end):
+		return Identity{}, ErrSessionOver
 	}
-	return found.Identity, true
+	return found.Identity, nil
 }
 
 // sign returns data with its signature behind it.

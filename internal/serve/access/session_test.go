@@ -30,7 +30,8 @@ func TestSessionsAreGoodWhileTheirTokenIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	role := func(c *access.Credentials, text string, at time.Time) access.Role {
-		who, known := c.Roster().Session(text, at)
+		who, err := c.Roster().Session(text, at)
+		known := err == nil
 		if known != who.Role.Valid() {
 			t.Errorf("%+v %t", who, known)
 		}
@@ -41,8 +42,8 @@ func TestSessionsAreGoodWhileTheirTokenIs(t *testing.T) {
 		if role(c, session, now) != access.Operator || role(c, ofFile, now) != access.Viewer {
 			t.Errorf("%s does not know the sessions", name)
 		}
-		if role(c, session, end.Add(time.Second)) != 0 {
-			t.Errorf("%s: the session has no end", name)
+		if _, err := c.Roster().Session(session, end.Add(time.Second)); !errors.Is(err, access.ErrSessionOver) {
+			t.Errorf("%s: the session has no end: %v", name, err)
 		}
 	}
 	if stranger := openKeys(t, t.TempDir(), secured); role(stranger, ofFile, now) != 0 {
@@ -71,18 +72,18 @@ func TestSessionsEndWithTheirToken(t *testing.T) {
 	if err != nil || !end.Equal(expiry) {
 		t.Fatalf("%v until %v", err, end)
 	}
-	if who, known := c.Roster().Session(session, now); !known || !who.SeesSecrets || who.Name != "t" {
+	if who, err := c.Roster().Session(session, now); err != nil || !who.SeesSecrets || who.Name != "t" {
 		t.Errorf("%+v", who)
 	}
-	if _, known := c.Roster().Session(session, expiry.Add(time.Second)); known {
-		t.Error("the token has expired and its session has not")
+	if _, err := c.Roster().Session(session, expiry.Add(time.Second)); !errors.Is(err, access.ErrSessionToken) {
+		t.Error("the token has expired and its session has not:", err)
 	}
 	rotated, _, err := c.Tokens.Rotate(t.Context(), "t", access.Change{At: now})
 	if err != nil || rotated == token {
 		t.Fatal(err)
 	}
-	if _, known := c.Roster().Session(session, now); known {
-		t.Error("the token was rotated and the session of the old one lives")
+	if _, err := c.Roster().Session(session, now); !errors.Is(err, access.ErrSessionToken) {
+		t.Error("the token was rotated and the session of the old one lives:", err)
 	}
 }
 
@@ -107,13 +108,13 @@ func TestNobodyMakesASessionWithoutAToken(t *testing.T) {
 	for i := range len(session) {
 		other := []byte(session)
 		other[i] ^= 1
-		if _, known := c.Roster().Session(string(other), now); known {
-			t.Errorf("a session with another character at %d is known", i)
+		if _, err := c.Roster().Session(string(other), now); !errors.Is(err, access.ErrSessionUnknown) {
+			t.Errorf("a session with another character at %d: %v", i, err)
 		}
 	}
 	for _, text := range []string{"", "s1.", session[:len(session)-1], session + "A", "from-file"} {
-		if _, known := c.Roster().Session(text, now); known {
-			t.Errorf("%q is a session", text)
+		if _, err := c.Roster().Session(text, now); !errors.Is(err, access.ErrSessionUnknown) {
+			t.Errorf("%q is a session: %v", text, err)
 		}
 	}
 }

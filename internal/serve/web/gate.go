@@ -176,7 +176,7 @@ func WithIdentity(r *http.Request, who access.Identity) *http.Request {
 // answers it.
 func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Identity, func(http.ResponseWriter)) {
 	crossSite, foreign := g.isCrossSite(r), g.isForeignPage(r)
-	who, known, wait := g.identify(r, crossSite)
+	who, wait, err := g.identify(r, crossSite)
 	isOpen := who.Name == access.OpenName
 	switch {
 	case permission == access.Anyone:
@@ -197,10 +197,10 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 			w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
 			Refuse(w, http.StatusTooManyRequests, say.New("manage.wrong_tokens"))
 		}
-	case !known:
+	case err != nil:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Www-Authenticate", "Bearer")
-			Refuse(w, http.StatusUnauthorized, say.New("manage.no_token"))
+			Refuse(w, http.StatusUnauthorized, say.From(err))
 		}
 	case !who.Role.Holds(permission):
 		return who, forbid(say.New("manage.permission", "role", who.Role, "permission", permission))
@@ -211,9 +211,9 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 // SessionCookie is the name of the cookie for the session of a browser.
 const SessionCookie = "patchbay_session"
 
-// identify returns who sent a request, and how long a caller who presented too many
-// wrong tokens has to wait.
-func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, known bool, wait time.Duration) {
+// identify returns who sent a request, and how long a caller who presented too many wrong
+// tokens has to wait. The error says why nobody knows the caller.
+func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, wait time.Duration, err error) {
 	roster := g.options.Roster()
 	if roster == nil {
 		who := access.Identity{Name: access.OpenName, Role: access.Admin}
@@ -225,19 +225,22 @@ func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, k
 		// On loopback the caller could read the files as well, unless it is a page in
 		// a browser, or on another machine.
 		who.SeesSecrets = g.options.Loopback && !crossSite && !forwarded && !rebound
-		return who, true, 0
+		return who, 0, nil
 	}
 	now := time.Now()
 	who, known, presents := roster.Identify(r.Header, now)
-	if session, err := r.Cookie(SessionCookie); !known && !presents && !crossSite && err == nil {
+	if known {
+		return who, 0, nil
+	}
+	if presents {
+		wait = g.options.Attempts.Wrong(ClientAddr(r, g.options.TrustedProxies), now)
+	} else if session, missing := r.Cookie(SessionCookie); missing == nil && !crossSite {
 		// A page of another site, or of another port of this host, has a browser
 		// send the cookie too; it counts for our own pages only.
-		who, known = roster.Session(session.Value, now)
+		who, err = roster.Session(session.Value, now)
+		return who, 0, err
 	}
-	if !known && presents {
-		wait = g.options.Attempts.Wrong(ClientAddr(r, g.options.TrustedProxies), now)
-	}
-	return who, known, wait
+	return who, wait, say.Error("manage.no_token")
 }
 
 // isCrossSite reports whether a browser sent the request for a page of another site. Other
