@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
@@ -36,6 +37,7 @@ type Discovery struct {
 	Models  []discoveredModel `json:"models"`
 	Errors  []string          `json:"errors" doc:"What was tried without success, in words for people."`
 	Said    []say.Sentence    `json:"said,omitzero" doc:"The errors as codes and values."`
+	Loads   bool              `json:"loads" doc:"It loads a model for a request, and gives one up when it is told to."`
 }
 
 type discoveredModel struct {
@@ -92,6 +94,9 @@ func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) Discove
 				(s.UpstreamModel == m.ID || s.UpstreamModel == "" && s.Name == m.ID)
 		})
 		shown.Models = append(shown.Models, discoveredModel{web.CutText(m.ID, 256), m.Name, m.ServiceType, exists})
+	}
+	if kind, err := kinds.Lookup(found.Adapter); err == nil && found.Adapter != "" {
+		shown.Loads = kind.Lever.Load != nil && kind.Lever.IsImplicit
 	}
 	for _, said := range found.Errors {
 		shown.Errors = append(shown.Errors, said.String())

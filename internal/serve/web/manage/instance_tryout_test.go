@@ -138,8 +138,8 @@ func TestModelsOfABackendAreDiscovered(t *testing.T) {
 	r.API(http.MethodPost, discoverPath, `{"baseUrl":"`+b.URL()+`","adapter":"openai"}`).Is(t, 200, `"adapter":"openai"`,
 		`{"id":"m","serviceType":"chat","exists":true}`, `{"id":"bge-m3","serviceType":"embedding","exists":false}`, `{"id":"whisper-1","serviceType":"stt","exists":false}`)
 	r.API(http.MethodPost, discoverPath, `{"baseUrl":"`+b.URL()+`/v1","adapter":"vllm"}`).Is(t, 200, `"adapter":"vllm"`, `"id":"m"`)
-	for _, adapter := range []string{"ollama", "gemini", "anthropic"} {
-		r.API(http.MethodPost, discoverPath, `{"baseUrl":"`+b.URL()+`","adapter":"`+adapter+`"}`).Is(t, 200, `"adapter":"`+adapter+`"`, `"id":"m"`)
+	for adapter, loads := range map[string]string{"ollama": "true", "gemini": "false", "anthropic": "false"} {
+		r.API(http.MethodPost, discoverPath, `{"baseUrl":"`+b.URL()+`","adapter":"`+adapter+`"}`).Is(t, 200, `"adapter":"`+adapter+`"`, `"id":"m"`, `"loads":`+loads)
 	}
 	r.API(http.MethodPost, discoverPath, `{"baseUrl":"`+b.URL()+`"}`).Is(t, 200, `"id":"m"`)
 	r.API(http.MethodPost, discoverPath, `{"baseUrl":"`+simulator.DownURL+`"}`).Is(t, 200, `"adapter":"","models":[],"errors":["GET /api/tags`)

@@ -15,6 +15,7 @@ const maxAdded = 1000
 // additions is the body for adding several instances.
 type additions struct {
 	Instances []addition `json:"instances"`
+	Residency bool       `json:"residency"`
 }
 
 type addition struct {
@@ -28,6 +29,7 @@ func (a *addition) SetDefaults() { *a = addition{Instance: backend.DefaultSettin
 // addRequest describes additions in the OpenAPI document.
 type addRequest struct {
 	Instances []addedInstance `json:"instances" required:"true" minItems:"1"`
+	Residency bool            `json:"residency" doc:"Turns residency.enabled of their service types on."`
 }
 
 type addedInstance struct {
@@ -56,7 +58,7 @@ func (a *API) addInstances(c *web.Call) (changeView, error) {
 			if err := keepSecrets(&body.Instances[i].Instance, nil, given, at+"instance.", c.Who); err != nil {
 				return err
 			}
-			if err := add(doc, &body.Instances[i], at); err != nil {
+			if err := add(doc, &body.Instances[i], body.Residency, at); err != nil {
 				return err
 			}
 		}
@@ -64,8 +66,9 @@ func (a *API) addInstances(c *web.Call) (changeView, error) {
 	})
 }
 
-// add adds an instance to a document. The path is its place in the body.
-func add(doc *config.Document, next *addition, path string) error {
+// add adds an instance to a document, and has its service type load models and put them to
+// sleep where that is wanted. The path is its place in the body.
+func add(doc *config.Document, next *addition, residency bool, path string) error {
 	serviceType, err := schema.ParseServiceType(next.ServiceType)
 	if err != nil {
 		return web.Invalid(path+"serviceType", "%v", err)
@@ -79,6 +82,7 @@ func add(doc *config.Document, next *addition, path string) error {
 			web.Shorten(next.Instance.ID()))
 	}
 	service.Instances = append(service.Instances, next.Instance)
+	service.Residency.Enabled = service.Residency.Enabled || residency
 	doc.Services[serviceType] = service
 	return nil
 }

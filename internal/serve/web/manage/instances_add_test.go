@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
@@ -36,5 +37,22 @@ func TestSeveralInstancesAreAddedAsOneVersion(t *testing.T) {
 	}
 	if got := r.Control.Version(); got != 2 {
 		t.Errorf("version %d", got)
+	}
+}
+
+// What loads models by itself is added together with the setting that has the gateway know it.
+func TestInstancesAreAddedWithResidency(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, "services: {chat: {}, rerank: {}}\n")
+	r.API(http.MethodPost, "/api/config/instance/add", `{"residency":true,"instances":[`+
+		`{"serviceType":"chat","instance":{"models":["discover"],"baseUrl":"`+b.URL()+`","adapter":"ollama"}},`+
+		`{"serviceType":"embedding","instance":{"models":["discover"],"baseUrl":"`+b.URL()+`","adapter":"ollama"}}]}`).
+		Is(t, 201, `"version":2`)
+	doc, _ := r.Control.Document()
+	for service, want := range map[schema.ServiceType]bool{schema.Chat: true, schema.Embedding: true, schema.Rerank: false} {
+		if got := doc.Services[service].Residency.Enabled; got != want {
+			t.Errorf("residency of %v is %t", service, got)
+		}
 	}
 }
