@@ -163,6 +163,36 @@ async function withBackend(models, run) {
     server.close()
   }
 }
+/** An Ollama that lists models, and answers nothing else. */
+async function withOllama(models, run) {
+  const server = createBackend((request, response) => {
+    const send = (status, value) => response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+    const path = request.url.split('?')[0]
+    request.resume()
+    if (path === '/api/tags') send(200, { models: models.map((name) => ({ name, model: name, details: { family: 'any' } })) })
+    else if (path === '/api/ps') send(200, { models: [] })
+    else if (path === '/api/version') send(200, { version: '0.12.0' })
+    else send(404, { error: 'not found' })
+  })
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    return await run(`http://127.0.0.1:${server.address().port}`)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+/** Counts the clicks of a page; the count begins anew when the function is called with true. */
+async function countClicks(page) {
+  let count = 0
+  await page.exposeFunction('countClick', () => count++)
+  await page.addInitScript(() => document.addEventListener('pointerdown', (event) => event.isTrusted && void window.countClick(), true))
+  return (isNew = false) => {
+    if (isNew) count = 0
+    return count
+  }
+}
 async function rollBack() {
   const current = (await call('GET', '/api/config/version/current')).body.data
   await call('POST', '/api/config/version/rollback/1', undefined, { 'If-Match': String(current) })
@@ -544,7 +574,7 @@ const flows = {
   },
   'discovery: an instance serves all that its backend lists, in a tier of its own': (page) =>
     withBackend(['found-a', 'found-b'], async (backend) => {
-      await page.goto(`${base}services?add=chat`)
+      await page.goto(`${base}services?add=chat&hand=1`)
       const drawer = page.locator('.drawer')
       await drawer.getByLabel('Address', { exact: true }).fill(backend)
       await drawer.getByRole('button', { name: 'All that it lists' }).click()
@@ -956,12 +986,11 @@ const flows = {
       await page.getByLabel('Address', { exact: true }).fill(backend)
       await page.getByRole('button', { name: 'Find its models' }).click()
       const began = Date.now()
-      await page.getByRole('checkbox', { name: 'flow-small' }).check()
+      await page.getByRole('checkbox', { name: '<img' }).uncheck()
       const time = Date.now() - began
-      await page.getByRole('checkbox', { name: 'flow-large' }).check()
       assert.equal(await page.locator('.found img').count(), 0)
-      await page.getByRole('button', { name: 'Add 2 instances' }).click()
-      await page.locator('.toast', { hasText: '2 instances were added.' }).waitFor()
+      await page.getByRole('button', { name: /^Add 2 models as version/ }).click()
+      await page.locator('.toast', { hasText: 'is added.' }).waitFor()
       const added = (await instances()).filter((instance) => instance.baseUrl === backend)
       assert.deepEqual(added.map((instance) => instance.name).sort(), ['flow-large', 'flow-small'])
       assert.equal((await chat('flow-small')).status, 200)
@@ -971,6 +1000,121 @@ const flows = {
       await rollBack()
       return `found in ${time} ms`
     }),
+  'add and remove a backend: any spelling of its address, at most four clicks each, tried at once': (page) =>
+    withOllama(['flow-llama:8b', 'nomic-embed-text:latest'], async (backend) => {
+      const clicks = await countClicks(page)
+      await page.goto(`${base}services`)
+      await page.waitForSelector('.live.live')
+      const before = (await call('GET', '/api/config/version/current')).body.data
+      for (const isLater of [false, true]) {
+        await clicks(true)
+        await page.locator('.addb').click()
+        // The field has the focus, and takes what was copied from a call.
+        await page.keyboard.type(`${new URL(backend).host}/api/chat`)
+        await page.keyboard.press('Enter')
+        await page.getByText('This is ollama.').waitFor({ timeout: 30_000 })
+        assert.ok(await page.getByRole('checkbox', { name: 'flow-llama:8b' }).isChecked())
+        if (isLater) await page.getByText('Serve also what it lists later').click()
+        await page.locator('.drawer footer .btn.pri').click()
+        const tries = page.getByRole('link', { name: 'Try flow-llama:8b' })
+        await tries.waitFor()
+        assert.equal(await page.getByText('Leave it and lose them?').count(), 0)
+        await tries.click()
+        await page.waitForURL(/\/playground\?model=flow-llama/)
+        assert.ok((await clicks()) <= 4, `added by ${await clicks()} clicks`)
+        const { chat: chats, embedding } = (await call('GET', '/api/config/type')).body.data
+        const own = [chats, embedding].map((service) => service.instances.filter((instance) => instance.baseUrl === backend))
+        assert.deepEqual(own.map((list) => list.map((one) => [one.name ?? '', one.adapter, one.models ?? []])), isLater ? [[['', 'ollama', ['discover']]], [['', 'ollama', ['discover']]]] : [[['flow-llama:8b', 'ollama', []]], [['nomic-embed-text', 'ollama', []]]])
+        assert.ok(chats.residency.enabled && embedding.residency.enabled)
+        await clicks(true)
+        await page.goto(`${base}services?q=${encodeURIComponent(new URL(backend).host)}`)
+        for (const row of [1, 2]) {
+          await page.locator('.svc tbody .mtd button').first().click()
+          await page.getByRole('menuitem', { name: 'Remove' }).click()
+          await page.locator('dialog .btn.danger').click()
+          await page.locator('dialog').waitFor({ state: 'detached' })
+          await page.waitForFunction((left) => document.querySelectorAll('.svc tbody .mtd button').length === left, 2 - row)
+          if (row === 1) assert.ok((await clicks()) <= 4, `removed by ${await clicks()} clicks`)
+        }
+        assert.equal((await instances()).filter((instance) => instance.baseUrl === backend).length, 0)
+      }
+      // One version for each addition, and one for each of the four removals.
+      assert.equal((await call('GET', '/api/config/version/current')).body.data, before + 6)
+      await rollBack()
+    }),
+  'keys: models are chosen from those that there are': async (page) => {
+    await page.goto(`${base}keys?create=1`)
+    const picks = page.getByRole('group', { name: 'Choose models' })
+    await picks.getByRole('button', { name: 'demo-claude' }).click()
+    await page.getByLabel('Models', { exact: false }).first().press('End')
+    await page.keyboard.type(', demo-gem')
+    await picks.getByRole('button', { name: 'demo-gemini' }).click()
+    assert.equal(await page.getByPlaceholder('llama3*, gpt-4o').inputValue(), 'demo-claude, demo-gemini')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    await page.locator('dialog', { hasText: 'only shown' }).or(page.locator('dialog .code')).first().waitFor()
+    const made = (await call('GET', '/api/auth/keys')).body.data.find((key) => key.models?.includes('demo-gemini'))
+    assert.deepEqual(made.models, ['demo-claude', 'demo-gemini'])
+    await call('DELETE', `/api/auth/keys/${made.id}`)
+  },
+  'what is typed survives the end of a session and a restart, and the form says why one is out': async (page) => {
+    const token = randomBytes(24).toString('hex')
+    const url = `http://127.0.0.1:${await freePort()}`
+    const start = async () => {
+      const other = demo(url, '--traffic=false', '--set', 'security.enabled=true', '--set', `security.tokens=[{name: ann, role: ADMIN, token-sha256: "${createHash('sha256').update(token).digest('hex')}"}]`)
+      await ready(url)
+      return other
+    }
+    let other = await start()
+    try {
+      await page.goto(`${url}/keys?create=1`)
+      assert.equal(await page.locator('.login .note').count(), 0)
+      await logIn(page, token)
+      await page.getByLabel('Tenant', { exact: false }).first().fill('half typed')
+      await page.context().clearCookies({ name: 'patchbay_session' })
+      await page.locator('.login .note', { hasText: 'This browser has no session any more' }).waitFor({ timeout: 60_000 })
+      await logIn(page, token)
+      await page.waitForFunction(() => [...document.querySelectorAll('.drawer input')].some((input) => input.value === 'half typed'), undefined, { timeout: 20_000 })
+      // It keeps its data in memory, and so does not know the session when it is back.
+      await kill(other)
+      other = await start()
+      await page.locator('.login .note', { hasText: 'the gateway does not know this session' }).waitFor({ timeout: 60_000 })
+      await logIn(page, token)
+      await page.waitForFunction(() => [...document.querySelectorAll('.drawer input')].some((input) => input.value === 'half typed'), undefined, { timeout: 20_000 })
+      await page.locator('.drawer').getByRole('button', { name: 'Discard' }).click()
+      await page.getByRole('button', { name: 'Leave', exact: true }).click()
+      await page.goto(`${url}/keys?create=1`)
+      await page.locator('.drawer input').first().waitFor()
+      assert.equal(await page.evaluate(() => [...document.querySelectorAll('.drawer input')].some((input) => input.value === 'half typed')), false)
+    } finally {
+      await kill(other)
+    }
+  },
+  'a gateway that is away: pages open all the same, and one that is not there yet waits for it': async (page) => {
+    // The file of one page cannot be loaded ahead.
+    await page.route('**/assets/versions*', (route) => route.abort())
+    await page.route('**/assets/**/versions*', (route) => route.abort())
+    await page.goto(base)
+    await page.waitForSelector('.live.live')
+    await page.evaluate(() => {
+      window.mark = 1
+    })
+    await page.waitForFunction(() => ['spend', 'keys', 'settings', 'batches'].every((name) => performance.getEntriesByType('resource').some((entry) => entry.name.includes(`/${name}`))), undefined, { timeout: 60_000 })
+    await stopGateway()
+    try {
+      for (const name of ['Spend', 'Settings', 'Keys', 'Services']) {
+        await page.locator('.nav a', { hasText: name }).click()
+        await page.locator('.top h1', { hasText: name }).waitFor({ timeout: 5000 })
+      }
+      await page.locator('.nav a', { hasText: 'Versions' }).click()
+      await page.locator('main .note', { hasText: 'The gateway does not answer.' }).waitFor({ timeout: 10_000 })
+    } finally {
+      await page.unroute('**/assets/versions*')
+      await page.unroute('**/assets/**/versions*')
+      await startGateway()
+    }
+    await page.locator('main', { hasText: 'Version 1' }).or(page.locator('.vg')).first().waitFor({ timeout: 30_000 })
+    assert.equal(await page.evaluate(() => window.mark), 1)
+  },
   'break it: the breaker opens, traffic moves, the breaker closes': async (page) => {
     await page.goto(base)
     await page.waitForSelector('.jr2')

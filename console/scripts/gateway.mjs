@@ -1,5 +1,6 @@
 // Starts gateways on free ports, for the scripts that look at their pages.
 import { spawn } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -39,8 +40,15 @@ export async function demoGateway(...args) {
   return process.env.PATCHBAY_URL !== undefined ? { url: process.env.PATCHBAY_URL, stop: () => undefined } : gateway('demo', ...args)
 }
 
-/** A gateway that asks who looks at it. */
-export const guardedGateway = () => gateway('demo', '--traffic=false', '--set', 'security.enabled=true', '--set', `security.tokens=[{name: admin, role: ADMIN, token-sha256: "${'0'.repeat(64)}"}]`)
+/** A gateway that asks who looks at it, with a token for each role, a key and a call. */
+export async function guardedGateway() {
+  const tokens = Object.fromEntries(['ADMIN', 'OPERATOR', 'VIEWER'].map((role) => [role, randomBytes(24).toString('hex')]))
+  const sum = (text) => createHash('sha256').update(text).digest('hex')
+  const list = Object.entries(tokens).map(([role, token]) => `{name: ${role.toLowerCase()}, role: ${role}, token-sha256: "${sum(token)}"}`)
+  const started = await gateway('demo', '--traffic=false', '--set', 'security.enabled=true', '--set', 'batches.enabled=true', '--set', `security.tokens=[${list.join(', ')}]`, '--set', `security.keys=[{id: team-a, tenant: acme, key-sha256: "${sum('sk-look')}"}]`)
+  await fetch(`${started.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', authorization: 'Bearer sk-look' }, body: JSON.stringify({ model: 'demo-chat', messages: [{ role: 'user', content: 'hi' }] }) }).then((reply) => reply.arrayBuffer())
+  return { ...started, tokens }
+}
 
 /** A gateway that nobody has set up yet. */
 export async function emptyGateway() {

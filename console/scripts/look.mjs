@@ -9,7 +9,7 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { chromium } from 'playwright-core'
 import { chromiumArgs, demoGateway, emptyGateway, guardedGateway, someCalls, someData } from './gateway.mjs'
-import { badlyDrawn, cutColumns, englishIn, smallTargets, coveredByToast } from './marks.mjs'
+import { badlyDrawn, cutColumns, englishIn, offScreen, smallTargets, coveredByToast } from './marks.mjs'
 
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
 const wanted = process.argv.slice(2).find((arg) => !arg.startsWith('--')) ?? ''
@@ -20,7 +20,7 @@ const combinations = only !== undefined ? all.filter((one) => only.split(',').in
 
 // The traffic of the demo does not displace the calls that are looked at.
 const demo = await demoGateway('--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]', '--set', 'batches.enabled=true', '--set', 'monitoring.calls=20000')
-const [guarded, bare] = few ? [null, null] : await Promise.all([guardedGateway(), emptyGateway()])
+const [guarded, bare] = await Promise.all([guardedGateway(), few ? null : emptyGateway()])
 await someData(demo.url)
 await someCalls(demo.url, 2)
 const { id: instance } = (await (await fetch(`${demo.url}/api/monitoring/instances`)).json()).services.chat.instances.find((one) => one.id.startsWith('demo-flaky'))
@@ -149,6 +149,7 @@ async function examine(page, name, [lang, width], where) {
   const brace = name === 'docs' || name === 'api-calls' ? null : /\{\w+\}/.exec(text)
   if (brace !== null) report(where, `unfilled name ${brace[0]}`)
   for (const what of await page.evaluate(badlyDrawn)) report(where, what)
+  for (const what of await page.evaluate(offScreen)) report(where, what)
   for (const what of await page.evaluate(cutColumns)) report(where, what)
   if (width < 768) for (const what of await page.evaluate(smallTargets)) report(where, what)
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
@@ -254,12 +255,49 @@ async function told(lang, width) {
   await context.close()
 }
 
+/** What each role opens, with security on: the tabs of keys, the notes of those who may only read. */
+const opened = {
+  'services-edit': { path: '/services', act: async (page) => (await page.locator('.svc .nmad').first().click(), await drawer(page)), few: true },
+  'services-add': { path: '/services?add=chat', act: drawer },
+  'services-hand': { path: '/services?add=chat&hand=1', act: drawer },
+  'services-policy': { path: '/services?policy=chat', act: drawer },
+  'calls-drawer': { path: '/calls', act: async (page) => (await page.locator('.crow[data-index="0"]').click(), await drawer(page)) },
+  'tenant-terms': { path: '/tenant?id=acme&terms=1', act: (page) => page.locator('.drawer').waitFor({ timeout: 3000 }).catch(() => undefined) },
+  'keys-new': { path: '/keys?create=1', act: drawer, few: true, needs: 'ADMIN' },
+  'keys-drawer': { path: '/keys?key=team-a', act: drawer, needs: 'ADMIN' },
+  'services-menu': { path: '/services', act: async (page) => (await page.locator('.svc .mtd button').last().click(), await menu(page)) },
+}
+
+/** Looks at all that opens as somebody with a role, in windows of every size. */
+async function lookAs(role) {
+  for (const [width, height] of few ? [[1280, 720], [390, 844]] : [[1440, 900], [1280, 720], [1024, 768], [390, 844]]) {
+    const context = await browser.newContext({ viewport: { width, height }, hasTouch: width < 768, isMobile: width < 768, extraHTTPHeaders: { authorization: `Bearer ${guarded.tokens[role]}` } })
+    await context.addInitScript(() => localStorage.setItem('patchbay.lang', 'en'))
+    const page = await context.newPage()
+    for (const [name, place] of Object.entries(opened)) {
+      const where = `${name}-${role}-${width}x${height}`
+      if (!where.includes(wanted) || (few && !place.few) || (place.needs !== undefined && place.needs !== role)) continue
+      try {
+        await page.goto(new URL(place.path, guarded.url).href)
+        await page.waitForSelector('.live.live', { timeout: 60_000 })
+        await place.act(page)
+        for (const what of await page.evaluate(offScreen)) report(where, what)
+        if (flags.includes('--shots')) await page.screenshot({ path: `screenshots/${where}.png` })
+      } catch (error) {
+        report(where, String(error.message).split('\n').slice(0, 3).join(' '))
+      }
+    }
+    await context.close()
+  }
+}
+
 // Two at a time: while one waits for the gateway, the other is drawn.
 const queue = [...combinations]
 const worker = async () => {
   for (let next = queue.shift(); next !== undefined; next = queue.shift()) await look(next)
 }
 await Promise.all([worker(), worker()])
+for (const role of few ? ['ADMIN', 'VIEWER'] : ['ADMIN', 'OPERATOR', 'VIEWER']) await lookAs(role)
 for (const width of few ? [] : [390, 800, 1024, 1440]) for (const lang of ['en', 'zh']) await told(lang, width)
 await browser.close()
 for (const gateway of [demo, guarded, bare]) gateway?.stop()

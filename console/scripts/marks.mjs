@@ -1,6 +1,26 @@
 // What is wrong with what a page shows now. These functions run in the page, each
 // by itself, and return a line for each thing that they find.
 
+/** What can be pressed and is not on the screen: a drawer, a dialog or a menu ends where the window ends, and so do its head and foot. */
+export function offScreen() {
+  const found = []
+  const name = (node) => `${node.tagName.toLowerCase()}.${String(node.className).replaceAll(' ', '.')} "${node.textContent.trim().slice(0, 40)}"`
+  const [width, height] = [document.documentElement.clientWidth, window.innerHeight]
+  const boxes = document.querySelectorAll('.drawer, .drawer > header, .drawer > footer, .drawer > header button, .drawer > footer button, dialog[open], [role=menu]')
+  for (const node of boxes) {
+    if (!node.checkVisibility()) continue
+    const { left, right, top, bottom } = node.getBoundingClientRect()
+    if (top < -1 || left < -1 || bottom > height + 1 || right > width + 1) found.push(`off the screen: ${name(node)} at ${Math.round(left)},${Math.round(top)} to ${Math.round(right)},${Math.round(bottom)} of ${width}x${height}`)
+  }
+  // A note above a list is not below a drawer.
+  const drawer = document.querySelector('.drawer')
+  const beside = drawer === null ? null : drawer.getBoundingClientRect()
+  for (const note of beside === null || width < 1200 ? [] : document.querySelectorAll('main > .note, main .bar')) {
+    if (!drawer.contains(note) && note.getBoundingClientRect().right > beside.left + 1) found.push(`covered by the drawer: ${name(note)}`)
+  }
+  return found
+}
+
 /** What is drawn badly: broken buttons, text that is cut without a word, digits that dance. */
 export function badlyDrawn() {
   const found = []

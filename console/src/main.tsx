@@ -9,23 +9,13 @@ import { StreamSource } from '@/live/stream'
 import { self, SessionProvider } from '@/shell/session'
 import { initialLanguage, PreferencesProvider } from '@/shell/preferences'
 import { ToastProvider } from '@/ui/feedback'
-import { preloadPage, router } from './router'
+import { preloadAll, preloadPage, router } from './router'
 import '@/styles/app.css'
 
 const queries = new QueryClient({
   defaultOptions: { queries: { staleTime: 2000, retry: 1, refetchOnWindowFocus: true } },
 })
 const live = new LiveStore(new StreamSource())
-
-// A page that was opened before the gateway was upgraded names files that are
-// gone. Loading it anew finds the new ones; a second failure is shown.
-window.addEventListener('vite:preloadError', (event) => {
-  const last = Number(sessionStorage.getItem('patchbay.reloaded') ?? 0)
-  if (Date.now() - last < 30_000) return
-  event.preventDefault()
-  sessionStorage.setItem('patchbay.reloaded', String(Date.now()))
-  location.reload()
-})
 
 // The file of the page, who looks at it and the dictionary are fetched together,
 // not one after the other.
@@ -49,4 +39,5 @@ void loadTexts(initialLanguage()).then((texts) => {
       </PreferencesProvider>
     </StrictMode>,
   )
+  preloadAll(() => loadTexts('zh'))
 })

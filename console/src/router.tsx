@@ -1,5 +1,7 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, useRouterState } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter, Link, useRouterState } from '@tanstack/react-router'
+import { createElement, useEffect, useState, type ComponentType, type FunctionComponent } from 'react'
 import { T, useI18n } from '@/i18n'
+import { Away, loadPart, loadWhenIdle } from '@/lib/parts'
 import { parseSearch, stringifySearch, type Search } from '@/lib/url'
 import { Layout } from '@/shell/layout'
 import { ErrorNote } from '@/ui/feedback'
@@ -32,12 +34,54 @@ const loaders = {
 }
 type Path = keyof typeof loaders
 
-const page = <P extends Path>(path: P) => createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(loaders[path]) })
+/** A page that is loaded when it is asked for, and again and again while the gateway is away. */
+function lazyPage(load: () => Promise<{ default: ComponentType }>): FunctionComponent & { preload(): Promise<void> } {
+  let loaded: ComponentType | undefined
+  let failure: unknown
+  const preload = () =>
+    loadPart(load).then(
+      (file) => {
+        loaded = file.default
+      },
+      (error: unknown) => {
+        failure = error
+      },
+    )
+  function Page() {
+    const [shown, show] = useState(() => loaded)
+    const [error, fail] = useState(() => failure)
+    const [attempt, again] = useState(0)
+    useEffect(() => {
+      if (shown !== undefined) return
+      let isLeft = false
+      let timer: ReturnType<typeof setTimeout> | undefined
+      void preload().then(() => {
+        if (isLeft) return
+        if (loaded !== undefined) return show(() => loaded)
+        fail(failure)
+        if (failure instanceof Away) timer = setTimeout(() => again(attempt + 1), retryMs)
+      })
+      return () => {
+        isLeft = true
+        clearTimeout(timer)
+      }
+    }, [shown, attempt])
+    if (shown !== undefined) return createElement(shown)
+    return error === undefined ? null : <ErrorNote error={error} retry={() => again(attempt + 1)} />
+  }
+  return Object.assign(Page, { preload })
+}
+const retryMs = 2000
+
+const page = <P extends Path>(path: P) => createRoute({ getParentRoute: () => root, path, component: lazyPage(loaders[path]) })
 
 /** Begins to load the file of a page, which is needed when it is known who looks. */
 export function preloadPage(path: string): void {
-  if (path in loaders) loaders[path as Path]().catch(() => undefined) // the router loads it again, and shows why it cannot
+  if (path in loaders) loaders[path as Path]().catch(() => undefined) // the page loads it again, and shows why it cannot
 }
+
+/** Loads the files of all pages while nothing else is to be done, and more that may be asked for while the gateway is away. */
+export const preloadAll = (...others: (() => Promise<unknown>)[]): void => loadWhenIdle([...Object.values(loaders), ...others])
 
 const tree = root.addChildren([
   page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/instance'), page('/model'), page('/host'), page('/tenant'), page('/gateways'), page('/docs/api'),

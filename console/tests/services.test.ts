@@ -21,7 +21,7 @@ describe('the form of an instance', () => {
     expect(changes({ ...toForm(stored), weight: '2.5', apiKey: 'new' }, stored)).toEqual({ weight: 2.5, apiKey: 'new' })
   })
   it('knows what it can know', () => {
-    expect(validate({ ...toForm(stored), baseUrl: '127.0.0.1:1/v1', weight: 'x' })).toEqual({ baseUrl: 'services.invalidUrl', weight: 'services.invalidWeight' })
+    expect(validate({ ...toForm(stored), baseUrl: 'ftp://127.0.0.1:1/v1', weight: 'x' })).toEqual({ baseUrl: 'services.invalidUrl', weight: 'services.invalidWeight' })
   })
   it('takes address, dialect and path of a provider, and knows it again by its address', () => {
     const known = [

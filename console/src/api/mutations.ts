@@ -10,7 +10,7 @@ import type { Change, Instance, InstanceChanges, InstanceInput, ServiceInput, Se
 /** An edit of the configuration, based on the version that was shown. */
 export type Edit =
   | { kind: 'add'; service: ServiceType; instance: InstanceInput }
-  | { kind: 'addAll'; instances: { serviceType: ServiceType; instance: InstanceInput }[] }
+  | { kind: 'addAll'; instances: { serviceType: ServiceType; instance: InstanceInput }[]; residency: boolean }
   | { kind: 'update'; service: ServiceType; id: string; instance: InstanceChanges }
   | { kind: 'remove'; service: ServiceType; instance: Instance }
   | { kind: 'service'; service: ServiceType; value: ServiceInput }
@@ -26,7 +26,7 @@ function send(edit: Edit, version: number | undefined): Promise<Change> {
     case 'add':
       return data(api.POST('/api/config/instance/add/{serviceType}', { params: { path: { serviceType: edit.service }, header }, body: edit.instance }))
     case 'addAll':
-      return data(api.POST('/api/config/instance/add', { params: { header }, body: { instances: edit.instances } })) as Promise<Change>
+      return data(api.POST('/api/config/instance/add', { params: { header }, body: { instances: edit.instances, residency: edit.residency } })) as Promise<Change>
     case 'update':
       return data(
         api.PUT('/api/config/instance/update/{serviceType}', {
@@ -37,7 +37,7 @@ function send(edit: Edit, version: number | undefined): Promise<Change> {
     case 'remove':
       return data(
         api.DELETE('/api/config/instance/del/{serviceType}', {
-          params: { path: { serviceType: edit.service }, query: { modelName: edit.instance.name, baseUrl: edit.instance.baseUrl }, header },
+          params: { path: { serviceType: edit.service }, query: { modelName: modelOf(edit.instance), baseUrl: edit.instance.baseUrl }, header },
         }),
       )
     case 'service':
@@ -53,6 +53,11 @@ function send(edit: Edit, version: number | undefined): Promise<Change> {
     case 'rollback':
       return data(api.POST('/api/config/version/rollback/{version}', { params: { path: { version: edit.version }, header } })) as Promise<Change>
   }
+}
+
+/** The first part of an instance's id: its model, or what stands for those that it finds. */
+export function modelOf({ instanceId, name, baseUrl }: Pick<Instance, 'instanceId' | 'name' | 'baseUrl'>): string {
+  return instanceId.endsWith(`@${baseUrl}`) ? instanceId.slice(0, -baseUrl.length - 1) : name === '' ? '*' : name
 }
 
 /** The number of the version that the next change makes: numbers only grow, also after a roll-back. */

@@ -1,4 +1,5 @@
 // Every page as the calls of the API that it makes, to take away.
+import { Link } from '@tanstack/react-router'
 import { createContext, useContext, useEffect } from 'react'
 import { useI18n } from '@/i18n'
 import { shell } from '@/lib/snippets'
@@ -53,9 +54,9 @@ export function ApiCalls({ onClose }: { onClose(): void }) {
           <CodeBox key={`${call.method} ${call.path}`} fold text={curlOf(call, location.origin, secured)} />
         ))}
         <div className="acts">
-          <a className="btn ghost" href="/docs/api">
+          <Link className="btn ghost" to="/docs/api" onClick={onClose}>
             {t('set.link.docs')}
-          </a>
+          </Link>
           <button type="button" className="btn" onClick={onClose}>
             {t('common.close')}
           </button>

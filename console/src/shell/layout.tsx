@@ -6,7 +6,7 @@ import { info } from '@/api/queries'
 import { useI18n, type Key, type Language } from '@/i18n'
 import { useLive, useNow } from '@/live/context'
 import { since, span } from '@/lib/format'
-import { Toasts } from '@/ui/feedback'
+import { Toasts, useToast } from '@/ui/feedback'
 import { BreakerGlyph, Mark } from '@/ui/glyphs'
 import { Kbd, Menu } from '@/ui/parts'
 import { ApiCalls, ApiCallsContext, type ApiCall } from './api-calls'
@@ -195,7 +195,8 @@ function LiveDot() {
 
 /** Who is logged in, where somebody must be. */
 function PersonMenu() {
-  const { t } = useI18n()
+  const { t, failure } = useI18n()
+  const toast = useToast()
   const me = useMe()
   if (me === null || !me.securityEnabled) return null
   const who = t('session.who', { name: me.name, role: me.role })
@@ -206,7 +207,7 @@ function PersonMenu() {
           <UserRound className="ic" aria-hidden />
         </button>
       }
-      items={[{ label: who, disabled: true, onSelect: () => undefined }, 'separator', { label: t('session.logOut'), onSelect: () => void logOut() }]}
+      items={[{ label: who, disabled: true, onSelect: () => undefined }, 'separator', { label: t('session.logOut'), onSelect: () => void logOut().catch((error: unknown) => toast(failure(error))) }]}
     />
   )
 }

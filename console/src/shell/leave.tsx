@@ -1,16 +1,22 @@
 import { useBlocker } from '@tanstack/react-router'
 import { TriangleAlert } from 'lucide-react'
-import { useRef, type ReactNode } from 'react'
+import { useEffect, useRef, type ReactNode } from 'react'
 import { useI18n } from '@/i18n'
 
-/** Asks before changes that are not saved are left behind. */
-export function useLeaveGuard(dirty: boolean): { note: ReactNode; saved(): void } {
+/** Asks before changes that are not saved are left behind. What was kept of them is dropped when they are saved, taken back or given up. */
+export function useLeaveGuard(dirty: boolean, drop: () => void = nothing): { note: ReactNode; saved(): void } {
   const { t } = useI18n()
   const done = useRef(false)
+  useEffect(() => {
+    if (dirty) return
+    done.current = false
+    drop()
+  }, [dirty, drop])
   const leave = useBlocker({ shouldBlockFn: () => dirty && !done.current, withResolver: true, enableBeforeUnload: () => dirty && !done.current })
   return {
     saved: () => {
       done.current = true
+      drop()
     },
     note: leave.status === 'blocked' && (
       <div className="note wn mb-3" role="alert">
@@ -18,7 +24,14 @@ export function useLeaveGuard(dirty: boolean): { note: ReactNode; saved(): void 
         <div>
           <b>{t('services.leave')}</b>
           <div className="acts">
-            <button type="button" className="btn sm" onClick={leave.proceed}>
+            <button
+              type="button"
+              className="btn sm"
+              onClick={() => {
+                drop()
+                leave.proceed()
+              }}
+            >
               {t('services.leaveYes')}
             </button>
             <button type="button" className="btn ghost sm" onClick={leave.reset}>
@@ -30,3 +43,5 @@ export function useLeaveGuard(dirty: boolean): { note: ReactNode; saved(): void 
     ),
   }
 }
+
+const nothing = () => undefined

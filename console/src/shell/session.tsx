@@ -1,11 +1,12 @@
 import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
 import { createContext, useContext, useEffect, useState, type FormEvent, type ReactNode } from 'react'
 import { api, ApiError, data, toError, unauthorized } from '@/api/client'
-import type { Me } from '@/api/types'
+import type { Me, Sentence } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { ErrorNote } from '@/ui/feedback'
 import { SecretField } from '@/ui/field'
 import { Mark } from '@/ui/glyphs'
+import { dropDrafts } from './draft'
 
 /** Who looks at the pages. */
 export const self = queryOptions({
@@ -29,20 +30,53 @@ export function SessionProvider({ children }: { children: ReactNode }) {
     unauthorized.addEventListener('unauthorized', again)
     return () => unauthorized.removeEventListener('unauthorized', again)
   }, [client])
-  if (error instanceof ApiError && error.status === 401) return <Login onDone={() => void client.resetQueries()} />
+  if (error instanceof ApiError && error.status === 401) return <Login why={error} onDone={() => void client.resetQueries()} />
   if (isPending) return null
   return <Context.Provider value={me ?? null}>{children}</Context.Provider>
 }
 
 /** Has the browser forget the session, and all that the pages have read. */
 export async function logOut(): Promise<void> {
-  await fetch('/api/auth/session', { method: 'DELETE' })
+  const reply = await fetch('/api/auth/session', { method: 'DELETE' })
+  if (!reply.ok) throw toError(reply.status, await reply.json().catch(() => ''), reply.headers.get('x-request-id') ?? '')
+  note('out')
+  dropDrafts()
   location.assign('/')
 }
 
+const place = 'patchbay.session'
+
+/** Notes for all tabs of the browser when its session ends, or that somebody has logged out. */
+function note(end: string): void {
+  try {
+    localStorage.setItem(place, end)
+  } catch {
+    // The form then does not say why it is shown.
+  }
+}
+
+function noted(): string | null {
+  try {
+    return localStorage.getItem(place)
+  } catch {
+    return null
+  }
+}
+
+/**
+ * Why the form is shown to somebody who was logged in: what the gateway said of the session, or what
+ * became of it in this browser. null where nobody was logged in.
+ */
+export function whyOut(why: ApiError, end: string | null, now: number): Sentence[] | 'session.isOut' | 'session.isOver' | 'session.isGone' | null {
+  if (why.said?.some((sentence) => sentence.code.startsWith('manage.session_'))) return why.said
+  if (end === null) return null
+  return end === 'out' ? 'session.isOut' : now >= Date.parse(end) ? 'session.isOver' : 'session.isGone'
+}
+
 /** The token is sent once and kept nowhere: the gateway answers with a cookie that no script can read. */
-function Login({ onDone }: { onDone(): void }) {
-  const { t } = useI18n()
+function Login({ why, onDone }: { why: ApiError; onDone(): void }) {
+  const { t, said } = useI18n()
+  const [out] = useState(() => whyOut(why, noted(), Date.now()))
   const [token, setToken] = useState('')
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>(null)
@@ -56,6 +90,8 @@ function Login({ onDone }: { onDone(): void }) {
     try {
       const reply = await fetch('/api/auth/session', { method: 'POST', headers: { authorization: `Bearer ${token.trim()}` } })
       if (!reply.ok) throw toError(reply.status, await reply.json().catch(() => ''), reply.headers.get('x-request-id') ?? '')
+      const begun = (await reply.json()) as { data?: { expiresAt?: string } }
+      note(begun.data?.expiresAt ?? '')
       setToken('')
       onDone()
     } catch (failure) {
@@ -73,6 +109,7 @@ function Login({ onDone }: { onDone(): void }) {
           <span>Patchbay</span>
         </div>
         <h1>{t('session.title')}</h1>
+        {out !== null && <p className="note">{typeof out === 'string' ? t(out) : said(out, why.message)}</p>}
         <SecretField label={t('session.token')} value={token} hint={t('session.hint')} error={wrong ? t('session.wrong') : undefined} onChange={setToken} />
         {error !== null && !wrong && <ErrorNote error={error} />}
         <button type="submit" className="btn pri" disabled={busy || token.trim() === ''}>

@@ -109,15 +109,16 @@ export function Drawer({ title, sub, tools, footer, onClose, children, label }: 
     return () => document.removeEventListener('keydown', close)
   }, [onClose])
   const box = useRef<HTMLElement>(null)
+  const [opener] = useState(() => document.activeElement)
   useLayoutEffect(() => {
-    const opener = document.activeElement
     const drawer = box.current
-    drawer?.focus({ preventScroll: true })
+    // A field that takes the focus by itself keeps it.
+    if (!drawer?.contains(document.activeElement)) drawer?.focus({ preventScroll: true })
     return () => {
       const lost = document.activeElement === document.body || drawer?.contains(document.activeElement)
       if (lost && opener instanceof HTMLElement && opener.isConnected) opener.focus({ preventScroll: true })
     }
-  }, [])
+  }, [opener])
   return (
     <aside ref={box} className="drawer" aria-label={label} tabIndex={-1}>
       <header>

@@ -7,6 +7,7 @@ import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
 import { budgetText, spentText } from '@/lib/money'
+import { useDraft } from '@/shell/draft'
 import { useLeaveGuard } from '@/shell/leave'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
@@ -31,12 +32,12 @@ export function KeyDrawer({ stored, tenant = '', onClose, onIssued, onRotate, on
   const toast = useToast()
   const client = useQueryClient()
   const [base, setBase] = useState(stored)
-  const [form, setForm] = useState<KeyForm>(() => ({ ...toKeyForm(stored), ...(stored === null ? { tenant } : {}) }))
+  const { value: form, set: setForm, ...draft } = useDraft<KeyForm>(stored === null ? 'key' : `key ${stored.id}`, () => ({ ...toKeyForm(stored), ...(stored === null ? { tenant } : {}) }))
   const [view, setView] = useState<FormView>('form')
   const part = useMemo(() => keyChanges(form, base), [form, base])
   const dirty = Object.keys(part).length > 0
   const fixed = stored !== null && (stored.source === 'config' || stored.status === 'REVOKED')
-  const leave = useLeaveGuard(dirty)
+  const leave = useLeaveGuard(dirty, draft.drop)
   const save = useMutation({
     mutationFn: (): Promise<Key> => data(stored === null ? api.POST('/api/auth/keys', { body: part }) : (api.PUT('/api/auth/keys/{id}', { params: { path: { id: stored.id } }, body: part }) as never)),
     onSuccess: async (key) => {
@@ -45,7 +46,7 @@ export function KeyDrawer({ stored, tenant = '', onClose, onIssued, onRotate, on
       await client.invalidateQueries({ queryKey: ['quota', 'budgets'] })
       if (stored === null) return onIssued(key)
       setBase(key)
-      setForm(toKeyForm(key))
+      draft.reset(toKeyForm(key))
       toast(t('key.saved', { id: key.id }))
       onClose()
     },

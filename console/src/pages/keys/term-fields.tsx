@@ -5,6 +5,7 @@ import { useI18n } from '@/i18n'
 import { SelectField, TextField } from '@/ui/field'
 import { Toggle } from '@/ui/parts'
 import { budgetUnits, budgetWindows, limitNames, type TermForm } from './form'
+import { ModelsField } from './models-field'
 
 /** What a key or a tenant may use, and how much of it. */
 export function TermFields({ form, set, errors, fixed, children }: {
@@ -34,7 +35,7 @@ export function TermFields({ form, set, errors, fixed, children }: {
         </div>
         {errorsAt(errors, 'services') !== undefined && <div className="msg">{errorsAt(errors, 'services')}</div>}
       </div>
-      <TextField label={t('key.models')} mono value={form.models} placeholder="llama3*, gpt-4o" hint={t('key.modelsHint')} error={errorsAt(errors, 'models')} name="models" onChange={(next) => set('models', next)} />
+      <ModelsField value={form.models} error={errorsAt(errors, 'models')} disabled={fixed} onChange={(next) => set('models', next)} />
       <TextField label={t('key.instances')} mono value={form.instances} placeholder="*@https://eu.example*" hint={t('key.instancesHint')} error={errorsAt(errors, 'instances')} name="instances" onChange={(next) => set('instances', next)} />
       {children}
       <TextField label={t('key.addresses')} mono value={form.addresses} placeholder="10.0.0.0/8" hint={t('key.addressesHint')} error={errorsAt(errors, 'addresses')} name="addresses" onChange={(next) => set('addresses', next)} />

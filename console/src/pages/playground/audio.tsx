@@ -7,7 +7,8 @@ import { gatewayKey } from './call'
 import { Knob } from './chat'
 import type { TabProps } from './index'
 import { CallError, Meta, RunButton, useCall } from './parts'
-import { given, useReplay } from './replay'
+import { useKept } from '@/shell/draft'
+import { given, useReplay, keptAs } from './replay'
 
 /** An address for a blob that lives as long as the blob is shown. */
 export function useBlobUrl(blob: Blob | null): string | null {
@@ -30,7 +31,7 @@ const formats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm']
 export function Speech({ model, panel }: TabProps) {
   const { t } = useI18n()
   const replay = useReplay('tts')
-  const [input, setInput] = useState(given(replay, 'input', 'A patch bay connects what should talk to each other.'))
+  const [input, setInput] = useKept(keptAs('speech', replay), given(replay, 'input', 'A patch bay connects what should talk to each other.'))
   const [voice, setVoice] = useState(given(replay, 'voice', 'alloy'))
   const [format, setFormat] = useState(given(replay, 'response_format', 'mp3'))
   const [speed, setSpeed] = useState(given(replay, 'speed', 1))

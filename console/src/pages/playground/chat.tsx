@@ -6,11 +6,12 @@ import { useI18n } from '@/i18n'
 import { digits, duration, text } from '@/lib/format'
 import { useNow } from '@/live/context'
 import type { SnippetRequest } from '@/lib/snippets'
+import { useDraft } from '@/shell/draft'
 import { TextArea, TextField } from '@/ui/field'
 import { Slider, Toggle, Value } from '@/ui/parts'
 import { gatewayKey } from './call'
 import { chatRequest, speedOf, useChat, type Answer, type ChatParameters, type Turn } from './chat-state'
-import { replayedChat, useReplay } from './replay'
+import { keptAs, replayedChat, useReplay } from './replay'
 import { Markdown } from './markdown'
 import { AnsweredBy, CallError, callOf, Cost, RunButton } from './parts'
 import { useWhere } from './where'
@@ -33,8 +34,8 @@ export function Chat({ model, second, panel }: TabProps) {
   const replay = useReplay('chat')
   const [replayed] = useState(() => (replay === null ? null : replayedChat(replay, defaults)))
   const chat = useChat(replayed?.turns ?? null)
-  const [form, setForm] = useState(replayed?.form ?? defaults)
-  const [draft, setDraft] = useState(replayed?.draft ?? '')
+  const { value: form, set: setForm } = useDraft(keptAs('parameters', replay), () => replayed?.form ?? defaults)
+  const { value: draft, set: setDraft, reset: resetDraft } = useDraft(keptAs('question', replay), () => replayed?.draft ?? '')
   const [image, setImage] = useState<string | null>(replayed?.image ?? null)
   const end = useRef<HTMLDivElement>(null)
   const area = useRef<HTMLTextAreaElement>(null)
@@ -47,7 +48,7 @@ export function Chat({ model, second, panel }: TabProps) {
     if (draft.trim() === '' || model === '') return
     follows.current = true
     chat.ask(draft, image, parameters)
-    setDraft('')
+    resetDraft('')
     setImage(null)
   }
   const where = useWhere()

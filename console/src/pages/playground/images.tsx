@@ -6,7 +6,8 @@ import { FileInput, useBlobUrl } from './audio'
 import { gatewayKey, type Reply } from './call'
 import type { TabProps } from './index'
 import { CallError, Meta, RunButton, useCall } from './parts'
-import { given, useReplay } from './replay'
+import { useKept } from '@/shell/draft'
+import { given, useReplay, keptAs } from './replay'
 
 interface ImageReply {
   data: { b64_json?: string; revised_prompt?: string }[]
@@ -68,7 +69,7 @@ function Thumb({ image, alt, label, onOpen }: { image: Blob; alt: string; label:
 export function ImageGeneration({ model, panel }: TabProps) {
   const { t } = useI18n()
   const replay = useReplay('imgGen')
-  const [prompt, setPrompt] = useState(given(replay, 'prompt', 'A patch bay with petrol cables'))
+  const [prompt, setPrompt] = useKept(keptAs('image', replay), given(replay, 'prompt', 'A patch bay with petrol cables'))
   const [count, setCount] = useState(String(given(replay, 'n', 2)))
   const [size, setSize] = useState(given(replay, 'size', sizes[1]!))
   const call = useCall(readImages)
@@ -102,7 +103,7 @@ export function ImageGeneration({ model, panel }: TabProps) {
 export function ImageEdit({ model, panel }: TabProps) {
   const { t } = useI18n()
   const [image, setImage] = useState<File | null>(null)
-  const [prompt, setPrompt] = useState('Make the cables red')
+  const [prompt, setPrompt] = useKept(keptAs('edit', null), 'Make the cables red')
   const mask = useRef<HTMLCanvasElement>(null)
   const [painted, setPainted] = useState(false)
   const call = useCall(readImages)

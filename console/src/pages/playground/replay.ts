@@ -92,3 +92,6 @@ export function replayedChat(replay: Replay, defaults: Omit<ChatParameters, 'mod
     },
   }
 }
+
+/** The name under which what is typed is kept; what is played again does not meet what was typed before. */
+export const keptAs = (name: string, replay: Replay | null): string => (replay === null ? `playground ${name}` : `playground ${name} ${replay.requestId}`)

@@ -5,7 +5,8 @@ import { TextArea, TextField } from '@/ui/field'
 import { gatewayKey } from './call'
 import type { TabProps } from './index'
 import { CallError, Meta, RunButton, useCall } from './parts'
-import { given, givenTexts, useReplay } from './replay'
+import { useKept } from '@/shell/draft'
+import { given, givenTexts, useReplay, keptAs } from './replay'
 
 const lines = (text: string) => text.split('\n').map((line) => line.trim()).filter((line) => line !== '').slice(0, 10)
 
@@ -29,7 +30,7 @@ interface EmbeddingReply {
 export function Embeddings({ model, panel }: TabProps) {
   const { t } = useI18n()
   const replay = useReplay('embedding')
-  const [input, setInput] = useState(givenTexts(replay, 'input') ?? 'A patch bay connects jacks with cables.\nCables connect the jacks of a patch bay.\nThe weather is fine today.')
+  const [input, setInput] = useKept(keptAs('embedding', replay), givenTexts(replay, 'input') ?? 'A patch bay connects jacks with cables.\nCables connect the jacks of a patch bay.\nThe weather is fine today.')
   const call = useCall(async (reply) => (await reply.response.json()) as EmbeddingReply)
   const texts = useMemo(() => lines(input), [input])
   const [asked, setAsked] = useState<string[]>([])
@@ -99,8 +100,8 @@ interface RerankReply {
 export function Rerank({ model, panel }: TabProps) {
   const { t } = useI18n()
   const replay = useReplay('rerank')
-  const [query, setQuery] = useState(given(replay, 'query', 'which jack carries the signal'))
-  const [documents, setDocuments] = useState(givenTexts(replay, 'documents') ?? 'The weather is fine today.\nThe upper jack carries the signal.\nA breaker protects the circuit.\nThis jack is empty.')
+  const [query, setQuery] = useKept(keptAs('query', replay), given(replay, 'query', 'which jack carries the signal'))
+  const [documents, setDocuments] = useKept(keptAs('documents', replay), givenTexts(replay, 'documents') ?? 'The weather is fine today.\nThe upper jack carries the signal.\nA breaker protects the circuit.\nThis jack is empty.')
   const call = useCall(async (reply) => (await reply.response.json()) as RerankReply)
   const list = useMemo(() => documents.split('\n').map((line) => line.trim()).filter((line) => line !== ''), [documents])
   const [asked, setAsked] = useState<string[]>([])

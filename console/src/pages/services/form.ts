@@ -1,5 +1,6 @@
 import type { Instance, InstanceChanges, Provider } from '@/api/types'
 import type { Key } from '@/i18n'
+import { addressOf } from '@/lib/address'
 
 /** The instance as it is typed: everything is text until it is saved. */
 export interface InstanceForm {
@@ -27,6 +28,9 @@ export interface InstanceForm {
   accountIds: boolean
   headers: string
 }
+
+/** The members that a browser keeps nowhere. */
+export const secretFields = ['apiKey', 'headers', 'proxy'] as const satisfies readonly (keyof InstanceForm)[]
 
 const discover = 'discover'
 
@@ -93,7 +97,7 @@ export function changes(form: InstanceForm, stored: Instance | null): InstanceCh
     if (isNew || base.serves === 'one') changed.name = ''
     changed.models = form.serves === 'all' ? [discover] : listOf(form.patterns)
   }
-  if (differs('baseUrl')) changed.baseUrl = form.baseUrl.trim()
+  if (differs('baseUrl')) changed.baseUrl = addressOf(form.baseUrl) ?? form.baseUrl.trim()
   if (differs('path')) changed.path = form.path.trim()
   if (form.serves === 'one' && differs('upstreamModel')) changed.upstreamModel = form.upstreamModel.trim()
   if (form.apiKey !== '') changed.apiKey = form.apiKey
@@ -116,7 +120,7 @@ export function validate(form: InstanceForm): Partial<Record<keyof InstanceForm,
   const errors: Partial<Record<keyof InstanceForm, Key>> = {}
   if (form.serves === 'one' && form.name.trim() === '') errors.name = 'services.required'
   if (form.serves === 'some' && listOf(form.patterns).length === 0) errors.patterns = 'services.required'
-  if (!/^https?:\/\/\S+$/.test(form.baseUrl.trim())) errors.baseUrl = 'services.invalidUrl'
+  if (addressOf(form.baseUrl) === null) errors.baseUrl = 'services.invalidUrl'
   const weight = Number(form.weight)
   if (form.weight.trim() === '' || !Number.isFinite(weight) || weight < 0 || weight > 1_000_000) errors.weight = 'services.invalidWeight'
   if (!isWhole(form.tier, 0, 100)) errors.tier = 'services.invalidTier'

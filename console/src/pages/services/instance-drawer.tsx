@@ -2,58 +2,26 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useDeferredValue, useMemo, useState } from 'react'
 import { api, data, errorsAt, fieldErrors } from '@/api/client'
 import { useEdit, useNextVersion } from '@/api/mutations'
-import { providers } from '@/api/queries'
 import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, ShareChange } from '@/api/types'
 import { useI18n } from '@/i18n'
+import { addressOf } from '@/lib/address'
 import { ago, host, percent, splitId } from '@/lib/format'
 import { useNow } from '@/live/context'
 import { usePageCalls } from '@/shell/api-calls'
+import { useDraft } from '@/shell/draft'
 import { Guard, useDenied } from '@/shell/guard'
 import { useLeaveGuard } from '@/shell/leave'
 import { NotSaved } from '@/ui/conflict'
-import { SecretField, SelectField, TextArea, TextField } from '@/ui/field'
+import { SecretField, TextField } from '@/ui/field'
 import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Confirm, Drawer } from '@/ui/overlay'
-import { Segments, Slider, Toggle } from '@/ui/parts'
-import { Discover } from './discover'
-import { changes, inFile, label, providerOf, toForm, validate, withProvider, type InstanceForm } from './form'
+import { Segments, Slider } from '@/ui/parts'
+import { Details } from './details'
+import { changes, inFile, label, secretFields, toForm, validate, type InstanceForm } from './form'
 import { LeftWithout } from './last'
+import { Provider } from './provider'
 import { modelsWithout, servingRows, takenOut, useRows } from './rows'
 import { Test } from './test'
-
-// Every name that the gateway knows for an adapter, in the order of the list; those that
-// are other names of the same are not offered. The compiler wants each of them.
-const adapterNames: Record<NonNullable<InstanceInput['adapter']>, 'offered' | 'alias'> = {
-  '': 'offered',
-  openai: 'offered',
-  ollama: 'offered',
-  vllm: 'offered',
-  sglang: 'offered',
-  llamacpp: 'offered',
-  llamaswap: 'offered',
-  whispercpp: 'offered',
-  localai: 'offered',
-  xinference: 'offered',
-  gpustack: 'offered',
-  tei: 'offered',
-  anthropic: 'offered',
-  gemini: 'offered',
-  azure: 'offered',
-  cohere: 'offered',
-  jina: 'offered',
-  normal: 'alias',
-  'azure-openai': 'alias',
-  'llama.cpp': 'alias',
-  'llama-server': 'alias',
-  'whisper.cpp': 'alias',
-  'whisper-server': 'alias',
-  claude: 'alias',
-  google: 'alias',
-}
-const adapters = Object.entries(adapterNames).filter(([, use]) => use === 'offered').map(([name]) => name)
-
-// What most instances do not need.
-const more = ['path', 'apiVersion', 'proxy', 'headers', 'group'] as const
 
 /** Adds an instance, or edits the one that is given. */
 export function InstanceDrawer({ service, value, stored, copied, version, onClose, onSaved }: {
@@ -70,8 +38,8 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const { t, said } = useI18n()
   const edit = useEdit()
   const [base, setBase] = useState({ version, stored })
-  const [form, setForm] = useState<InstanceForm>(() => toForm(stored ?? copied))
-  const [touched, setTouched] = useState<Set<keyof InstanceForm>>(new Set())
+  const { value: form, set: setForm, ...draft } = useDraft<InstanceForm>(stored === null ? `add ${service}` : `edit ${service}/${stored.instanceId}`, () => toForm(stored ?? copied), secretFields)
+  const [touched, setTouched] = useState<Set<keyof InstanceForm>>(() => new Set(draft.isKept ? ['baseUrl'] : []))
   const [view, setView] = useState<FormView>('form')
   const next = useNextVersion(version)
   const part = useMemo(() => changes(form, base.stored), [form, base.stored])
@@ -79,12 +47,12 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const local = validate(form)
   const remote = fieldErrors(edit.error, said)
   const shown = new Set<string>([...Object.keys(form), 'models'])
-  const leave = useLeaveGuard(dirty)
+  const leave = useLeaveGuard(dirty, draft.drop)
   // What was saved, or changed elsewhere while nothing is typed, is what the form begins with.
   const [savedAs, setSavedAs] = useState<number | null>(null)
   if (stored !== null && base.version !== version && (savedAs === null ? !dirty && !edit.isPending && edit.error === null : version >= savedAs)) {
     setBase({ version, stored })
-    setForm(toForm(stored))
+    draft.reset(toForm(stored))
     setTouched(new Set())
     setSavedAs(null)
   }
@@ -115,7 +83,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const [asks, setAsks] = useState(false)
   const save = (onVersion: number) => {
     const id = stored?.instanceId ?? form.name
-    const called = form.serves === 'one' ? form.name : host(form.baseUrl)
+    const called = form.serves === 'one' ? form.name : host(part.baseUrl ?? form.baseUrl)
     const saved = edit.mutateAsync(
       stored === null
         ? {
@@ -178,7 +146,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
         onBase={() => setBase({ version, stored })}
         onKeep={() => save(version)}
         onTake={() => {
-          setForm(toForm(stored))
+          draft.reset(toForm(stored))
           edit.reset()
         }}
       />
@@ -187,18 +155,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
       ) : (
         <Guard needs="config:instance:write" say>
           {stored === null && <Provider form={form} onPick={(next) => (['baseUrl', 'adapter', 'path'] as const).forEach((field) => set(field, next[field]))} />}
-          <TextField label={t('services.address')} name="baseUrl" mono inputMode="url" hint={t('services.addressHint')} value={form.baseUrl} error={error('baseUrl')} onChange={(next) => set('baseUrl', next)} placeholder="http://127.0.0.1:11434" />
-          {stored === null && (
-            <Discover
-              baseUrl={form.baseUrl.trim()}
-              apiKey={form.apiKey}
-              adapter={form.adapter}
-              version={base.version}
-              onPick={(name, adapter, upstreamModel) => setForm({ ...form, serves: 'one', name, upstreamModel, adapter: adapter === '' ? form.adapter : adapter })}
-              onAll={(adapter) => setForm({ ...form, serves: 'all', adapter: adapter === '' ? form.adapter : adapter })}
-              onAdded={onClose}
-            />
-          )}
+          <TextField label={t('services.address')} name="baseUrl" mono inputMode="url" hint={t('services.addressHint')} value={form.baseUrl} error={error('baseUrl')} onChange={(next) => set('baseUrl', next)} onBlur={() => stored === null && setForm((old) => ({ ...old, baseUrl: addressOf(old.baseUrl) ?? old.baseUrl }))} placeholder="http://127.0.0.1:11434" autoFocus={stored === null} />
           <div className="f">
             <div className="flab">{t('services.serves')}</div>
             <Segments
@@ -228,60 +185,11 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
             onChange={(next) => set('apiKey', next)}
           />
           <Weight {...{ service, form, stored, value, part }} valid={Object.keys(local).length === 0} error={error('weight')} onChange={(next) => set('weight', next)} />
-          <div className="three">
-            <TextField label={t('services.tier')} name="tier" inputMode="numeric" value={form.tier} error={error('tier')} hint={t('services.tierHint')} onChange={(next) => set('tier', next)} />
-            <SelectField
-              label={t('services.dialect')}
-              name="adapter"
-              value={form.adapter}
-              error={error('adapter')}
-              options={[...new Set([...adapters, form.adapter])].map((name) => ({ value: name, label: name === '' ? t('services.inherit', { value: value?.adapter ?? 'openai' }) : name }))}
-              onChange={(next) => set('adapter', next)}
-            />
-            <TextField label={t('services.concurrency')} name="maxConcurrency" inputMode="numeric" value={form.maxConcurrency} error={error('maxConcurrency')} hint={t('services.noBound')} onChange={(next) => set('maxConcurrency', next)} />
-          </div>
-          <details className="more" open={more.some((field) => form[field] !== '' || error(field) !== undefined) || form.forwardAuthorization || form.accountIds}>
-            <summary>{t('services.more')}</summary>
-            <TextField label={t('services.batchConcurrency')} name="batchConcurrency" inputMode="numeric" value={form.batchConcurrency} error={error('batchConcurrency')} hint={t('services.batchConcurrencyHint')} onChange={(next) => set('batchConcurrency', next)} />
-            <TextField label={t('services.memoryGroup')} name="group" mono hint={t('services.memoryGroupHint')} value={form.group} error={error('group')} onChange={(next) => set('group', next)} />
-            <div className="two">
-              <TextField label={t('services.path')} name="path" mono hint={t('services.pathHint')} value={form.path} error={error('path')} onChange={(next) => set('path', next)} />
-              <TextField label={t('services.apiVersion')} name="apiVersion" mono hint={t('services.apiVersionHint')} value={form.apiVersion} error={error('apiVersion')} onChange={(next) => set('apiVersion', next)} />
-            </div>
-            <TextField label={t('services.proxy')} name="proxy" mono hint={t('services.proxyHint')} value={form.proxy} error={error('proxy')} onChange={(next) => set('proxy', next)} />
-            <TextArea label={t('services.headers')} name="headers" mono rows={2} hint={t('services.headersHint')} value={form.headers} error={error('headers')} onChange={(next) => set('headers', next)} />
-            <div className="mb-4">
-              <Toggle checked={form.forwardAuthorization} onChange={(next) => set('forwardAuthorization', next)}>
-                {t('services.forward')}
-              </Toggle>
-            </div>
-            <div className="mb-4">
-              <Toggle checked={form.accountIds} onChange={(next) => set('accountIds', next)}>
-                {t('services.accountIds')}
-              </Toggle>
-            </div>
-          </details>
-          {form.serves === 'one' && <Test service={service} stored={stored} part={part} name={form.name} />}
+          <Details form={form} set={set} error={error} inherited={value?.adapter ?? 'openai'} />
+          {form.serves === 'one' && form.name.trim() !== '' && addressOf(form.baseUrl) !== null && <Test service={service} stored={stored} part={part} name={form.name.trim()} />}
         </Guard>
       )}
     </Drawer>
-  )
-}
-
-/** Offers the providers whose addresses the gateway knows. */
-function Provider({ form, onPick }: { form: InstanceForm; onPick(form: InstanceForm): void }) {
-  const { t } = useI18n()
-  const { data: known = [] } = useQuery(providers)
-  const picked = providerOf(known, form)
-  return (
-    <SelectField
-      label={t('services.provider')}
-      name="provider"
-      value={picked?.name ?? ''}
-      hint={picked?.keyVariable === undefined ? undefined : t('services.providerHint', { variable: picked.keyVariable })}
-      options={[{ value: '', label: t('services.providerOther') }, ...known.map(({ name, title }) => ({ value: name, label: title }))]}
-      onChange={(name) => onPick(withProvider(form, known.find((one) => one.name === name)))}
-    />
   )
 }
 

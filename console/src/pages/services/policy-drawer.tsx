@@ -7,6 +7,7 @@ import { useI18n } from '@/i18n'
 import { axis, duration, rate } from '@/lib/format'
 import { useStats } from '@/live/context'
 import { usePageCalls } from '@/shell/api-calls'
+import { useDraft } from '@/shell/draft'
 import { Guard } from '@/shell/guard'
 import { useLeaveGuard } from '@/shell/leave'
 import { NotSaved } from '@/ui/conflict'
@@ -27,18 +28,18 @@ export function PolicyDrawer({ service, alias, value, version, onClose }: { serv
   const { t, said } = useI18n()
   const edit = useEdit()
   const [base, setBase] = useState({ value, version })
-  const [form, setForm] = useState(() => toPolicyForm(value, alias))
+  const { value: form, set: setForm, ...draft } = useDraft(`policy ${service} ${alias ?? ''}`, () => toPolicyForm(value, alias))
   const [deleting, setDeleting] = useState(false)
   const [view, setView] = useState<FormView>('form')
   const stats = useStats('5m')
   const part = useMemo(() => policyChanges(form, base.value), [form, base.value])
   const dirty = Object.keys(part).length > 0 && !same(form, toPolicyForm(base.value, alias))
-  const leave = useLeaveGuard(dirty)
+  const leave = useLeaveGuard(dirty, draft.drop)
   const next = useNextVersion(version)
   // While nothing is typed, what is saved elsewhere is what the form begins with.
   if (base.version !== version && !dirty && !edit.isPending && edit.error === null) {
     setBase({ value, version })
-    setForm(toPolicyForm(value, alias))
+    draft.reset(toPolicyForm(value, alias))
   }
   usePageCalls([{ method: 'PUT', path: `/api/config/type/services/${service}`, body: part, version: base.version }])
   const errors = fieldErrors(edit.error, said)
@@ -107,7 +108,7 @@ export function PolicyDrawer({ service, alias, value, version, onClose }: { serv
           onBase={() => setBase({ value, version })}
           onKeep={() => save(version)}
           onTake={() => {
-            setForm(toPolicyForm(value, alias))
+            draft.reset(toPolicyForm(value, alias))
             edit.reset()
           }}
         />

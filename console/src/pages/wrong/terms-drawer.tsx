@@ -3,6 +3,7 @@ import { fieldErrors } from '@/api/client'
 import { useEdit, useNextVersion } from '@/api/mutations'
 import { useI18n } from '@/i18n'
 import { usePageCalls } from '@/shell/api-calls'
+import { useDraft } from '@/shell/draft'
 import { Guard } from '@/shell/guard'
 import { useLeaveGuard } from '@/shell/leave'
 import { NotSaved } from '@/ui/conflict'
@@ -15,12 +16,12 @@ export function TermsDrawer({ tenant, stored, version, onClose }: { tenant: stri
   const { t, said } = useI18n()
   const edit = useEdit()
   const [base, setBase] = useState({ version, stored })
-  const [form, setForm] = useState<TermForm>(() => toTermForm(stored))
+  const { value: form, set: setForm, ...draft } = useDraft<TermForm>(`tenant ${tenant}`, () => toTermForm(stored))
   const [dropping, setDropping] = useState(false)
   const next = useNextVersion(version)
   const part = useMemo(() => termChanges(form, base.stored), [form, base.stored])
   const dirty = Object.keys(part).length > 0
-  const leave = useLeaveGuard(dirty)
+  const leave = useLeaveGuard(dirty, draft.drop)
   const errors = fieldErrors(edit.error, said)
   const set = <K extends keyof TermForm>(field: K, value: TermForm[K]) => setForm((old) => ({ ...old, [field]: value }))
   usePageCalls([{ method: 'PUT', path: `/api/config/terms/tenants/${encodeURIComponent(tenant)}`, body: part, version: base.version }])
@@ -63,7 +64,7 @@ export function TermsDrawer({ tenant, stored, version, onClose }: { tenant: stri
         onBase={() => setBase({ version, stored })}
         onKeep={() => save(version)}
         onTake={() => {
-          setForm(toTermForm(stored))
+          draft.reset(toTermForm(stored))
           edit.reset()
         }}
       />
