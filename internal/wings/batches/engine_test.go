@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -182,7 +183,7 @@ func TestWhatIsRefusedNowRunsLater(t *testing.T) {
 				began := time.Now()
 				b.answer = func(call Call) Answer {
 					if time.Since(began) < 3*time.Minute {
-						return Answer{Status: http.StatusTooManyRequests, Code: c.code, Body: []byte(`{"error":{"message":"the budget is used up"}}`)}
+						return Answer{Status: http.StatusTooManyRequests, Code: c.code, Said: say.Plain("the budget is used up"), Body: []byte(`{"error":{"message":"the budget is used up"}}`)}
 					}
 					return answered(call)
 				}
