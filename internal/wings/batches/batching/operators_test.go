@@ -68,3 +68,34 @@ func TestOperatorsDeleteTheFilesAndBatchesOfAnOwner(t *testing.T) {
 		t.Errorf("a batch that ran is left: %s", list)
 	}
 }
+
+// Operators see how each line ended, and administrators have the files.
+func TestOperatorsLookIntoABatch(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, twoTenants()+on+gatewaytest.ChatYAML(gatewaytest.Instance("m", backend.URL())))
+	lines := line("good", "m") + "\n" + strings.Replace(line("bad", "m"), `"messages":`, `"messages":7,"x":`, 1)
+	id := submit(t, r, upload(t, r, lines, as("bob-key")...), "/v1/chat/completions", as("bob-key")...)
+	ended(t, r, "/v1/batches/"+id, as("bob-key")...)
+	detail := r.API("GET", "/api/batches/"+id, "", as("admin-token")...).Is(t, 200, `"models":["m"]`, `"outputFile":"file-`, `"errorFile":"file-`, `"startedAt":"`)
+	all := r.API("GET", "/api/batches/"+id+"/lines", "", as("admin-token")...).Is(t, 200, `"line":1,"customId":"good","status":200`, `"model":"m"`, `"line":2,"customId":"bad","status":4`, `"error":"`)
+	if strings.Index(all.Body, `"bad"`) > strings.Index(all.Body, `"good"`) {
+		t.Errorf("the failed line is not the first: %s", all.Body)
+	}
+	failed := r.API("GET", "/api/batches/"+id+"/lines?failed=true&page=1&size=1", "", as("admin-token")...).Is(t, 200, `"customId":"bad"`)
+	if strings.Contains(failed.Body, `"good"`) {
+		t.Errorf("an answered line is among the failed ones: %s", failed.Body)
+	}
+	_, file, _ := strings.Cut(detail.Body, `"outputFile":"`)
+	file, _, _ = strings.Cut(file, `"`)
+	content := r.Do("GET", "/api/files/"+file+"/content", "", as("admin-token")...)
+	if content.Status != 200 || !strings.Contains(content.Body, `"custom_id":"good"`) || strings.Contains(content.Body, `"bad"`) {
+		t.Errorf("%d %s", content.Status, content.Body)
+	}
+	for _, path := range []string{"/api/batches/batch_none", "/api/batches/batch_none/lines", "/api/files/file-none/content"} {
+		r.API("GET", path, "", as("admin-token")...).Is(t, 404, "not found")
+	}
+	for _, path := range []string{"/api/batches/" + id, "/api/files/" + file + "/content"} {
+		r.API("GET", path, "", as("alice-key")...).Is(t, 401)
+	}
+}

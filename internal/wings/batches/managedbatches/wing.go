@@ -175,7 +175,7 @@ func (b *work) routes() []web.Route {
 		LargestFile: func() int64 { return int64(b.bounds.Load().MaxSize) },
 		MaxLines:    func() int { return b.settings.Load().MaxLines }, Log: b.core.Log,
 	})
-	return append(clients.Routes(), b.managed()...)
+	return append(append(clients.Routes(), b.managed()...), b.inside()...)
 }
 
 // state adds the batches to the state for a scrape.
