@@ -775,8 +775,44 @@ const flows = {
       await page.getByRole('button', { name: 'Stop the batch' }).focus()
       await page.keyboard.press('Enter')
       await row.getByText('stopped', { exact: true }).waitFor()
-      assert.equal(await row.getByRole('button').count(), 0)
+      assert.equal(await row.getByRole('button', { name: /^Stop/ }).count(), 0)
     }),
+  'batches: a file is dropped, its lines are told, the failed ones why, and the results are downloaded': (page) =>
+    withSecurity(async (url, tokens) => {
+      await page.goto(`${url}/batches`)
+      await logIn(page, tokens.ADMIN)
+      const line = (id, body) => JSON.stringify({ custom_id: id, method: 'POST', url: '/v1/chat/completions', body: { model: 'demo-chat', messages: [{ role: 'user', content: 'hi' }], ...body } })
+      const drop = async (text) => {
+        const files = await page.evaluateHandle((content) => {
+          const carried = new window.DataTransfer()
+          carried.items.add(new window.File([content], 'requests.jsonl'))
+          return carried
+        }, text)
+        await page.locator('.drop').dispatchEvent('drop', { dataTransfer: files })
+      }
+      await page.locator('.drop').waitFor()
+      await drop(`${line('good')}\nnot json\n`)
+      await page.getByText('Line 2: it is no JSON.').waitFor()
+      assert.ok(await page.getByRole('button', { name: 'Start the batch' }).isDisabled())
+      await drop(`${Array.from({ length: 60 }, (_, n) => line(`good-${n}`)).join('\n')}\n${line('bad', { messages: 7 })}\n`)
+      await page.getByText(/The first 61 lines are well formed, for \/v1\/chat\/completions and demo-chat\./).waitFor()
+      await page.getByRole('button', { name: 'Start the batch' }).click()
+      const drawer = page.locator('.drawer')
+      await drawer.locator('.tag', { hasText: 'completed' }).waitFor({ timeout: 60_000 })
+      await drawer.getByText('Page 1 of 2').waitFor()
+      await drawer.getByRole('button', { name: 'Next' }).click()
+      await drawer.getByText('Page 2 of 2').waitFor()
+      await drawer.getByRole('button', { name: 'Failed' }).click()
+      await drawer.locator('.blines li', { hasText: 'bad' }).waitFor()
+      await page.waitForFunction(() => document.querySelectorAll('.blines li').length === 1)
+      assert.match(await drawer.locator('.blines li').innerText(), /messages/)
+      assert.match(await drawer.innerText(), /demo-chat[^]*Began[^]*20\d\d-/)
+      for (const [name, has] of [['Results', '"custom_id":"good-59"'], ['Errors', '"custom_id":"bad"']]) {
+        const waiting = page.waitForEvent('download')
+        await drawer.getByRole('link', { name }).click()
+        assert.ok((await readFile(await (await waiting).path(), 'utf8')).includes(has), name)
+      }
+    }, '--set', 'batches.enabled=true'),
   'budgets: "0.02 of 20 USD", in the list and at the key': (page) =>
     withSecurity(async (url, tokens) => {
       const issued = await fetch(`${url}/api/auth/keys`, { method: 'POST', headers: { authorization: `Bearer ${tokens.ADMIN}`, 'content-type': 'application/json' }, body: JSON.stringify({ id: 'paid', tenant: 'acme', budgets: { month: { cost: 20 } } }) }).then((reply) => reply.json())

@@ -88,6 +88,7 @@ const places = {
   spend: { path: '/spend', few: true, print: true },
   'spend-by-key': { path: '/spend?by=key' },
   batches: { path: '/batches', few: true },
+  'batches-open': { path: '/batches', act: async (page) => (await page.locator('.btc .nmad').first().click(), await drawer(page)) },
   versions: { path: '/versions', few: true, print: true },
   keys: { path: '/keys', few: true },
   'keys-drawer': { path: '/keys?key=team-a', act: drawer },

@@ -2,7 +2,7 @@
 // is kept.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
-import type { Batch, Key, Process, ProcessDetail, Provider, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
+import type { Batch, BatchLine, Key, Process, ProcessDetail, Provider, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
 
 export interface MonitoringConfig {
   enabled: boolean
@@ -182,6 +182,17 @@ export const batches = queryOptions({
   refetchInterval: 2000,
   queryFn: async ({ signal }) => (await data(api.GET('/api/batches', { signal }))) as Batch[],
 })
+
+/** One batch with its models and files. */
+export const batch = (id: string) =>
+  queryOptions({ queryKey: ['batches', id], refetchInterval: 2000, retry: false, queryFn: ({ signal }) => data(api.GET('/api/batches/{id}', { params: { path: { id } }, signal })) })
+
+/** How the lines of a batch ended, in pages. */
+export const batchLines = (id: string, failed: boolean, page: number) =>
+  queryOptions({
+    queryKey: ['batches', id, 'lines', failed, page],
+    queryFn: async ({ signal }) => (await data(api.GET('/api/batches/{id}/lines', { params: { path: { id }, query: { failed, page, size: 50 } }, signal }))) as { content: BatchLine[]; page: { totalPages: number } },
+  })
 
 /** The model servers that the gateway runs. */
 export const processes = queryOptions({

@@ -8,40 +8,56 @@ import { ago, digits, rate, since, stamp } from '@/lib/format'
 import { useNow } from '@/live/context'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
-import { Guard } from '@/shell/guard'
+import { Guard, useDenied } from '@/shell/guard'
+import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Confirm } from '@/ui/overlay'
 import { Bar } from '@/ui/parts'
+import { BatchDrawer } from './drawer'
 import { doneOf, isOpen, mayCancel } from './progress'
+import { StartBatch } from './start'
 
 /** The batches of all owners: how far each is, what it costs, when it ends, and a way to stop it. */
 export default function Batches() {
   const { t } = useI18n()
   const query = useQuery(batches)
+  const [search, setSearch] = useSearchState()
+  const denied = useDenied('batch:write')
   const list = query.data ?? []
   usePageFact(t('batch.sum', { n: list.filter((batch) => isOpen(batch)).length }))
   usePageCalls([{ path: '/api/batches' }])
   if (query.error !== null) return <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />
-  if (query.data !== undefined && list.length === 0) {
+  const open = search.batch ?? ''
+  const starts = denied === undefined && <StartBatch onStarted={(id) => setSearch({ batch: id }, true)} />
+  if (query.data !== undefined && list.length === 0 && open === '') {
     return (
+      <>
+      {starts}
       <div className="empty panel">
         <h2>{t('batch.none')}</h2>
         <p>
           <T k="batch.noneText" v={{ setting: <code>batches.enabled</code>, command: <code>patchbay batches submit</code> }} />
         </p>
       </div>
+      </>
     )
   }
   return (
-    <div className="panel" role="list" aria-label={t('nav.batches')}>
-      {list.map((batch) => (
-        <Row key={batch.id} batch={batch} />
-      ))}
+    <div className={open === '' ? '' : 'split narrow'}>
+      <div className="list">
+        {starts}
+        <div className="panel" role="list" aria-label={t('nav.batches')}>
+          {list.map((batch) => (
+            <Row key={batch.id} batch={batch} onOpen={() => setSearch({ batch: batch.id }, true)} />
+          ))}
+        </div>
+      </div>
+      {open !== '' && <BatchDrawer key={open} id={open} onClose={() => setSearch({ batch: undefined })} />}
     </div>
   )
 }
 
-function Row({ batch }: { batch: Batch }) {
+function Row({ batch, onOpen }: { batch: Batch; onOpen(): void }) {
   const { t, locale, said } = useI18n()
   const now = useNow(1000)
   const [asking, setAsking] = useState(false)
@@ -58,9 +74,9 @@ function Row({ batch }: { batch: Batch }) {
   return (
     <div className="btc" role="listitem">
       <div className="row">
-        <code className="trunc grow font-medium" title={batch.id}>
-          {batch.id}
-        </code>
+        <button type="button" className="nmad grow" onClick={onOpen}>
+          <code className="trunc font-medium" title={batch.id}>{batch.id}</code>
+        </button>
         <span className={`tag ${batch.state}`}>{t(`batch.state.${batch.state}`)}</span>
       </div>
       <div className="row btcbar">
