@@ -84,7 +84,7 @@ type batchLine struct {
 	RequestID string         `json:"requestId,omitzero"`
 	Model     string         `json:"model,omitzero" doc:"The one that answered."`
 	Code      string         `json:"code,omitzero"`
-	Error     string         `json:"error,omitzero" doc:"Why it failed; roles below OPERATOR do not see words of backends."`
+	Error     string         `json:"error,omitzero" doc:"Why it failed; VIEWER does not see words of backends."`
 	Said      []say.Sentence `json:"said,omitzero" doc:"The error as codes and values."`
 }
 
