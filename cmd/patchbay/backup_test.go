@@ -259,7 +259,7 @@ func TestEverythingIsLostAndRestored(t *testing.T) {
 			e.start()
 			e.fill()
 			leaveOut := []string{"activations", "activatedAt", "activatedBy"}
-			if test.from == test.to && test.from == "a data directory" {
+			if test.from == "a data directory" && test.to == "a data directory" {
 				leaveOut = nil
 			}
 			before := e.inventory(leaveOut...)

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -72,7 +73,7 @@ func TestFieldsAreCheckedAsTheyAreDeclared(t *testing.T) {
 			t.Fatal(err)
 		}
 		var refused string
-		if fault, is := fields.Check(doc.Root()).(*Error); is && fault.Param != nil {
+		if fault := (*Error)(nil); errors.As(fields.Check(doc.Root()), &fault) && fault.Param != nil {
 			refused = *fault.Param
 		}
 		if refused != param {

@@ -15,7 +15,7 @@ type Any = jsontext.Value
 // Object is an object with any members.
 type Object map[string]jsontext.Value
 
-// More, embedded in a struct, allows further members, which the gateway passes on.
+// More is embedded in a struct that allows further members, which the gateway passes on.
 type More struct {
 	Others jsontext.Value `json:",unknown"`
 }

@@ -30,7 +30,7 @@ func From(err error) Sentence {
 		return Sentence{}
 	}
 	// The sentence of a wrapped error says less than the text of the error around it.
-	if said, says := err.(interface{ Said() Sentence }); says { //nolint:errorlint // see above
+	if said, says := err.(interface{ Said() Sentence }); says {
 		return said.Said()
 	}
 	var within interface{ Said() Sentence }

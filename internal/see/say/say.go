@@ -175,7 +175,7 @@ func (s Sentence) plain() Sentence {
 }
 
 // plain has for each sentence that may quote others the one without the quotation.
-var plain = map[Code]Code{
+var plain = map[Code]Code{ //nolint:gosec // tokens of text are no credentials
 	"call.status_said": "call.status", "call.token_ids": "call.token_ids_plain",
 	"call.their_limit_said": "call.their_limit",
 	"call.reported_said":    "call.reported", "call.not_understood_why": "call.not_understood",

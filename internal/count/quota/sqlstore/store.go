@@ -292,6 +292,7 @@ func (s *Store) Each(ctx context.Context, visit func(*quota.Row) error) error {
 
 // each calls a function with the rows of a query that ends in a certain way.
 func (s *Store) each(ctx context.Context, end string, args []any, visit func(*quota.Row) error) error {
+	//nolint:gosec // no words of callers are in it
 	query := "SELECT " + identity + ", request_count, token_count, " +
 		"coalesce(prompt_count, 0), coalesce(completion_count, 0), coalesce(cost, 0)" +
 		" FROM quota_usage LEFT JOIN quota_detail USING (" + identity + ")" + end
@@ -328,7 +329,7 @@ func (s *Store) each(ctx context.Context, end string, args []any, visit func(*qu
 func (s *Store) Replace(ctx context.Context, fill func(tx *sql.Tx, write func([]quota.Row) error) error) error {
 	return s.inTransaction(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, t := range []table{detailsTable, usageTable} {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM "+t.name); err != nil {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM "+t.name); err != nil { //nolint:gosec // a constant
 				return err
 			}
 		}

@@ -54,7 +54,7 @@ func Serves(model, command string, said Capabilities) (types []schema.ServiceTyp
 		}
 	}
 	types = found.types
-	switch is := func(list []string, what string) bool { return slices.Contains(list, what) }; {
+	switch is := slices.Contains[[]string]; {
 	case said.IsReranker:
 		types = []schema.ServiceType{schema.Rerank}
 	case is(said.Out, "image") && !is(said.Out, "text"):
