@@ -29,7 +29,7 @@ export const en = {
   'session.logOut': 'Log out',
   'session.who': '{name}, {role}',
   'session.denied': 'Your role {role} lacks the permission {permission}.',
-  'session.viewer': 'Your role VIEWER may read. Changes need OPERATOR.',
+  'session.viewer': 'Your role VIEWER may read. Changes need OPERATOR, and keys ADMIN.',
 
   'docs.title': 'API',
   'docs.sum': 'Every operation, to read and to try',

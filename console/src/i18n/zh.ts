@@ -30,7 +30,7 @@ export const zh: Dictionary = {
   'session.logOut': '退出登录',
   'session.who': '{name}，{role}',
   'session.denied': '您的角色 {role} 没有权限 {permission}。',
-  'session.viewer': '您的角色 VIEWER 只能查看，修改需要 OPERATOR。',
+  'session.viewer': '您的角色 VIEWER 只能查看，修改需要 OPERATOR，密钥需要 ADMIN。',
 
   'docs.title': 'API',
   'docs.sum': '全部操作，可阅读、可试用',

@@ -7,7 +7,7 @@ import type { BatchLine } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { digits, stamp } from '@/lib/format'
 import { usePageCalls } from '@/shell/api-calls'
-import { Guard } from '@/shell/guard'
+import { useDenied } from '@/shell/guard'
 import { ErrorNote } from '@/ui/feedback'
 import { Drawer } from '@/ui/overlay'
 import { Segments } from '@/ui/parts'
@@ -16,6 +16,7 @@ import { isOpen } from './progress'
 /** One batch: when it ran, with which models, how each line ended, and what came of it. */
 export function BatchDrawer({ id, onClose }: { id: string; onClose(): void }) {
   const { t, locale, said } = useI18n()
+  const denied = useDenied('monitoring:content:manage')
   const [show, setShow] = useState<'all' | 'failed'>('all')
   const [page, setPage] = useState(1)
   const { data: batch, error } = useQuery(batchQuery(id))
@@ -29,11 +30,16 @@ export function BatchDrawer({ id, onClose }: { id: string; onClose(): void }) {
       sub={batch !== undefined && <span className={`tag ${batch.state}`}>{t(`batch.state.${batch.state}`)}</span>}
       onClose={onClose}
       footer={
-        <Guard needs="monitoring:content:manage">
-          {batch?.outputFile !== undefined && <Get file={batch.outputFile}>{t('batch.results')}</Get>}
-          {batch?.errorFile !== undefined && <Get file={batch.errorFile}>{t('batch.errors')}</Get>}
-          {batch !== undefined && <Get file={batch.inputFile}>{t('batch.input')}</Get>}
-        </Guard>
+        // A link knows no fieldset that is off.
+        denied !== undefined ? (
+          <span className="muted text-[12px]">{denied}</span>
+        ) : (
+          <>
+            {batch?.outputFile !== undefined && <Get file={batch.outputFile}>{t('batch.results')}</Get>}
+            {batch?.errorFile !== undefined && <Get file={batch.errorFile}>{t('batch.errors')}</Get>}
+            {batch !== undefined && <Get file={batch.inputFile}>{t('batch.input')}</Get>}
+          </>
+        )
       }
     >
       {error !== null && <ErrorNote error={error} title={t('error.load')} />}

@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router'
 import { useI18n } from '@/i18n'
 import { oneOf } from '@/lib/url'
 import { usePageFact } from '@/shell/fact'
+import { useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { useMe } from '@/shell/session'
 import { Segments } from '@/ui/parts'
@@ -17,6 +18,8 @@ export default function Keys() {
   usePageFact(t('key.sum'))
   const [search, setSearch] = useSearchState()
   const me = useMe()
+  const denied = useDenied('auth:key:manage')
+  if (denied !== undefined) return <div className="note">{denied}</div>
   // Without security nobody shows a token, and the gateway issues none.
   if (me?.securityEnabled !== true) return <ApiKeys />
   const tab = oneOf(search.tab, tabs)
