@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // defaulter is a list element or mapping value that has defaults of its own.
@@ -49,7 +50,7 @@ func newDecoder(problems *Problems) *decoder {
 }
 
 func (d *decoder) decode(from *node, path string, to reflect.Value) {
-	if from.fault != "" {
+	if from.fault.Is() {
 		d.fail(from, path, from.fault)
 		return
 	}
@@ -92,16 +93,12 @@ func (d *decoder) decode(from *node, path string, to reflect.Value) {
 }
 
 // fail reports that the value at path cannot be used.
-func (d *decoder) fail(from *node, path, message string) {
+func (d *decoder) fail(from *node, path string, fault say.Sentence) {
 	d.failed[path] = true
 	if from.fromOutside || isSecretName(path) {
-		message = mask(message, from.text)
+		fault = mask(fault, from.text)
 	}
-	d.report(from.origin, path, message)
-}
-
-func (d *decoder) report(at origin, path, message string) {
-	d.problems.add(at, path, message)
+	d.problems.say(from.origin, path, fault)
 }
 
 // expect reports a value of the wrong kind.
@@ -109,14 +106,14 @@ func (d *decoder) expect(want kind, from *node, path string) bool {
 	if from.kind == want {
 		return true
 	}
-	d.fail(from, path, fmt.Sprintf("want %s, found %s", want, from.kind))
+	d.fail(from, path, wantFound(want.said(), from.kind.said()))
 	d.reportFaults(from, path)
 	return false
 }
 
 // reportFaults reports the faults inside a value that is not decoded.
 func (d *decoder) reportFaults(from *node, path string) {
-	if from.fault != "" {
+	if from.fault.Is() {
 		d.fail(from, path, from.fault)
 	}
 	for _, entry := range from.entries {
@@ -150,8 +147,7 @@ func (d *decoder) decodeStruct(from *node, path string, to reflect.Value) {
 		}
 		if !known {
 			unknown := joinWritten(path, entry.key)
-			d.report(entry.origin, unknown, fmt.Sprintf("unknown key %q", entry.key)+suggest(entry.key,
-				fieldNames(fields)))
+			d.problems.say(entry.origin, unknown, unknownKey(entry.key, fieldNames(fields)))
 			d.reportFaults(entry.value, unknown)
 			continue
 		}
@@ -189,13 +185,16 @@ func (d *decoder) repeats(seen map[string]entry, name string, again entry, path 
 	if again.merged {
 		return true
 	}
-	d.report(again.origin, path, duplicateKey(again, first))
+	d.problems.say(again.origin, path, duplicateKey(again, first))
 	d.reportFaults(again.value, path)
 	return true
 }
 
-func duplicateKey(again, first entry) string {
+func duplicateKey(again, first entry) say.Sentence {
 	place := first.origin.String()
+	if place == "" && first.key == again.key {
+		return say.New("json.duplicate", "key", again.key)
+	}
 	if first.origin.line > 0 {
 		place = fmt.Sprintf("line %d", first.origin.line)
 	}
@@ -206,7 +205,7 @@ func duplicateKey(again, first entry) string {
 	if first.key != again.key {
 		message += fmt.Sprintf(" as %q", first.key)
 	}
-	return message
+	return say.Plain(message)
 }
 
 func (d *decoder) decodeMap(from *node, path string, to reflect.Value) {
@@ -241,7 +240,7 @@ func (d *decoder) mapKey(entry entry, path string, keyType reflect.Type) (key re
 		return key, keyed(path, entry.key), true
 	}
 	if err := target.UnmarshalText([]byte(entry.key)); err != nil {
-		d.report(entry.origin, joinWritten(path, entry.key), unknownName(entry.key, keyType, err))
+		d.problems.say(entry.origin, joinWritten(path, entry.key), unknownName(entry.key, keyType, err))
 		d.reportFaults(entry.value, joinWritten(path, entry.key))
 		return key, "", false
 	}
@@ -250,12 +249,12 @@ func (d *decoder) mapKey(entry entry, path string, keyType reflect.Type) (key re
 
 // unknownName words the refusal of a name, with a suggestion where the type lists its
 // names.
-func unknownName(written string, valueType reflect.Type, err error) string {
+func unknownName(written string, valueType reflect.Type, err error) say.Sentence {
 	noun, names := namesOf(valueType)
 	if names == nil {
-		return err.Error()
+		return say.From(err)
 	}
-	return fmt.Sprintf("unknown %s %q", noun, written) + suggest(written, names)
+	return suggest("field.unknown_near", "field.unknown_name", written, names, "noun", noun, "name", written)
 }
 
 func (d *decoder) decodeSlice(from *node, path string, to reflect.Value) {
@@ -275,7 +274,7 @@ func (d *decoder) decodeSlice(from *node, path string, to reflect.Value) {
 	for i, item := range from.items {
 		at := indexed(path, i)
 		if item.kind == absent {
-			d.fail(item, at, "is empty")
+			d.fail(item, at, say.New("field.item_empty"))
 			continue
 		}
 		decoded.Index(i).Set(freshValue(elem))

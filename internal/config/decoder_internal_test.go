@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestDecoderReadsPointersAndNamedMaps(t *testing.T) {
@@ -59,8 +60,26 @@ func TestPaths(t *testing.T) {
 }
 
 func TestMaskHidesOnlyTheSecret(t *testing.T) {
-	got := mask(`want "30s", found "hush \"now\"" or "now"`, `say hush "now"`)
-	if want := `want "30s", found "****" or "****"`; got != want {
-		t.Errorf("got %s", got)
+	for _, c := range []struct {
+		said say.Sentence
+		want string
+	}{
+		{say.Plain(`want "30s", found "hush \"now\"" or "now"`), `want "30s", found "****" or "****"`},
+		{say.New("field.whole", "found", `hush "now"`), `want a whole number, found "****"`},
+		{say.New("field.whole", "found", `hush "then"`), `want a whole number, found "hush \"then\""`},
+		{
+			say.New("field.found", "fault", say.New("field.duration_plain"), "found", "hush"),
+			`want milliseconds or a length of time such as "30s" or "1m30s", found "****"`,
+		},
+		{say.New("field.alias_fault", "fault", say.New("field.large", "found", "now")), `the alias "****" is too large`},
+	} {
+		secret := `say hush "now"`
+		if c.said.Code != say.Other {
+			secret += " 30s" // which is no value of the sentence
+		}
+		got := mask(c.said, secret)
+		if got.String() != c.want || got.Code != c.said.Code {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
 	}
 }

@@ -25,7 +25,7 @@ func FuzzLoad(f *testing.F) {
 				t.Fatalf("error %T %v", err, err)
 			}
 			for _, problem := range problems {
-				if problem.File == "" || problem.Message == "" {
+				if problem.File == "" || !problem.Said.Is() {
 					t.Fatalf("problem without a place or a message: %+v", problem)
 				}
 			}

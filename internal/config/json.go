@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Given is the set of settings that a JSON text gave.
@@ -50,10 +52,10 @@ func (g Given) overlay(path string, from, onto reflect.Value) {
 func DecodeJSON(data []byte, target any, readOnly ...string) (Given, error) {
 	root, err := readJSON(data)
 	if err != nil {
-		return nil, Problems{{Message: err.Error()}}
+		return nil, Problems{{Said: say.From(err)}}
 	}
 	if root.kind != mapping {
-		return nil, Problems{{Message: "want a JSON object"}}
+		return nil, Problems{{Said: say.New("field.json_object")}}
 	}
 	var problems Problems
 	d := newDecoder(&problems)
@@ -114,16 +116,16 @@ func readJSON(data []byte) (*node, error) {
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("the body is empty; want a JSON object")
+		return nil, say.Error("field.json_empty")
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, errors.New("the body is not valid JSON: it ends too early")
+		return nil, say.Error("field.json_early")
 	}
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) {
-		return nil, fmt.Errorf("the body is not valid JSON: %w at byte %d", syntax.Err, syntax.ByteOffset)
+		return nil, say.Error("field.json_invalid", "why", fmt.Sprintf("%v at byte %d", syntax.Err, syntax.ByteOffset))
 	}
-	return nil, fmt.Errorf("the body is not valid JSON: %w", err)
+	return nil, say.Error("field.json_invalid", "why", err.Error())
 }
 
 func readValue(from *jsontext.Decoder, depth int) (*node, error) {

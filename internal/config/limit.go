@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config/references"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // limitReferences returns the resolver for stored versions. It resolves the references in
@@ -32,7 +33,7 @@ func (d *decoder) limitReferences(resolver references.Resolver, document *Docume
 	limited := resolver.Only(limit)
 	for _, path := range secrets {
 		if from := d.written[path]; leadsToMasterKey(limited, from.reference) {
-			d.report(from.origin, path, "refers to the master key, which is sent to no backend")
+			d.problems.say(from.origin, path, say.New("field.master_key"))
 		}
 	}
 	for i, name := range security.References {
@@ -42,7 +43,7 @@ func (d *decoder) limitReferences(resolver references.Resolver, document *Docume
 			message = "is the master key, to which no stored version may refer"
 		}
 		if message != "" {
-			d.locate(Problem{Path: path, Message: message})
+			d.locate(Problem{Path: path, Said: say.Plain(message)})
 		}
 	}
 	return limited

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -121,11 +120,11 @@ func unwrap(root *node, problems *Problems) {
 			continue
 		}
 		if first != nil {
-			problems.add(e.origin, "patchbay", duplicateKey(e, *first))
+			problems.say(e.origin, "patchbay", duplicateKey(e, *first))
 		}
 		first = &e
 		if kind := e.value.kind; kind != mapping && kind != absent {
-			problems.add(e.value.origin, "patchbay", fmt.Sprintf("want %s, found %s", mapping, kind))
+			problems.say(e.value.origin, "patchbay", wantFound(mapping.said(), kind.said()))
 		}
 		lifted = append(lifted, e.value.entries...)
 	}
@@ -151,7 +150,7 @@ func expandDotted(root *node, problems *Problems) {
 			continue
 		}
 		if first := root.find(to.steps); first != nil && first.kind != absent {
-			problems.add(e.origin, to.path(), duplicateKey(e, entry{key: e.key, origin: first.origin}))
+			problems.say(e.origin, to.path(), duplicateKey(e, entry{key: e.key, origin: first.origin}))
 			continue
 		}
 		if err := put(root, to.steps, e.value); err != nil {
@@ -172,11 +171,11 @@ func (d *decoder) locate(problem Problem) {
 		}
 	}
 	if from, given := d.written[problem.Path]; given && (from.fromOutside || isSecretName(problem.Path)) {
-		problem.Message = mask(problem.Message, from.text)
+		problem.Said = mask(problem.Said, from.text)
 	}
 	for path := problem.Path; ; path = parent(path) {
 		if from, given := d.written[path]; given {
-			d.report(from.origin, problem.Path, problem.Message)
+			d.problems.say(from.origin, problem.Path, problem.Said)
 			return
 		}
 		if path == "" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // field is one setting of a struct.
@@ -135,13 +136,17 @@ func parent(path string) string {
 	return path[:max(strings.LastIndexByte(path, '.'), 0)]
 }
 
-// suggest ends a message about an unknown name: with the known name that was
-// probably meant, else with all of them.
-func suggest(written string, known []string) string {
+// suggest returns a sentence about an unknown name: the first one with the known name that
+// was probably meant, else the second one with all of them.
+func suggest(withNear, withAll say.Code, written string, known []string, pairs ...any) say.Sentence {
 	if nearest := schema.Nearest(written, known, 1); len(nearest) > 0 {
-		return ` (did you mean "` + nearest[0] + `"?)`
+		return say.New(withNear, append(pairs, "near", nearest[0])...)
 	}
-	return " (known: " + strings.Join(known, ", ") + ")"
+	return say.New(withAll, append(pairs, "known", strings.Join(known, ", "))...)
+}
+
+func unknownKey(written string, known []string) say.Sentence {
+	return suggest("field.unknown_key", "field.unknown_key_known", written, known, "name", written)
 }
 
 // namesOf returns the names that a type of named values knows, in the spelling

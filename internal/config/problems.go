@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Problem is one mistake in the configuration.
@@ -18,8 +19,8 @@ type Problem struct {
 	// Line and Column count from 1; they are 0 where File is no file.
 	Line, Column int
 	// Path is the full name of the setting, in kebab-case.
-	Path    string
-	Message string
+	Path string
+	Said say.Sentence
 }
 
 // String prints the problem on one line.
@@ -31,8 +32,19 @@ func (p Problem) String() string {
 	if p.Path != "" {
 		out.WriteString(p.Path + ": ")
 	}
-	out.WriteString(p.Message)
+	out.WriteString(p.Said.String())
 	return out.String()
+}
+
+// Sentence returns the problem as a sentence about the setting.
+func (p Problem) Sentence() say.Sentence {
+	switch {
+	case p.File != "":
+		return say.Plain(p.String())
+	case p.Path == "":
+		return p.Said
+	}
+	return p.Said.About(p.Path)
 }
 
 // InService returns the path of the setting inside a service type, in camelCase.
@@ -55,12 +67,13 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func (p *Problems) add(at origin, path, message string) {
+// add adds a problem that only a file, a variable or an argument can have. It is told on a
+// terminal, and its text has no code.
+func (p *Problems) add(at origin, path, message string) { p.say(at, path, say.Plain(message)) }
+
+func (p *Problems) say(at origin, path string, said say.Sentence) {
 	const longest = 400
-	if len(message) > longest {
-		message = strings.ToValidUTF8(message[:longest], "") + "..."
-	}
-	*p = append(*p, Problem{File: at.file, Line: at.line, Column: at.column, Path: path, Message: message})
+	*p = append(*p, Problem{File: at.file, Line: at.line, Column: at.column, Path: path, Said: said.Cut(longest)})
 }
 
 func (p Problems) sort() {
@@ -89,12 +102,16 @@ func (o origin) String() string {
 	return fmt.Sprintf("%s:%d:%d", o.file, o.line, o.column)
 }
 
-// mask hides, in a message about a value that must stay secret, every quoted
-// part of the value. Messages quote values with %q and never print them bare.
-func mask(message, secret string) string {
+// mask hides, in a sentence about a value that must stay secret, every quoted part of the
+// value. Sentences quote values and never print them bare.
+func mask(said say.Sentence, secret string) say.Sentence {
 	if secret == "" {
-		return message
+		return said
 	}
+	return said.Map(func(text string) string { return maskText(text, secret) })
+}
+
+func maskText(message, secret string) string {
 	var out strings.Builder
 	for {
 		start := strings.IndexByte(message, '"')

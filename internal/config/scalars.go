@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // decodeText reads a value of a type with a text form of its own.
@@ -19,22 +20,22 @@ func (d *decoder) decodeText(from *node, path string, to reflect.Value, target e
 		return
 	}
 	if from.form == jsonSwitch {
-		want := jsonText.String()
+		want := jsonText.said()
 		if _, names := namesOf(to.Type()); names == nil && formOf(to.Kind()) == jsonNumber {
-			want = jsonNumber.String() + " or " + want // such as a duration
+			want = say.New("form.number_or_string") // such as a duration
 		}
-		d.fail(from, path, fmt.Sprintf("want %s, found %s", want, from.form))
+		d.fail(from, path, wantFound(want, from.form.said()))
 		return
 	}
 	if err := target.UnmarshalText([]byte(from.text)); err != nil {
-		message := unknownName(from.text, to.Type(), err)
+		fault := unknownName(from.text, to.Type(), err)
 		if from.form != 0 {
-			message = err.Error() // which lists the names as the API spells them
+			fault = say.From(err) // which lists the names as the API spells them
 		}
-		if !strings.Contains(message, `"`+from.text+`"`) {
-			message += fmt.Sprintf(", found %q", from.text)
+		if !strings.Contains(fault.String(), `"`+from.text+`"`) {
+			fault = say.New("field.found", "fault", fault, "found", from.text)
 		}
-		d.fail(from, path, message)
+		d.fail(from, path, fault)
 	}
 }
 
@@ -45,7 +46,7 @@ func (d *decoder) decodeSecret(from *node, path string, to reflect.Value) {
 		return
 	}
 	if from.form != 0 && from.form != jsonText {
-		d.fail(from, path, fmt.Sprintf("want %s, found %s", jsonText, from.form))
+		d.fail(from, path, wantFound(jsonText.said(), from.form.said()))
 		return
 	}
 	secret := backend.Literal(from.text)
@@ -64,7 +65,7 @@ func (d *decoder) decodePrefix(from *node, path string, to reflect.Value) {
 	if err != nil {
 		addr, addrErr := netip.ParseAddr(from.text)
 		if addrErr != nil || addr.Zone() != "" {
-			d.fail(from, path, fmt.Sprintf("want an address range such as 10.0.0.0/8, found %q", from.text))
+			d.fail(from, path, say.New("field.address_range_found", "found", from.text))
 			return
 		}
 		prefix = netip.PrefixFrom(addr, addr.BitLen())
@@ -79,7 +80,7 @@ func (d *decoder) decodeBasic(from *node, path string, to reflect.Value) {
 		return
 	}
 	if want := formOf(to.Kind()); from.form != 0 && from.form != want {
-		d.fail(from, path, fmt.Sprintf("want %s, found %s", want, from.form))
+		d.fail(from, path, wantFound(want.said(), from.form.said()))
 		return
 	}
 	var err error
@@ -96,7 +97,7 @@ func (d *decoder) decodeBasic(from *node, path string, to reflect.Value) {
 		err = fmt.Errorf("settings of type %s cannot be read", to.Type())
 	}
 	if err != nil {
-		d.fail(from, path, err.Error())
+		d.fail(from, path, say.From(err))
 	}
 }
 
@@ -118,7 +119,7 @@ func setBool(text string, to reflect.Value) error {
 	case "false", "no", "off":
 		to.SetBool(false)
 	default:
-		return fmt.Errorf("want true or false, found %q", text)
+		return say.Error("field.switch_found", "found", text)
 	}
 	return nil
 }
@@ -126,10 +127,10 @@ func setBool(text string, to reflect.Value) error {
 func setInt(text string, to reflect.Value) error {
 	number, err := strconv.ParseInt(text, 10, 64)
 	if errors.Is(err, strconv.ErrRange) || err == nil && to.OverflowInt(number) {
-		return fmt.Errorf("%q is too large", text)
+		return say.Error("field.large", "found", text)
 	}
 	if err != nil {
-		return fmt.Errorf("want a whole number, found %q", text)
+		return say.Error("field.whole", "found", text)
 	}
 	to.SetInt(number)
 	return nil
@@ -138,7 +139,7 @@ func setInt(text string, to reflect.Value) error {
 func setFloat(text string, to reflect.Value) error {
 	number, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(number) || math.IsInf(number, 0) {
-		return fmt.Errorf("want a number, found %q", text)
+		return say.Error("field.number", "found", text)
 	}
 	to.SetFloat(number)
 	return nil

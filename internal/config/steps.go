@@ -123,7 +123,7 @@ func (p place) descend(segment string) (place, error) {
 		fields := fieldsOf(p.typ)
 		found, known := findField(fields, segment)
 		if !known {
-			return place{}, fmt.Errorf("unknown key %q%s", segment, suggest(segment, fieldNames(fields)))
+			return place{}, unknownKey(segment, fieldNames(fields)).Err()
 		}
 		return p.then(step{key: found.name}, p.typ.FieldByIndex(found.index).Type), nil
 	case reflect.Map:
@@ -147,7 +147,7 @@ func mapStep(keyType reflect.Type, written string) (step, error) {
 		return step{key: written, isUserKey: true}, nil
 	}
 	if err := target.UnmarshalText([]byte(written)); err != nil {
-		return step{}, errors.New(unknownName(written, keyType, err))
+		return step{}, unknownName(written, keyType, err).Err()
 	}
 	return step{key: Kebab(fmt.Sprint(key.Elem().Interface()))}, nil
 }

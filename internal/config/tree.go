@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/internal/config/references"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // node is a written value, before its type is known. The tree of the file is made of
@@ -21,7 +22,7 @@ type node struct {
 	// text is the content of a scalar.
 	text string
 	// fault says why a scalar has no value; it is reported when the value is needed.
-	fault string
+	fault say.Sentence
 	// reference is a text with references as it was written, before they were
 	// replaced; it is empty where there are none.
 	reference string
@@ -46,16 +47,16 @@ const (
 	jsonSwitch
 )
 
-func (f form) String() string {
+func (f form) said() say.Sentence {
 	switch f {
 	case jsonText:
-		return "a string"
+		return say.New("form.string")
 	case jsonNumber:
-		return "a number"
+		return say.New("form.number")
 	case jsonSwitch:
-		return "true or false"
+		return say.New("form.switch")
 	}
-	return "a single value"
+	return say.New("form.single")
 }
 
 type kind uint8
@@ -67,16 +68,21 @@ const (
 	list
 )
 
-func (k kind) String() string {
+func (k kind) said() say.Sentence {
 	switch k {
 	case scalar:
-		return "a single value"
+		return say.New("form.single")
 	case mapping:
-		return "a mapping"
+		return say.New("form.mapping")
 	case list:
-		return "a list"
+		return say.New("form.list")
 	}
-	return "nothing"
+	return say.New("form.nothing")
+}
+
+// wantFound says that a value has another kind than the setting.
+func wantFound(want, found say.Sentence) say.Sentence {
+	return say.New("field.want_found", "want", want, "found", found)
 }
 
 // entry is one key of a mapping.
@@ -87,6 +93,14 @@ type entry struct {
 	// merged marks an entry of a merge key (<<): it yields to explicit keys.
 	merged bool
 }
+
+// Faults that only YAML can have, which are told on a terminal.
+const (
+	tooDeep     = "is nested too deeply"
+	aliasInside = "alias %q stands inside the value that it names"
+	aliasesMany = "aliases unfold to too many values"
+	foreignTag  = "has the YAML tag %q, which means nothing here"
+)
 
 const (
 	// maxDepth is far deeper than any setting.
@@ -139,7 +153,7 @@ func (r *reader) report(at *yaml.Node, message string) {
 func (r *reader) read(from *yaml.Node, depth int) *node {
 	to := &node{origin: origin{r.file, from.Line, from.Column}}
 	if depth > maxDepth {
-		to.fault = "is nested too deeply"
+		to.fault = say.Plain(tooDeep)
 		to.kind = scalar
 		return to
 	}
@@ -172,11 +186,11 @@ func (r *reader) read(from *yaml.Node, depth int) *node {
 func (r *reader) readAlias(from *yaml.Node, to *node, depth int) *node {
 	to.kind = scalar
 	if r.open[from.Alias] {
-		to.fault = fmt.Sprintf("alias %q stands inside the value that it names", from.Value)
+		to.fault = say.Plain(fmt.Sprintf(aliasInside, from.Value))
 		return to
 	}
 	if r.aliasNodes > maxAliasNodes {
-		to.fault = "aliases unfold to too many values"
+		to.fault = say.Plain(aliasesMany)
 		return to
 	}
 	r.aliasDepth++
@@ -224,7 +238,7 @@ func (r *reader) readScalar(from *yaml.Node, to *node) {
 		return
 	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge":
 	default:
-		to.fault = fmt.Sprintf("has the YAML tag %q, which means nothing here", tag)
+		to.fault = say.Plain(fmt.Sprintf(foreignTag, tag))
 		return
 	}
 	to.text = restoreColons(from.Value)
@@ -241,7 +255,7 @@ func (r *reader) readScalar(from *yaml.Node, to *node) {
 	if isPlain && result.Whole {
 		to.isLine = true
 		// An empty variable in plain text is like an empty value in the file.
-		if to.text == "" && to.fault == "" {
+		if to.text == "" && !to.fault.Is() {
 			to.kind = absent
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 	"github.com/patchbay-ai/patchbay/internal/store/redis"
 )
@@ -29,7 +30,7 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 		switch f.name {
 		case "format":
 			if d.Format < 1 || d.Format > CurrentFormat {
-				problems.under("")("format", fmt.Sprintf("this release reads format %d, found %d; a newer format "+
+				problems.add(origin{}, "format", fmt.Sprintf("this release reads format %d, found %d; a newer format "+
 					"needs a newer release", CurrentFormat, d.Format))
 			}
 		case "services":
@@ -45,7 +46,7 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 // section is implemented by every section except format and services.
 type section interface {
 	// Check reports every setting that has a value it may not have.
-	Check(report func(path, message string))
+	Check(report func(path string, fault say.Sentence))
 }
 
 // ValidateServices is Validate for the services alone, which are all that
@@ -63,35 +64,36 @@ func (d *Document) ValidateServices(known AdapterCheck) Problems {
 }
 
 // checkProcessesOf reports instances that name a process which the file does not have.
-func (d *Document) checkProcessesOf(service Service, report func(path, message string)) {
+func (d *Document) checkProcessesOf(service Service, report func(path string, fault say.Sentence)) {
 	for i, instance := range service.Instances {
 		if names := d.ProcessNames(); instance.Process != "" && !slices.Contains(names, instance.Process) {
-			message := "the section processes of the configuration file has none of this name"
+			fault := say.New("field.process")
 			if len(names) > 0 {
-				message += suggest(instance.Process, names)
+				fault = suggest("field.process_near", "field.process_known", instance.Process, names)
 			}
-			report(indexed("instances", i)+".process", message)
+			report(indexed("instances", i)+".process", fault)
 		}
 	}
 }
 
 // under returns a callback for the settings below a path.
-func (p *Problems) under(base string) func(path, message string) {
-	return func(path, message string) {
-		*p = append(*p, Problem{Path: join(base, Kebab(path)), Message: message})
+func (p *Problems) under(base string) func(path string, fault say.Sentence) {
+	return func(path string, fault say.Sentence) {
+		*p = append(*p, Problem{Path: join(base, Kebab(path)), Said: fault})
 	}
 }
 
 // Check reports every field of the service that has a value it may not have.
-func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, report func(path, message string)) {
+func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck,
+	report func(path string, fault say.Sentence)) {
 	if !s.LoadBalancer.Valid() {
-		report("loadBalancer", "unknown strategy")
+		report("loadBalancer", say.New("field.unknown_strategy"))
 	}
 	if !s.PromptSharing.Valid() {
-		report("promptSharing", "unknown prompt sharing")
+		report("promptSharing", say.New("field.unknown_sharing"))
 	}
 	if s.Adapter == "" {
-		report("adapter", "must not be empty")
+		report("adapter", say.New("field.empty"))
 	} else {
 		checkAdapter(s.Adapter, serviceType, known, "adapter", report)
 	}
@@ -111,11 +113,9 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 		if instance.MaxConcurrency == backend.AutoConcurrency {
 			switch {
 			case !backend.CanLearnSlots(serviceType):
-				report(at+".maxConcurrency", "auto learns from the time per token, which answers of "+
-					serviceType.String()+" do not have; want a number")
+				report(at+".maxConcurrency", say.New("field.auto_service", "service", serviceType.String()))
 			case s.Queue.Size == 0:
-				report(at+".maxConcurrency", "auto needs a queue in which requests wait for a slot: set queue.size "+
-					"of the service type")
+				report(at+".maxConcurrency", say.New("field.auto_queue"))
 			}
 		}
 		if instance.Adapter != "" {
@@ -126,7 +126,7 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 		}
 		// The base URL is not repeated: a wrong one may hold a password.
 		if other, taken := first[instance.ID()]; taken {
-			report(at, "has the same name and base-url as "+indexed("instances", other))
+			report(at, say.New("field.same_instance", "other", indexed("instances", other)))
 			continue
 		}
 		first[instance.ID()] = i
@@ -135,50 +135,48 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 	s.Fallbacks.Check(s.Aliases, backend.ModelsOf(s.Instances), within("fallbacks", report))
 }
 
-func within(prefix string, report func(path, message string)) func(path, message string) {
-	return func(path, message string) { report(prefix+path, message) }
+func within(prefix string, report func(path string, fault say.Sentence)) func(path string, fault say.Sentence) {
+	return func(path string, fault say.Sentence) { report(prefix+path, fault) }
 }
 
 func checkAdapter(adapter string, serviceType schema.ServiceType, known AdapterCheck, path string,
-	report func(path, message string)) {
+	report func(path string, fault say.Sentence)) {
 	if known == nil {
 		return
 	}
 	if err := known(adapter, serviceType); err != nil {
-		report(path, err.Error())
+		report(path, say.From(err))
 	}
 }
 
 // Check reports every setting of the section that has a value it may not have.
-func (s Server) Check(report func(path, message string)) {
+func (s Server) Check(report func(path string, fault say.Sentence)) {
 	s.checkAddresses(report)
 	if s.DataDir == "" {
-		report("dataDir", "must not be empty")
+		report("dataDir", say.New("field.empty"))
 	} else if strings.ContainsRune(s.DataDir, 0) {
-		report("dataDir", "must not contain a zero byte")
+		report("dataDir", say.New("field.zero_byte"))
 	}
 	for i, prefix := range s.TrustedProxies {
 		if !prefix.IsValid() {
-			report(indexed("trustedProxies", i), "is not an address range")
+			report(indexed("trustedProxies", i), say.New("field.no_range"))
 		}
 	}
-	s.TLS.Check(func(path, message string) { report(strings.TrimSuffix("tls."+path, "."), message) })
+	s.TLS.Check(func(path string, fault say.Sentence) { report(strings.TrimSuffix("tls."+path, "."), fault) })
 	if s.UnknownModel != http.StatusServiceUnavailable && s.UnknownModel != http.StatusNotFound {
-		report("unknownModel", "must be 503 or 404")
+		report("unknownModel", say.New("value.or", "known", "503", "last", "404"))
 	}
 	for i, origin := range s.CORSOrigins {
 		if origin != AnyOrigin && !isOrigin(origin) {
-			report(indexed(
-				"corsOrigins", i), `want an origin such as https://app.example or http://localhost:3000, or "*" for `+
-				`all`)
+			report(indexed("corsOrigins", i), say.New("field.origin"))
 		}
 	}
 }
 
 // checkAddresses reports addresses that cannot be listened on.
-func (s Server) checkAddresses(report func(path, message string)) {
+func (s Server) checkAddresses(report func(path string, fault say.Sentence)) {
 	if len(s.Listen) == 0 {
-		report("listen", "must not be empty")
+		report("listen", say.New("field.empty"))
 	}
 	seen := make(map[string]string)
 	for _, list := range []struct {
@@ -191,9 +189,9 @@ func (s Server) checkAddresses(report func(path, message string)) {
 				at = list.name // as it is mostly written
 			}
 			if message := listen.Fault(address); message != "" {
-				report(at, message)
+				report(at, say.Plain(message))
 			} else if other, twice := seen[address]; twice && !strings.HasSuffix(address, ":0") {
-				report(at, "is the same address as "+Kebab(other))
+				report(at, say.New("field.same_address", "other", Kebab(other)))
 			}
 			seen[address] = at
 		}
@@ -208,73 +206,72 @@ func isOrigin(text string) bool {
 }
 
 // Check reports every setting of the section that has a value it may not have.
-func (m Monitoring) Check(report func(path, message string)) {
+func (m Monitoring) Check(report func(path string, fault say.Sentence)) {
 	m.Settings.Check(report)
 	m.Records.Check(report)
 }
 
 // Check reports every setting of the section that has a value it may not have.
-func (l Limits) Check(report func(path, message string)) {
+func (l Limits) Check(report func(path string, fault say.Sentence)) {
 	l.Bounds.Check(report)
 	if l.MaxInFlight < 0 {
-		report("maxInFlight", "must not be negative (0 means no limit)")
+		report("maxInFlight", say.New("field.no_limit"))
 	}
 	checkBodySize(l.JSONBody, "jsonBody", report)
 	checkBodySize(l.MultipartBody, "multipartBody", report)
 	if least := l.MultipartBody / 2 * 3; l.Uploads != 0 && l.Uploads < least {
-		report("uploads", fmt.Sprintf("must be at least %s, so that one caller's share has room for a form of "+
-			"limits.multipart-body, or 0", least))
+		report("uploads", say.New("field.uploads", "least", least))
 	}
 	checkTimeout(l.ConnectTimeout, "connectTimeout", report)
 	checkTimeout(l.FirstByteTimeout, "firstByteTimeout", report)
 	checkTimeout(l.IdleTimeout, "idleTimeout", report)
 	if l.MaxDiscovered < 1 || l.MaxDiscovered > maxDiscovered {
-		report("maxDiscovered", fmt.Sprintf("must be between 1 and %d, not %d", maxDiscovered, l.MaxDiscovered))
+		report("maxDiscovered", say.New("field.between", "least", "1", "most", maxDiscovered, "found", l.MaxDiscovered))
 	}
 	if l.MaxAttempts < 1 || l.MaxAttempts > maxAttempts {
-		report("maxAttempts", fmt.Sprintf("must be between 1 and %d, not %d", maxAttempts, l.MaxAttempts))
+		report("maxAttempts", say.New("field.between", "least", "1", "most", maxAttempts, "found", l.MaxAttempts))
 	}
 }
 
-func checkBodySize(size schema.Bytes, path string, report func(path, message string)) {
+func checkBodySize(size schema.Bytes, path string, report func(path string, fault say.Sentence)) {
 	if size < minBodySize {
-		report(path, fmt.Sprintf("must be at least %s, not %s", minBodySize, size))
+		report(path, say.New("field.at_least", "least", minBodySize, "found", size))
 	}
 }
 
-func checkTimeout(timeout schema.Duration, path string, report func(path, message string)) {
+func checkTimeout(timeout schema.Duration, path string, report func(path string, fault say.Sentence)) {
 	if timeout <= 0 {
-		report(path, "must be longer than 0")
+		report(path, say.New("field.longer"))
 	}
 }
 
 // Check reports every setting of the section that has a value it may not have. Its
 // messages never repeat an address, which may hold a password; the same is true of all
 // stores.
-func (s Store) Check(report func(path, message string)) {
+func (s Store) Check(report func(path string, fault say.Sentence)) {
 	if err := sqlstore.Check(s.URL); err != nil {
-		report("url", err.Error())
+		report("url", say.From(err))
 	}
 	if s.KeepVersions < 0 {
-		report("keepVersions", "must not be negative (0 keeps all versions)")
+		report("keepVersions", say.New("field.keep_versions"))
 	}
 	if s.Config == "" {
 		return
 	}
 	if err := sqlstore.CheckServer(s.Config); err != nil {
-		report("config", err.Error())
+		report("config", say.From(err))
 	}
 }
 
 // Check reports every setting of the section that has a value it may not have.
-func (r Redis) Check(report func(path, message string)) {
+func (r Redis) Check(report func(path string, fault say.Sentence)) {
 	if err := redis.Check(r.URL); err != nil {
-		report("url", err.Error())
+		report("url", say.From(err))
 	}
 	const longest = 128
 	if r.KeyPrefix == "" || len(r.KeyPrefix) > longest || strings.ContainsAny(r.KeyPrefix, "{}") ||
 		!isPrintable(r.KeyPrefix) {
-		report("keyPrefix", "must have 1 to 128 printable characters without spaces and braces")
+		report("keyPrefix", say.New("field.prefix"))
 	}
 }
 

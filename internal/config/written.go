@@ -21,7 +21,7 @@ func (d *decoder) fingerprint(section string) string {
 			continue
 		}
 		from := d.written[path]
-		said := from.kind.String()
+		said := from.kind.said().String()
 		if from.kind == scalar {
 			// Settings can always be encoded, once they are checked.
 			value, _ := json.Marshal(d.values[path].Interface(), json.Deterministic(true))

@@ -5,6 +5,7 @@
 package wings
 
 import (
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
@@ -61,18 +62,18 @@ func DefaultRecords() Records {
 }
 
 // Check reports every setting that has a value it may not have.
-func (r Records) Check(report func(path, message string)) {
-	callfile.Settings.Check(r.CallsFile, func(path, message string) { report("callsFile."+path, message) })
+func (r Records) Check(report func(path string, fault say.Sentence)) {
+	callfile.Settings.Check(r.CallsFile, func(path string, fault say.Sentence) { report("callsFile."+path, fault) })
 }
 
 // Check reports every bound that has a value it may not have.
-func (b Bounds) Check(report func(path, message string)) {
-	sockets.Settings.Check(b.WebSockets, func(path, message string) { report("websockets."+path, message) })
+func (b Bounds) Check(report func(path string, fault say.Sentence)) {
+	sockets.Settings.Check(b.WebSockets, func(path string, fault say.Sentence) { report("websockets."+path, fault) })
 }
 
 // CheckTogether reports values that contradict values of other sections. isShared says that
 // gateways share the configuration.
-func (s *Sections) CheckTogether(bounds Bounds, isShared bool, report func(path, message string)) {
+func (s *Sections) CheckTogether(bounds Bounds, isShared bool, report func(path string, fault say.Sentence)) {
 	batches.CheckFolder(s.Batches, s.Files.Folder, isShared, report)
 	processes.CheckMemory(s.Processes, bounds.Bounds, report)
 }

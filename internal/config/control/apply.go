@@ -140,7 +140,7 @@ func (c *Control) expect(versions []int) error {
 	if len(versions) == 0 || slices.Contains(versions, have) {
 		return nil
 	}
-	return fmt.Errorf("%w: version %d is current, not %s", ErrMoved, have, strings.Trim(fmt.Sprint(versions), "[]"))
+	return say.Wrap(ErrMoved, "manage.moved", "version", have, "expected", strings.Trim(fmt.Sprint(versions), "[]"))
 }
 
 // Delete removes a version. Its number is not used again.
@@ -155,10 +155,10 @@ func (c *Control) Delete(ctx context.Context, change Change, number int) (Result
 	}
 	defer t.end()
 	if number < 1 || !c.has(number) {
-		return unchanged, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
+		return unchanged, versions.NoVersion(number)
 	}
 	if number == now {
-		return unchanged, fmt.Errorf("%w: %d", ErrCurrent, number)
+		return unchanged, say.Wrap(ErrCurrent, "manage.current_version", "version", number)
 	}
 	deleted := Result{Before: now, Version: now, Changed: true, Summary: say.Text("version.deleted", "version", number),
 		Said: []say.Sentence{say.New("version.deleted", "version", number)}}
@@ -224,7 +224,7 @@ func (c *Control) has(number int) bool { return c.local.has(number) }
 // Load returns a stored version.
 func (c *Control) Load(number int) (*Version, error) {
 	if number < 1 {
-		return nil, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
+		return nil, versions.NoVersion(number)
 	}
 	return c.local.store.Load(number)
 }

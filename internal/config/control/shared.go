@@ -16,10 +16,10 @@ import (
 
 // ErrUnavailable means that a change could not be written to the database of the shared
 // configuration.
-var ErrUnavailable = errors.New("the shared configuration cannot be written now; the last known one stays in force")
+var ErrUnavailable = say.Error("manage.shared_away")
 
 // ErrUnconfirmed is ErrUnavailable where the result of the commit is not known.
-var ErrUnconfirmed = fmt.Errorf("%w; whether this change was taken shows when its database is back", ErrUnavailable)
+var ErrUnconfirmed = say.Wrap(ErrUnavailable, "manage.shared_unconfirmed")
 
 const (
 	// pollInterval is how often the log is read if no notification comes: often

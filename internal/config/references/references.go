@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -22,7 +23,7 @@ type Result struct {
 	Text string
 	// Fault says why the text could not be completed, and Refused is set where that is
 	// because a limit does not allow it.
-	Fault   string
+	Fault   say.Sentence
 	Refused *RefusedError
 	// FromOutside is set where a variable or a file contributed.
 	FromOutside bool
@@ -63,12 +64,11 @@ func (s Resolver) Expand(text string) Result {
 		case strings.HasPrefix(rest, "${"):
 			end := referenceEnd(rest)
 			if end < 0 {
-				result.Fault = "has a ${ without its }"
-				return result
+				return broken("has a ${ without its }")
 			}
 			result.HasReference = true
 			value := s.value(rest[2 : end-1])
-			if value.Fault != "" {
+			if value.Fault.Is() {
 				return value
 			}
 			out.WriteString(value.Text)
@@ -91,10 +91,7 @@ func (s Resolver) Resolve(reference string) (string, error) {
 	if result.Refused != nil {
 		return "", result.Refused
 	}
-	if result.Fault != "" {
-		return "", errors.New(result.Fault)
-	}
-	return result.Text, nil
+	return result.Text, result.Fault.Err()
 }
 
 // referenceEnd returns the index behind the brace that closes the reference at
@@ -125,7 +122,7 @@ func (s Resolver) value(reference string) Result {
 	}
 	name, fallback, hasFallback := strings.Cut(reference, ":")
 	if !isVariableName(name) {
-		return Result{Fault: fmt.Sprintf("%q is not a variable name", name)}
+		return broken(fmt.Sprintf("%q is not a variable name", name))
 	}
 	if refused := s.limit.refuse(name); refused != nil {
 		return refusal(refused)
@@ -133,13 +130,13 @@ func (s Resolver) value(reference string) Result {
 	fallback, replacesEmpty := strings.CutPrefix(fallback, "-")
 	value, isSet := s.Variables[name]
 	if isSet && !utf8.ValidString(value) {
-		return Result{Fault: "variable " + name + " is not UTF-8 text"}
+		return broken("variable " + name + " is not UTF-8 text")
 	}
 	if isSet && (value != "" || !replacesEmpty) {
 		return s.outside(name, value)
 	}
 	if !hasFallback {
-		return Result{Fault: "variable " + name + " is not set and has no default"}
+		return Result{Fault: say.New("secret.unset", "name", name)}
 	}
 	return s.Expand(fallback)
 }
@@ -149,7 +146,7 @@ func (s Resolver) value(reference string) Result {
 func (s Resolver) hash(reference string) Result {
 	value := s.value(reference)
 	switch {
-	case value.Fault != "":
+	case value.Fault.Is():
 	case value.Text == "":
 		value.Text = access.NobodysHash
 	default:
@@ -166,8 +163,11 @@ func (s Resolver) outside(name, text string) Result {
 	return Result{Text: text, FromOutside: true}
 }
 
+// broken returns the result of a reference that can be read nowhere.
+func broken(fault string) Result { return Result{Fault: say.Plain(fault)} }
+
 func refusal(refused *RefusedError) Result {
-	return Result{Fault: refused.Error(), Refused: refused}
+	return Result{Fault: say.From(refused), Refused: refused}
 }
 
 func isVariableName(name string) bool {
@@ -187,10 +187,10 @@ func (s Resolver) readFile(path string) Result {
 	}
 	content, err := readSmallFile(path)
 	if err != nil {
-		return Result{Fault: fmt.Sprintf("cannot read the file %q: %v", path, err)}
+		return Result{Fault: say.New("secret.file", "file", path, "why", err.Error())}
 	}
 	if !utf8.Valid(content) {
-		return Result{Fault: fmt.Sprintf("the file %q is not UTF-8 text", path)}
+		return broken(fmt.Sprintf("the file %q is not UTF-8 text", path))
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
 	return s.outside(filePrefix+path, text)

@@ -3,7 +3,11 @@
 // part that one request took of it.
 package allowance
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
 
 // Limits bound the use of one key, or of all keys of one tenant together. 0 sets no
 // limit of its own and leaves it to wider settings. Unlimited sets none, whatever the
@@ -31,7 +35,7 @@ func (l Limits) Or(wider Limits) Limits {
 }
 
 // Check reports every limit that has a value it may not have.
-func (l Limits) Check(report func(path, message string)) {
+func (l Limits) Check(report func(path string, fault say.Sentence)) {
 	for _, limit := range [...]struct {
 		name  string
 		value int64
@@ -41,7 +45,7 @@ func (l Limits) Check(report func(path, message string)) {
 		{"concurrentRequests", l.ConcurrentRequests},
 	} {
 		if limit.value < Unlimited || limit.value > maxLimit {
-			report(limit.name, "must be from 0 to 1000000000000, or -1 for no limit")
+			report(limit.name, say.New("field.limit", "most", "1000000000000"))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Budgets are the budgets of one key, or of all keys of one tenant together. Days and
@@ -56,12 +57,12 @@ func (b Budgets) Or(wider Budgets) Budgets {
 }
 
 // Check reports every budget that has a value it may not have.
-func (b Budgets) Check(report func(path, message string)) {
+func (b Budgets) Check(report func(path string, fault say.Sentence)) {
 	for i, name := range [...]string{"day", "month", "total"} {
 		budget := b.all()[i]
 		for unit, value := range map[string]int64{"requests": budget.Requests, "tokens": budget.Tokens} {
 			if value < Unlimited || value > most {
-				report(name+"."+unit, "must be from 0 to 1000000000000000, or -1 for none")
+				report(name+"."+unit, say.New("field.budget", "most", "1000000000000000"))
 			}
 		}
 	}

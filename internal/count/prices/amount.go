@@ -4,12 +4,13 @@
 package prices
 
 import (
-	"errors"
 	"math"
 	"math/big"
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Amount is an amount of money, in units of 10^-12 of the currency's own unit. It is
@@ -24,7 +25,7 @@ const (
 	micro = 1_000_000
 )
 
-var errAmount = errors.New(`want an amount from 0 to 9223372 with at most 12 digits behind the point, such as 2.5`)
+var errAmount = say.Error("field.amount", "most", 9223372, "digits", decimals, "example", "2.5")
 
 // ParseAmount reads a decimal number, with or without an exponent.
 func ParseAmount(text string) (Amount, error) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestAmountsAreExactDecimals(t *testing.T) {
@@ -95,12 +97,12 @@ func TestPricesAreFoundByName(t *testing.T) {
 
 func TestSettingsOfPrices(t *testing.T) {
 	var got []string
-	Settings{Currency: "U S", Models: []Model{{Model: "a"}, {}, {Model: "a"}}}.Check(func(path, message string) { got = append(got, path+" "+message) })
+	Settings{Currency: "U S", Models: []Model{{Model: "a"}, {}, {Model: "a"}}}.Check(func(path string, fault say.Sentence) { got = append(got, path+" "+fault.String()) })
 	want := "currency want a short name such as USD; models[1].model is required; models[2].model is the same as in models[0]"
 	if strings.Join(got, "; ") != want {
 		t.Errorf("problems %q", got)
 	}
-	DefaultSettings().Check(func(path, message string) { t.Errorf("%s %s", path, message) })
+	DefaultSettings().Check(func(path string, fault say.Sentence) { t.Errorf("%s %s", path, fault) })
 }
 
 func TestTheListOfLiteLLMIsImported(t *testing.T) {

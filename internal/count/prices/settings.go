@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings are the prices of models.
@@ -46,23 +47,23 @@ const (
 func DefaultSettings() Settings { return Settings{Currency: "USD"} }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	isOdd := func(r rune) bool { return r <= ' ' || r > '~' }
 	if s.Currency == "" || len(s.Currency) > maxCurrency || strings.ContainsFunc(s.Currency, isOdd) {
-		report("currency", "want a short name such as USD")
+		report("currency", say.Plain("want a short name such as USD"))
 	}
 	if len(s.Models) > maxModels {
-		report("models", fmt.Sprintf("must not have more than %d entries", maxModels))
+		report("models", say.New("field.entries", "most", maxModels))
 	}
 	first := make(map[string]int, len(s.Models))
 	for i, m := range s.Models {
 		at := fmt.Sprintf("models[%d].model", i)
 		if m.Model == "" {
-			report(at, "is required")
+			report(at, say.New("field.required"))
 			continue
 		}
 		if before, twice := first[m.Model]; twice {
-			report(at, fmt.Sprintf("is the same as in models[%d]", before))
+			report(at, say.New("field.same_as", "other", fmt.Sprintf("models[%d]", before)))
 		}
 		first[m.Model] = i
 	}

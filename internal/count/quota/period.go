@@ -2,12 +2,13 @@ package quota
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Unit is the unit of a Period.
@@ -79,17 +80,17 @@ func (p Period) Before(t time.Time) time.Time {
 	return t.Add(-time.Duration(p.Amount) * unitLengths[p.Unit])
 }
 
-var errPeriodShape = errors.New(`want an amount with a unit, such as "12h", "35d" or "13mo"`)
+var errPeriodShape = say.Error("field.period")
 
 func (p Period) valid() error {
 	if int(p.Unit) >= unitCount {
 		return errPeriodShape
 	}
 	if p.Amount < 1 {
-		return fmt.Errorf("must be at least 1%s", unitNames[p.Unit])
+		return say.Error("field.least", "least", "1"+unitNames[p.Unit])
 	}
 	if p.Amount > int(maxPeriod/unitLengths[p.Unit]) {
-		return errors.New("must not be longer than 100 years")
+		return say.Error("field.period_longest")
 	}
 	return nil
 }

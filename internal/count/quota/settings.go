@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Window is a kind of calendar window of the ledger.
@@ -150,24 +151,24 @@ func (s Settings) Clone() Settings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if s.FlushIntervalSeconds < 1 {
-		report("flushIntervalSeconds", fmt.Sprintf("must be at least 1, not %d", s.FlushIntervalSeconds))
+		report("flushIntervalSeconds", say.New("field.at_least", "least", "1", "found", s.FlushIntervalSeconds))
 	} else if s.FlushIntervalSeconds > maxFlushSeconds {
-		report("flushIntervalSeconds", fmt.Sprintf("must not be more than %d", maxFlushSeconds))
+		report("flushIntervalSeconds", say.New("field.at_most", "most", maxFlushSeconds))
 	}
 	for i, window := range s.Windows {
 		if slices.Contains(s.Windows[:i], window) {
-			report(fmt.Sprintf("windows[%d]", i), window.String()+" is listed twice")
+			report(fmt.Sprintf("windows[%d]", i), say.New("field.twice", "name", window.String()))
 		}
 	}
 	for _, window := range Windows() {
 		if err := s.Retention.Of(window).valid(); err != nil {
-			report("retention."+strings.ToLower(window.String()), err.Error())
+			report("retention."+strings.ToLower(window.String()), say.From(err))
 		}
 	}
 	if wrong := checkKeyPrefix(s.Distributed.KeyPrefix); wrong != "" {
-		report("distributed.keyPrefix", wrong)
+		report("distributed.keyPrefix", say.Plain(wrong))
 	}
 }
 

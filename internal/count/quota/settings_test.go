@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestPeriodsAreReadWithAUnit(t *testing.T) {
@@ -55,7 +56,7 @@ func TestPeriodsOfMonthsFollowTheCalendar(t *testing.T) {
 
 func TestSettingsRules(t *testing.T) {
 	var paths []string
-	collect := func(path, _ string) { paths = append(paths, path) }
+	collect := func(path string, _ say.Sentence) { paths = append(paths, path) }
 	if quota.DefaultSettings().Check(collect); paths != nil {
 		t.Errorf("the defaults break rules of %v", paths)
 	}
@@ -84,7 +85,7 @@ func TestKeyPrefixFitsIntoAKeyOfRedis(t *testing.T) {
 		settings := quota.DefaultSettings()
 		settings.Distributed.KeyPrefix = prefix
 		var got string
-		settings.Check(func(path, message string) { got += path + " " + message })
+		settings.Check(func(path string, fault say.Sentence) { got += path + " " + fault.String() })
 		if want != "" {
 			want = "distributed.keyPrefix " + want
 		}
@@ -163,7 +164,7 @@ func TestUnknownValuesAreShownAsNumbers(t *testing.T) {
 	settings := quota.DefaultSettings()
 	settings.Retention.Hour.Unit = 5
 	var paths []string
-	settings.Check(func(path, _ string) { paths = append(paths, path) })
+	settings.Check(func(path string, _ say.Sentence) { paths = append(paths, path) })
 	if !slices.Equal(paths, []string{"retention.hour"}) {
 		t.Errorf("%v", paths)
 	}
@@ -175,7 +176,7 @@ func TestFlushIntervalHasBounds(t *testing.T) {
 		settings := quota.DefaultSettings()
 		settings.FlushIntervalSeconds = seconds
 		wrong := 0
-		settings.Check(func(string, string) { wrong++ })
+		settings.Check(func(string, say.Sentence) { wrong++ })
 		if (wrong == 0) != isValid {
 			t.Errorf("%d s: %d rules are broken", seconds, wrong)
 		}

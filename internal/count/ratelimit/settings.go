@@ -3,10 +3,10 @@
 package ratelimit
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Algorithm is the way a limiter counts.
@@ -76,17 +76,17 @@ func DefaultSettings() Settings {
 func (s *Settings) Given() { s.Enabled = true }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if int(s.Algorithm) >= algorithmCount {
-		report("algorithm", "unknown algorithm")
+		report("algorithm", say.New("field.unknown_algorithm"))
 	}
 	if s.Capacity < 1 || s.Capacity > maxRate {
-		report("capacity", fmt.Sprintf("must be between 1 and %d, not %d", maxRate, s.Capacity))
+		report("capacity", say.New("field.between", "least", "1", "most", maxRate, "found", s.Capacity))
 	}
 	if s.RefillRate < 1 || s.RefillRate > maxRate {
-		report("refillRate", fmt.Sprintf("must be between 1 and %d, not %d", maxRate, s.RefillRate))
+		report("refillRate", say.New("field.between", "least", "1", "most", maxRate, "found", s.RefillRate))
 	}
 	if s.WarmUpPeriod <= 0 {
-		report("warmUpPeriod", "must be longer than 0")
+		report("warmUpPeriod", say.New("field.longer"))
 	}
 }

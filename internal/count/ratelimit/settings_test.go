@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestAlgorithmsAreReadInEverySpelling(t *testing.T) {
@@ -87,7 +88,7 @@ func TestSettingsRules(t *testing.T) {
 			[]string{"algorithm", "capacity", "refillRate", "warmUpPeriod"}},
 	} {
 		var paths []string
-		c.settings.Check(func(path, _ string) { paths = append(paths, path) })
+		c.settings.Check(func(path string, _ say.Sentence) { paths = append(paths, path) })
 		if !slices.Equal(paths, c.want) {
 			t.Errorf("%s: broken rules of %v, want %v", name, paths, c.want)
 		}

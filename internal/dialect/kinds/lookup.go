@@ -1,13 +1,13 @@
 package kinds
 
 import (
-	"fmt"
 	"slices"
 	"sort"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Default is the kind of backends without a setting for it: most servers speak OpenAI's
@@ -47,10 +47,10 @@ func Lookup(name string) (*dialect.Kind, error) {
 	}
 	known := names(nil)
 	if nearest := schema.Nearest(name, known, 1); len(nearest) > 0 {
-		return nil, fmt.Errorf("unknown adapter %q, did you mean %q? (known: %s)", name, nearest[0],
-			strings.Join(known, ", "))
+		return nil, say.Error("field.adapter_near", "name", name, "near", nearest[0],
+			"known", strings.Join(known, ", "))
 	}
-	return nil, fmt.Errorf("unknown adapter %q (known: %s)", name, strings.Join(known, ", "))
+	return nil, say.Error("field.adapter", "name", name, "known", strings.Join(known, ", "))
 }
 
 // Check reports whether an adapter exists and can serve a service type.
@@ -60,7 +60,8 @@ func Check(name string, service schema.ServiceType) error {
 		return err
 	}
 	if _, ok := k.Routes[service]; !ok {
-		return fmt.Errorf("adapter %q cannot serve %s (can: %s)", name, service, strings.Join(names(&service), ", "))
+		return say.Error("field.adapter_service", "name", name, "service", service,
+			"known", strings.Join(names(&service), ", "))
 	}
 	return nil
 }

@@ -1,13 +1,13 @@
 package backend
 
 import (
-	"errors"
 	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/pace"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Concurrency is the limit of requests that an instance gets at a time; 0 means no limit.
@@ -39,7 +39,7 @@ func (c *Concurrency) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.Atoi(string(text))
 	if err != nil {
-		return errors.New("want a whole number, or auto")
+		return say.Error("field.concurrency")
 	}
 	*c = Concurrency(n)
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Discover is the word that means all models of a backend.
@@ -32,18 +33,18 @@ func (m Models) Include(model string) bool {
 }
 
 // check reports the patterns that could not be used.
-func (m Models) check(report func(path, message string)) {
+func (m Models) check(report func(path string, fault say.Sentence)) {
 	for i, pattern := range m {
 		at := fmt.Sprintf("models[%d]", i)
 		switch {
 		case pattern == "":
-			report(at, "must not be empty")
+			report(at, say.New("field.empty"))
 		case strings.TrimSpace(pattern) != pattern || strings.ContainsFunc(pattern, unicode.IsControl):
-			report(at, "must not begin or end with a space or contain control characters")
+			report(at, say.New("field.spaces_or_control"))
 		case len(pattern) > maxNameLength:
-			report(at, fmt.Sprintf("must not be longer than %d bytes", maxNameLength))
+			report(at, say.New("field.bytes", "most", maxNameLength))
 		case pattern == Discover && len(m) > 1:
-			report(at, "stands for all models, so that no pattern may be beside it")
+			report(at, say.New("field.pattern_all"))
 		}
 	}
 }

@@ -43,17 +43,16 @@ func (s *Settings) CompleteProcess() {
 }
 
 // checkProcess reports settings that do not go together with a process.
-func (s Settings) checkProcess(report func(path, message string)) {
+func (s Settings) checkProcess(report func(path string, fault say.Sentence)) {
 	host := ""
 	if parsed, err := url.Parse(s.BaseURL); err == nil {
 		host = parsed.Hostname()
 	}
 	switch {
 	case strings.HasSuffix(host, processHost) && host != s.Process+processHost:
-		report("baseUrl",
-			"stands for a process, which process has to name: process: "+strings.TrimSuffix(host, processHost))
+		report("baseUrl", say.New("field.names_process", "name", strings.TrimSuffix(host, processHost)))
 	case s.Process != "" && s.Models.Given():
-		report("models", "must be left out beside process: a server that does not run cannot be asked for its models")
+		report("models", say.New("field.beside_process"))
 	}
 }
 

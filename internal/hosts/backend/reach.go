@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ProxyNone is the proxy setting of an instance that is reached directly, whatever
@@ -39,21 +40,21 @@ func readTLSFile(name string) (string, error) {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("the file does not exist: %s", name)
+		return "", say.Error("field.no_file", "file", name)
 	case err != nil:
-		return "", errors.New("the file cannot be read")
+		return "", say.Error("field.file_unreadable")
 	case !info.Mode().IsRegular() || info.Size() > maxTLSFile:
-		return "", errors.New("is no file of certificates")
+		return "", say.Error("field.no_certificates")
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return "", errors.New("the file cannot be read")
+		return "", say.Error("field.file_unreadable")
 	}
 	return string(data), nil
 }
 
 // load reads the files.
-func (t TLS) load(report func(path, message string)) transport.Route {
+func (t TLS) load(report func(path string, fault say.Sentence)) transport.Route {
 	route := transport.Route{ServerName: t.ServerName}
 	for _, file := range []struct {
 		path, name string
@@ -61,11 +62,11 @@ func (t TLS) load(report func(path, message string)) transport.Route {
 	}{{"tls.ca", t.CA, &route.CA}, {"tls.cert", t.Cert, &route.Certificate}, {"tls.key", t.Key, &route.Key}} {
 		text, err := readTLSFile(file.name)
 		if err != nil {
-			report(file.path, err.Error())
+			report(file.path, say.From(err))
 			continue
 		}
 		if file.name != "" && text == "" {
-			report(file.path, "the file is empty")
+			report(file.path, say.New("field.file_empty"))
 		}
 		*file.to = text
 	}
@@ -74,36 +75,36 @@ func (t TLS) load(report func(path, message string)) transport.Route {
 
 // checkReach reports faults in the settings of how the instance is reached. The
 // messages hold no address: the address of a proxy may hold a password.
-func (s Settings) checkReach(report func(path, message string)) {
+func (s Settings) checkReach(report func(path string, fault say.Sentence)) {
 	if s.Proxy != "" && s.Proxy != ProxyNone {
 		if err := transport.CheckProxy(s.Proxy); err != nil {
-			report("proxy", `must be "none" or an address such as http://proxy.example:3128: `+err.Error())
+			report("proxy", say.New("field.proxy", "why", err.Error()))
 		}
 	}
 	if s.IdleConnections < 0 {
-		report("idleConnections", "must not be negative; keep-alive false keeps none")
+		report("idleConnections", say.New("field.idle_connections"))
 	}
 	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
-		report("tls", "needs both cert and key, or none of them")
+		report("tls", say.New("field.tls_pair"))
 		return
 	}
 	if s.TLS == (TLS{}) {
 		return
 	}
 	if !strings.HasPrefix(strings.ToLower(s.BaseURL), "https://") {
-		report("tls", "is of no use for an address that is not https")
+		report("tls", say.New("field.tls_unused"))
 		return
 	}
 	fine := true
-	route := s.TLS.load(func(path, message string) {
+	route := s.TLS.load(func(path string, fault say.Sentence) {
 		fine = false
-		report(path, message)
+		report(path, fault)
 	})
 	if !fine {
 		return
 	}
 	if _, err := new(transport.Origin).Via(route); err != nil {
-		report("tls", err.Error())
+		report("tls", say.From(err))
 	}
 }
 
@@ -113,10 +114,12 @@ func (s Settings) origin(kind *dialect.Kind, environment transport.Proxies) (tra
 	if err != nil {
 		return origin, fmt.Errorf("base address: %w", err)
 	}
-	var fault error
-	route := s.TLS.load(func(path, message string) { fault = errors.Join(fault, fmt.Errorf("%s: %s", path, message)) })
-	if fault != nil {
-		return origin, fault
+	var faults error
+	route := s.TLS.load(func(path string, fault say.Sentence) {
+		faults = errors.Join(faults, fault.About(path).Err())
+	})
+	if faults != nil {
+		return origin, faults
 	}
 	switch s.Proxy {
 	case "":

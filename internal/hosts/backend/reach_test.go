@@ -20,11 +20,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func problemsOf(s Settings) []string {
 	var found []string
-	s.Check(func(path, message string) { found = append(found, path+": "+message) })
+	s.Check(func(path string, fault say.Sentence) { found = append(found, path+": "+fault.String()) })
 	return found
 }
 

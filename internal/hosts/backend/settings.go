@@ -4,7 +4,6 @@ package backend
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"net/url"
@@ -146,13 +145,12 @@ func (Residency) Patterns() map[string]string {
 	return map[string]string{"group": `^[A-Za-z0-9._-]*$`}
 }
 
-func (s Settings) checkResidency(report func(path, message string)) {
+func (s Settings) checkResidency(report func(path string, fault say.Sentence)) {
 	switch {
 	case len(s.Residency.Group) > maxGroup || strings.ContainsFunc(s.Residency.Group, isNotInVersion):
-		report("residency.group",
-			fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxGroup))
+		report("residency.group", say.New("field.group", "most", maxGroup))
 	case s.Residency.Group != "" && s.Process != "":
-		report("residency.group", "must be left out beside process: set the group of the process")
+		report("residency.group", say.New("field.group_process"))
 	}
 }
 
@@ -207,47 +205,46 @@ func (s Settings) ID() string {
 
 // Check reports every field that has a value it may not have. Its messages never
 // repeat the base URL, the key or a header: any of them may hold a secret.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	switch {
 	case !s.Models.Given():
 		checkName(s.Name, "name", true, report)
 	case s.Name != "" && (strings.Count(s.Name, "*") != 1 || s.Name == "*"):
-		report("name", "must be left out beside models, or have one * for their names, such as groq/*")
+		report("name", say.New("field.models_name"))
 	case s.UpstreamModel != "":
-		report("upstreamModel", "must be left out beside models: the models that are found have their own names")
+		report("upstreamModel", say.New("field.beside_models"))
 	}
 	s.Models.check(report)
 	if s.Name == "*" {
-		report("name", "must not be *: an instance serves the model that it is named after; models: discover serves "+
-			"all of the backend")
+		report("name", say.New("field.star"))
 	}
 	checkName(s.UpstreamModel, "upstreamModel", false, report)
-	if message := baseURLFault(s.BaseURL); message != "" {
-		report("baseUrl", message)
+	if fault := baseURLFault(s.BaseURL); fault.Is() {
+		report("baseUrl", fault)
 	}
-	if message := pathFault(s.Path); message != "" {
-		report("path", message)
+	if fault := pathFault(s.Path); fault.Is() {
+		report("path", fault)
 	}
-	if message := pathFault(s.HealthPath); message != "" {
-		report("healthPath", message)
+	if fault := pathFault(s.HealthPath); fault.Is() {
+		report("healthPath", fault)
 	}
 	if _, err := dialect.ReadMembers(s.Body); err != nil {
-		report("body", err.Error())
+		report("body", say.From(err))
 	}
 	if len(s.APIVersion) > maxAPIVersion || strings.ContainsFunc(s.APIVersion, isNotInVersion) {
-		report("apiVersion", "must be a version such as 2024-10-21: letters, digits, dots, hyphens and underscores")
+		report("apiVersion", say.New("field.api_version"))
 	}
 	if fault := valueFault(s.APIKey); fault.Is() {
-		report("apiKey", fault.String())
+		report("apiKey", fault)
 	}
 	if math.IsNaN(s.Weight) || s.Weight < 0 || s.Weight > maxWeight {
-		report("weight", "must be between 0 (no traffic) and 1000000, not "+strconv.FormatFloat(s.Weight, 'g', -1, 64))
+		report("weight", say.New("field.weight", "found", strconv.FormatFloat(s.Weight, 'g', -1, 64)))
 	}
 	if s.Tier < 0 || s.Tier > maxTier {
-		report("tier", fmt.Sprintf("must be between 0 (first) and %d, not %d", maxTier, s.Tier))
+		report("tier", say.New("field.tier", "most", maxTier, "found", s.Tier))
 	}
 	if s.MaxConcurrency < AutoConcurrency {
-		report("maxConcurrency", "must not be negative; auto learns it")
+		report("maxConcurrency", say.New("field.auto_negative"))
 	}
 	s.checkBatchConcurrency(report)
 	s.checkProcess(report)
@@ -256,95 +253,95 @@ func (s Settings) Check(report func(path, message string)) {
 	s.checkReach(report)
 }
 
-func checkName(name, path string, required bool, report func(path, message string)) {
+func checkName(name, path string, required bool, report func(path string, fault say.Sentence)) {
 	switch {
 	case name == "":
 		if required {
-			report(path, "is required")
+			report(path, say.New("field.required"))
 		}
 	case strings.TrimSpace(name) != name:
-		report(path, "must not begin or end with a space")
+		report(path, say.New("field.spaces"))
 	case strings.ContainsFunc(name, unicode.IsControl):
-		report(path, "must not contain control characters")
+		report(path, say.New("field.control"))
 	case len(name) > maxNameLength:
-		report(path, fmt.Sprintf("must not be longer than %d bytes", maxNameLength))
+		report(path, say.New("field.bytes", "most", maxNameLength))
 	}
 }
 
-func baseURLFault(raw string) string {
+func baseURLFault(raw string) say.Sentence {
 	if raw == "" {
-		return "is required"
+		return say.New("field.required")
 	}
 	if strings.ContainsFunc(raw, isSpaceOrControl) {
-		return "must not contain spaces or control characters"
+		return say.New("field.spaces_control")
 	}
 	parsed, err := url.Parse(raw)
 	if err != nil {
-		return "is not a valid URL"
+		return say.New("field.url")
 	}
 	if parsed.Scheme != "http" && parsed.Scheme != "https" {
-		return "must begin with http:// or https://"
+		return say.New("field.url_scheme")
 	}
 	if parsed.User != nil {
-		return "must not contain a user name or password; use api-key or headers"
+		return say.New("field.url_user")
 	}
 	if parsed.Hostname() == "" {
-		return "has no host"
+		return say.New("field.url_host")
 	}
 	if transport.ForbiddenHost(parsed.Hostname()) {
-		return "must not be a link-local address or a cloud's metadata service"
+		return say.New("field.url_local")
 	}
 	if port := parsed.Port(); port != "" {
 		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
-			return "has a port outside 1..65535"
+			return say.New("field.url_port")
 		}
 	}
 	if strings.Contains(raw, "?") {
-		return "must not have a query"
+		return say.New("field.url_query")
 	}
 	if strings.Contains(raw, "#") {
-		return "must not have a fragment"
+		return say.New("field.url_fragment")
 	}
 	if hasParentSegment(parsed.Path) {
-		return `must not contain a ".." segment`
+		return say.New("field.path_parent")
 	}
 	// An identifier is name@base-url: it leads to one instance only if the last
 	// address in it is the whole base URL.
 	if lower := strings.ToLower(raw); strings.Contains(lower, "@http://") || strings.Contains(lower, "@https://") {
-		return "must not contain another address"
+		return say.New("field.url_other")
 	}
 	if _, err := transport.ParseOrigin(raw); err != nil {
-		return "has a host or port that cannot be dialled; write names in ASCII (xn--...)"
+		return say.New("field.url_dial")
 	}
-	return ""
+	return say.Sentence{}
 }
 
-func pathFault(raw string) string {
+func pathFault(raw string) say.Sentence {
 	if raw == "" {
-		return ""
+		return say.Sentence{}
 	}
 	if strings.ContainsFunc(raw, isSpaceOrControl) {
-		return "must not contain spaces or control characters"
+		return say.New("field.spaces_control")
 	}
 	if strings.ContainsFunc(raw, func(r rune) bool { return r > unicode.MaxASCII }) {
-		return "must be ASCII; write other characters as %-escapes, such as %C3%A9 for é"
+		return say.New("field.path_ascii")
 	}
 	if !strings.HasPrefix(raw, "/") {
-		return `must begin with "/"`
+		return say.New("field.path_slash")
 	}
 	if strings.Contains(raw, "#") {
-		return "must not have a fragment"
+		return say.New("field.url_fragment")
 	}
 	// A query is allowed: some hosted backends want an api-version there.
 	path, _, _ := strings.Cut(raw, "?")
 	decoded, err := url.PathUnescape(path)
 	if err != nil {
-		return "has a broken %-escape"
+		return say.New("field.path_escape")
 	}
 	if hasParentSegment(decoded) {
-		return `must not contain a ".." segment`
+		return say.New("field.path_parent")
 	}
-	return ""
+	return say.Sentence{}
 }
 
 // isNotInVersion reports whether no api-version contains the character.
@@ -358,24 +355,24 @@ func hasParentSegment(path string) bool {
 	return slices.Contains(strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' }), "..")
 }
 
-func (s Settings) checkHeaders(report func(path, message string)) {
+func (s Settings) checkHeaders(report func(path string, fault say.Sentence)) {
 	seen := make(map[string]string, len(s.Headers))
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		path := "headers[" + strconv.Quote(name) + "]"
 		lower := strings.ToLower(name)
 		if first, twice := seen[lower]; twice {
-			report(path, fmt.Sprintf("is the same header as %q", first))
+			report(path, say.New("field.same_header", "other", first))
 			continue
 		}
 		seen[lower] = name
 		switch {
 		case !wire.IsToken(name):
-			report(path, "is not a valid header name")
+			report(path, say.New("field.header"))
 		case isGatewayHeader(lower):
-			report(path, "is a header that the gateway itself decides")
+			report(path, say.New("field.own_header"))
 		default:
 			if fault := valueFault(s.Headers[name]); fault.Is() {
-				report(path, fault.String())
+				report(path, fault)
 			}
 		}
 	}
@@ -430,17 +427,17 @@ func DefaultHealthSettings() HealthSettings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s HealthSettings) Check(report func(path, message string)) {
+func (s HealthSettings) Check(report func(path string, fault say.Sentence)) {
 	if s.Interval <= 0 {
-		report("interval", "must be longer than 0")
+		report("interval", say.New("field.longer"))
 	}
 	if s.Timeout <= 0 {
-		report("timeout", "must be longer than 0")
+		report("timeout", say.New("field.longer"))
 	}
 	if s.UnhealthyThreshold < 1 {
-		report("unhealthyThreshold", fmt.Sprintf("must be at least 1, not %d", s.UnhealthyThreshold))
+		report("unhealthyThreshold", say.New("field.at_least", "least", "1", "found", s.UnhealthyThreshold))
 	}
 	if s.HealthyThreshold < 1 {
-		report("healthyThreshold", fmt.Sprintf("must be at least 1, not %d", s.HealthyThreshold))
+		report("healthyThreshold", say.New("field.at_least", "least", "1", "found", s.HealthyThreshold))
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func isGood(s backend.Settings) bool {
 	good := true
-	s.Check(func(string, string) { good = false })
+	s.Check(func(string, say.Sentence) { good = false })
 	return good
 }
 

@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func faultsOf(s backend.Settings) string {
 	var lines []string
-	s.Check(func(path, message string) { lines = append(lines, path+": "+message) })
+	s.Check(func(path string, fault say.Sentence) { lines = append(lines, path+": "+fault.String()) })
 	return strings.Join(lines, "\n")
 }
 
@@ -141,7 +142,7 @@ func TestOtherInstanceRules(t *testing.T) {
 func TestHealthRules(t *testing.T) {
 	t.Parallel()
 	var paths []string
-	collect := func(path, _ string) { paths = append(paths, path) }
+	collect := func(path string, _ say.Sentence) { paths = append(paths, path) }
 	if backend.DefaultHealthSettings().Check(collect); paths != nil {
 		t.Errorf("the defaults break rules of %v", paths)
 	}

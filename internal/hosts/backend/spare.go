@@ -1,23 +1,23 @@
 package backend
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // defaultBatchConcurrency is how many lines of batches an instance gets at a time by
 // default.
 const defaultBatchConcurrency = 2
 
-func (s Settings) checkBatchConcurrency(report func(path, message string)) {
+func (s Settings) checkBatchConcurrency(report func(path string, fault say.Sentence)) {
 	switch {
 	case s.BatchConcurrency == nil:
 	case *s.BatchConcurrency < 0:
-		report("batchConcurrency", "must not be negative; 0 is for no lines of batches")
+		report("batchConcurrency", say.New("field.batch_negative"))
 	case s.MaxConcurrency > 0 && *s.BatchConcurrency > int(s.MaxConcurrency):
-		report("batchConcurrency", fmt.Sprintf("must not be more than maxConcurrency, which is %d", s.MaxConcurrency))
+		report("batchConcurrency", say.New("field.batch_most", "most", s.MaxConcurrency))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func spareInstance(t *testing.T, edit func(*backend.Settings)) *backend.Instance {
@@ -46,9 +47,9 @@ func TestSettingsOfSlotsForBatches(t *testing.T) {
 			t.Errorf("%+v: %d slots", c, got)
 		}
 		var faults []string
-		i.Settings.Check(func(path, message string) {
+		i.Settings.Check(func(path string, fault say.Sentence) {
 			if path == "batchConcurrency" {
-				faults = append(faults, message)
+				faults = append(faults, fault.String())
 			}
 		})
 		if c.fault == "" && faults != nil || c.fault != "" && !slices.Equal(faults, []string{c.fault}) {

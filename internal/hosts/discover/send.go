@@ -69,7 +69,7 @@ func Direct(client *transport.Client) Send {
 		if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
 			at := problems[0].Path
 			return 0, nil, fmt.Errorf("%w: %s %s", ErrRefused, at[strings.LastIndexByte(at, '.')+1:],
-				problems[0].Message)
+				problems[0].Said)
 		}
 		table, err := routing.Compile(doc, nil, nil)
 		if err != nil {

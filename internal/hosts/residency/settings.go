@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings say whether the models of a service type are woken for requests, and when they
@@ -41,17 +42,17 @@ const mostRoom = 1000
 const defaultWake = 5 * time.Minute
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if s.WakeTimeout < 0 {
-		report("wakeTimeout", "must not be negative; 0 means 5 minutes")
+		report("wakeTimeout", say.New("field.wake"))
 	}
 	if s.HoldNotice < 0 {
-		report("holdNotice", "must not be negative; 0 means that clients wait without a word")
+		report("holdNotice", say.New("field.hold"))
 	}
 	if s.SleepAfter < 0 {
-		report("sleepAfter", "must not be negative; 0 means that models are not put to sleep")
+		report("sleepAfter", say.New("field.sleep"))
 	}
 	if s.Room < 0 || s.Room > mostRoom {
-		report("room", "must be between 0 (as the engine tells) and 1000")
+		report("room", say.New("field.room"))
 	}
 }

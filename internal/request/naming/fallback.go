@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // maxFallbacks is how many models may take over from one.
@@ -17,42 +18,42 @@ type Fallbacks map[string][]string
 
 // Check reports the fallbacks that could not be used as they are written. The paths
 // begin below the setting.
-func (f Fallbacks) Check(aliases Aliases, models Models, report func(path, message string)) {
+func (f Fallbacks) Check(aliases Aliases, models Models, report func(path string, fault say.Sentence)) {
 	written := models.Names()
-	fault := func(name string) string {
-		if text := Fault(name); text != "" {
-			return "the model " + text
+	fault := func(name string) say.Sentence {
+		if why := Fault(name); why.Is() {
+			return say.New("field.model_fault", "fault", why)
 		}
 		if model := aliases.ModelOf(name); model != "" && !models.Has(model) {
 			return noInstance(model, written)
 		}
-		return ""
+		return say.Sentence{}
 	}
 	first := make(map[string]string, len(f))
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		path, list, model := key(name), f[name], aliases.ModelOf(name)
-		switch text := fault(name); {
-		case text != "":
-			report(path, text)
+		switch wrong := fault(name); {
+		case wrong.Is():
+			report(path, wrong)
 			continue
 		case first[model] != "":
-			report(path, fmt.Sprintf("is the same model as %q, which has fallbacks too", first[model]))
+			report(path, say.New("field.fallback_same", "other", first[model]))
 		case len(list) == 0:
-			report(path, "must not be empty")
+			report(path, say.New("field.empty"))
 		case len(list) > maxFallbacks:
-			report(path, fmt.Sprintf("must not have more than %d models", maxFallbacks))
+			report(path, say.New("field.models", "most", maxFallbacks))
 		}
 		first[model] = name
 		seen := map[string]bool{}
 		for i, next := range list {
 			at, target := fmt.Sprintf("%s[%d]", path, i), aliases.ModelOf(next)
-			switch text := fault(next); {
-			case text != "":
-				report(at, text)
+			switch wrong := fault(next); {
+			case wrong.Is():
+				report(at, wrong)
 			case target == model:
-				report(at, "is the model itself")
+				report(at, say.New("field.fallback_self"))
 			case seen[target]:
-				report(at, "is in the list already")
+				report(at, say.New("field.fallback_twice"))
 			}
 			seen[target] = true
 		}

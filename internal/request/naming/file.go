@@ -16,7 +16,7 @@ func OfFiles(models []string) []string {
 	names, count := make([]string, len(models)), map[string]int{}
 	for i, model := range models {
 		names[i] = model
-		if match := modelFile.FindStringSubmatch(model); len(match) == 2 && Fault(match[1]) == "" {
+		if match := modelFile.FindStringSubmatch(model); len(match) == 2 && !Fault(match[1]).Is() {
 			names[i] = match[1]
 		}
 		count[strings.ToLower(names[i])]++

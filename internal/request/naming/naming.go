@@ -4,7 +4,6 @@ package naming
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // maxLength is how long the name of a model may be.
@@ -80,21 +80,21 @@ type Models interface {
 
 // Check reports the aliases that could not be used as they are written. The paths begin
 // below the setting.
-func (a Aliases) Check(models Models, report func(path, message string)) {
+func (a Aliases) Check(models Models, report func(path string, fault say.Sentence)) {
 	written := models.Names()
 	for _, alias := range slices.Sorted(maps.Keys(a)) {
 		path, target := key(alias), a[alias]
 		switch model := a.ModelOf(alias); {
-		case Fault(alias) != "":
-			report(path, "the alias "+Fault(alias))
+		case Fault(alias).Is():
+			report(path, say.New("field.alias_fault", "fault", Fault(alias)))
 		case slices.Contains(written, alias):
-			report(path, "is the name of a model that has instances; they would never be asked for it")
-		case Fault(target) != "":
-			report(path, "the model "+Fault(target))
+			report(path, say.New("field.alias_model"))
+		case Fault(target).Is():
+			report(path, say.New("field.model_fault", "fault", Fault(target)))
 		case model == "":
-			report(path, "leads back to itself")
+			report(path, say.New("field.alias_loop"))
 		case strings.Contains(alias+target, star):
-			if fault := patternFault(alias, target); fault != "" {
+			if fault := patternFault(alias, target); fault.Is() {
 				report(path, fault)
 			}
 		case !models.Has(model):
@@ -103,40 +103,39 @@ func (a Aliases) Check(models Models, report func(path, message string)) {
 	}
 }
 
-// patternFault says why an alias with a * cannot be used; empty if it can be. Its models need
+// patternFault says why an alias with a * cannot be used, and nothing if it can be. Its models need
 // not be there: a pattern may be written before they are found.
-func patternFault(alias, target string) string {
+func patternFault(alias, target string) say.Sentence {
 	switch {
 	case strings.Count(alias, star) != 1 || strings.Count(target, star) != 1:
-		return "must have one * on both sides, or none"
+		return say.New("field.alias_stars")
 	case alias == star:
-		return "must have more than a *: it would take every name"
+		return say.New("field.alias_all")
 	}
-	return ""
+	return say.Sentence{}
 }
 
 func key(name string) string { return "[" + strconv.Quote(name) + "]" }
 
-func noInstance(model string, written []string) string {
-	message := fmt.Sprintf("no instance has the name %q", model)
+func noInstance(model string, written []string) say.Sentence {
 	if near := schema.Nearest(model, written, 1); len(near) > 0 {
-		message += fmt.Sprintf(" (did you mean %q?)", near[0])
+		return say.New("field.no_such_model_near", "model", model, "near", near[0])
 	}
-	return message
+	return say.New("field.no_such_model", "model", model)
 }
 
-// Fault says why a text cannot be the name of a model, as the rest of a sentence. It is
-// empty for a name that can be.
-func Fault(name string) string {
+// Fault says why a text cannot be the name of a model, as the rest of a sentence. It says
+// nothing about a name that can be.
+func Fault(name string) say.Sentence {
 	switch {
 	case name == "":
-		return "must not be empty"
+		return say.New("field.empty")
 	case strings.TrimSpace(name) != name:
-		return "must not begin or end with a space"
+		return say.New("field.spaces")
 	case strings.ContainsFunc(name, unicode.IsControl):
-		return "must not contain control characters"
+		return say.New("field.control")
 	case len(name) > maxLength:
-		return fmt.Sprintf("must not be longer than %d bytes", maxLength)
+		return say.New("field.bytes", "most", maxLength)
 	}
-	return ""
+	return say.Sentence{}
 }

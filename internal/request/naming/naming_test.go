@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // models are the names of models that have instances.
@@ -17,7 +18,7 @@ func (m models) Names() []string      { return m }
 // problems collects what is reported.
 type problems []string
 
-func (p *problems) report(path, message string) { *p = append(*p, path+" "+message) }
+func (p *problems) report(path string, fault say.Sentence) { *p = append(*p, path+" "+fault.String()) }
 
 func TestAliasesThatCannotWorkAreRefused(t *testing.T) {
 	for _, row := range []struct {

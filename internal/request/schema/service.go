@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ServiceType is one of the seven kinds of model request that the gateway routes.
@@ -80,7 +82,7 @@ func ReadName[T ~uint8](into *T, noun, name string, names []string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown %s %q (known: %s)", noun, name, strings.Join(names, ", "))
+	return say.Error("field.unknown_name", "noun", noun, "name", name, "known", strings.Join(names, ", "))
 }
 
 // Fold reduces a name to one form that is equal for its kebab-case, camelCase and
@@ -183,7 +185,7 @@ func (d *Door) UnmarshalText(name []byte) error {
 		*d = Door(i)
 		return nil
 	}
-	return fmt.Errorf("must be one of %s", strings.Join(doorNames[:], ", "))
+	return say.Error("field.one_of", "known", strings.Join(doorNames[:], ", "))
 }
 
 // IsTranslated reports whether requests reach backends that do not have the door: they

@@ -1,12 +1,12 @@
 package schema
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Duration is a length of time that people write as a whole number of
@@ -41,20 +41,20 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	const maxMillis = int64(^uint64(0)>>1) / int64(time.Millisecond)
 	if ms, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 		if ms < 0 || ms > maxMillis {
-			return fmt.Errorf("%d ms is out of range", ms)
+			return say.Error("field.duration_range", "found", ms)
 		}
 		*d = Duration(time.Duration(ms) * time.Millisecond)
 		return nil
 	}
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {
-		return errors.New(`want milliseconds or a length of time such as "30s" or "1m30s"`)
+		return say.Error("field.duration_plain")
 	}
 	if parsed < 0 {
-		return errors.New("must not be negative")
+		return say.Error("field.negative")
 	}
 	if parsed%time.Millisecond != 0 {
-		return errors.New("must be a whole number of milliseconds")
+		return say.Error("field.whole_ms")
 	}
 	*d = Duration(parsed)
 	return nil
@@ -96,10 +96,10 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	unit, known := byteUnit(written[len(digits):])
 	count, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 63)
 	if err != nil || !known {
-		return errors.New(`want a size such as "32MiB", "64KiB" or "1048576"`)
+		return say.Error("field.size")
 	}
 	if count > math.MaxInt64/uint64(unit) {
-		return errors.New("is too large")
+		return say.Error("field.too_large")
 	}
 	*b = Bytes(count) * unit
 	return nil

@@ -4,10 +4,10 @@
 package breaker
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings say when a breaker opens and when it closes again.
@@ -32,14 +32,14 @@ func DefaultSettings() Settings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if s.FailureThreshold < 1 {
-		report("failureThreshold", fmt.Sprintf("must be at least 1, not %d", s.FailureThreshold))
+		report("failureThreshold", say.New("field.at_least", "least", "1", "found", s.FailureThreshold))
 	}
 	if s.RecoveryTimeout <= 0 {
-		report("recoveryTimeout", "must be longer than 0")
+		report("recoveryTimeout", say.New("field.longer"))
 	}
 	if s.SuccessThreshold < 1 {
-		report("successThreshold", fmt.Sprintf("must be at least 1, not %d", s.SuccessThreshold))
+		report("successThreshold", say.New("field.at_least", "least", "1", "found", s.SuccessThreshold))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestDefaultSettings(t *testing.T) {
@@ -30,7 +31,7 @@ func TestSettingsRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var paths []string
-			c.settings.Check(func(path, _ string) { paths = append(paths, path) })
+			c.settings.Check(func(path string, _ say.Sentence) { paths = append(paths, path) })
 			if !slices.Equal(paths, c.want) {
 				t.Errorf("broken rules of %v, want %v", paths, c.want)
 			}

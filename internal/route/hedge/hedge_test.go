@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const ms = time.Millisecond
@@ -105,7 +106,7 @@ func TestSecondCallsAreFew(t *testing.T) {
 func TestOnlyCallsWithoutSideEffectsAreHedged(t *testing.T) {
 	for _, service := range schema.ServiceTypes() {
 		var got []string
-		Settings{Enabled: true}.Check(service, func(path, _ string) { got = append(got, path) })
+		Settings{Enabled: true}.Check(service, func(path string, _ say.Sentence) { got = append(got, path) })
 		want := "enabled"
 		switch service {
 		case schema.Chat, schema.Embedding, schema.Rerank, schema.STT:
@@ -114,6 +115,6 @@ func TestOnlyCallsWithoutSideEffectsAreHedged(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %q", service, got)
 		}
-		Settings{}.Check(service, func(path, _ string) { t.Errorf("%s: %s", service, path) })
+		Settings{}.Check(service, func(path string, _ say.Sentence) { t.Errorf("%s: %s", service, path) })
 	}
 }

@@ -3,7 +3,11 @@
 // calls. It calls nobody: package proxy does.
 package hedge
 
-import "github.com/patchbay-ai/patchbay/internal/request/schema"
+import (
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
 
 // Settings say which calls are hedged. The zero value hedges none.
 type Settings struct {
@@ -21,9 +25,9 @@ func (Settings) Docs() map[string]string {
 }
 
 // Check reports every setting that has a value it may not have.
-func (s Settings) Check(service schema.ServiceType, report func(path, message string)) {
+func (s Settings) Check(service schema.ServiceType, report func(path string, fault say.Sentence)) {
 	if s.Enabled && !Hedges(service) {
-		report("enabled", "only calls for chat, embedding, rerank and stt can be hedged")
+		report("enabled", say.New("field.hedge_services"))
 	}
 }
 

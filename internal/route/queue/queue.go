@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings say how many requests may wait and for how long.
@@ -27,13 +28,13 @@ type Settings struct {
 func DefaultSettings() Settings { return Settings{Timeout: schema.Duration(30 * time.Second)} }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	const most = 1_000_000
 	if s.Size < 0 || s.Size > most {
-		report("size", "must be between 0 and 1000000")
+		report("size", say.New("field.range", "least", "0", "most", "1000000"))
 	}
 	if s.Timeout <= 0 {
-		report("timeout", "must be longer than 0")
+		report("timeout", say.New("field.longer"))
 	}
 }
 

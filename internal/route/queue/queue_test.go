@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func never() bool { return false }
@@ -489,7 +490,7 @@ func TestEveryFreePlaceIsUsedWhileSomebodyWaits(t *testing.T) {
 
 func TestSettingsOfTheQueue(t *testing.T) {
 	var faults []string
-	report := func(path, message string) { faults = append(faults, path+" "+message) }
+	report := func(path string, fault say.Sentence) { faults = append(faults, path+" "+fault.String()) }
 	DefaultSettings().Check(report)
 	if faults != nil || DefaultSettings().Size != 0 || DefaultSettings().Timeout.Std() != 30*time.Second {
 		t.Errorf("defaults %+v: %v", DefaultSettings(), faults)

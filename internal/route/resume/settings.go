@@ -1,6 +1,10 @@
 package resume
 
-import "github.com/patchbay-ai/patchbay/internal/request/schema"
+import (
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
 
 // Settings say how to treat streams that break off after content was sent.
 type Settings struct {
@@ -19,9 +23,9 @@ func (Settings) Docs() map[string]string {
 }
 
 // Check reports every setting that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if !s.Resume.Valid() {
-		report("resume", "must be off or continue")
+		report("resume", say.New("field.off_continue"))
 	}
 }
 

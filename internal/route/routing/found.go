@@ -178,7 +178,7 @@ func (f *Found) Of(key string) List {
 // ones, even if there are none. Names that no model can have are left out.
 func (f *Found) Set(key string, models, others []string, now time.Time) bool {
 	models = slices.DeleteFunc(slices.Clone(models), func(name string) bool {
-		return naming.Fault(name) != "" || strings.Contains(name, "*")
+		return naming.Fault(name).Is() || strings.Contains(name, "*")
 	})
 	slices.Sort(models)
 	models = slices.Compact(models)

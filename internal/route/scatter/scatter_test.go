@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // parsed returns the request of a body at a door.
@@ -245,7 +246,7 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		{schema.Rerank, Settings{MinInputs: -1, MinTokens: -1}, "minInputs minTokens"},
 	} {
 		var got []string
-		row.settings.Check(row.service, func(path, _ string) { got = append(got, path) })
+		row.settings.Check(row.service, func(path string, _ say.Sentence) { got = append(got, path) })
 		if strings.Join(got, " ") != row.want {
 			t.Errorf("%+v: %q, want %q", row.settings, got, row.want)
 		}

@@ -4,7 +4,11 @@
 // does.
 package scatter
 
-import "github.com/patchbay-ai/patchbay/internal/request/schema"
+import (
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
 
 // Settings say which requests are split. The zero value splits none.
 type Settings struct {
@@ -38,18 +42,18 @@ const (
 func (s Settings) On() bool { return s.MaxSplit > 1 }
 
 // Check reports every setting that has a value it may not have.
-func (s Settings) Check(service schema.ServiceType, report func(path, message string)) {
+func (s Settings) Check(service schema.ServiceType, report func(path string, fault say.Sentence)) {
 	switch {
 	case s.MaxSplit < 0 || s.MaxSplit > mostSplit:
-		report("maxSplit", "must be between 0 and 64")
+		report("maxSplit", say.New("field.range", "least", "0", "most", "64"))
 	case s.On() && !Splits(service):
-		report("maxSplit", "only requests for embedding, rerank and chat (completions of several prompts) can be split")
+		report("maxSplit", say.New("field.split_services"))
 	}
 	if s.MinInputs < 0 || s.MinInputs > mostInputs {
-		report("minInputs", "must be between 0 and 1000000")
+		report("minInputs", say.New("field.range", "least", "0", "most", "1000000"))
 	}
 	if s.MinTokens < 0 || s.MinTokens > mostTokens {
-		report("minTokens", "must be between 0 and 1000000000")
+		report("minTokens", say.New("field.range", "least", "0", "most", "1000000000"))
 	}
 }
 

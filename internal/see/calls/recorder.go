@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Recorder counts and records requests. A nil Recorder does neither.
@@ -221,7 +222,7 @@ func (r *Recorder) Update(change func(*metrics.Settings)) error {
 	next := settings.Clone(*before)
 	change(&next)
 	var broken []string
-	next.Check(func(path, message string) { broken = append(broken, path+" "+message) })
+	next.Check(func(path string, fault say.Sentence) { broken = append(broken, path+" "+fault.String()) })
 	if len(broken) > 0 {
 		return errors.New(strings.Join(broken, "; "))
 	}

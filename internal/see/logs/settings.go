@@ -3,6 +3,8 @@ package logs
 import (
 	"fmt"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings describe the lines on standard error.
@@ -30,19 +32,19 @@ func DefaultSettings() Settings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if _, err := oneOf("log level", string(s.Level), s.Level.Names()); err != nil {
-		report("level", err.Error())
+		report("level", say.From(err))
 	}
 	if _, err := oneOf("log format", string(s.Format), s.Format.Names()); err != nil {
-		report("format", err.Error())
+		report("format", say.From(err))
 	}
 	if !(s.AccessSample >= 0 && s.AccessSample <= 1) { // this way round it catches NaN too
-		report("accessSample", "must be between 0 and 1")
+		report("accessSample", say.New("field.range", "least", "0", "most", "1"))
 	}
 	for i, field := range s.AccessFields {
 		if _, err := oneOf("field", field, []string{FieldUser, FieldAddress}); err != nil {
-			report(fmt.Sprintf("accessFields[%d]", i), err.Error())
+			report(fmt.Sprintf("accessFields[%d]", i), say.From(err))
 		}
 	}
 }
@@ -104,5 +106,5 @@ func oneOf(noun, written string, names []string) (string, error) {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("unknown %s %q (known: %s)", noun, written, strings.Join(names, ", "))
+	return "", say.Error("field.unknown_name", "noun", noun, "name", written, "known", strings.Join(names, ", "))
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // someState is a state of so many instances.
@@ -57,7 +58,7 @@ func newRegistry() *Registry {
 func update(r *Registry, change func(*Settings)) (err error) {
 	next := settings.Clone(*r.Settings())
 	change(&next)
-	next.Check(func(path, message string) { err = errors.Join(err, errors.New(path+" "+message)) })
+	next.Check(func(path string, fault say.Sentence) { err = errors.Join(err, errors.New(path+" "+fault.String())) })
 	if err == nil {
 		r.Configure(&next)
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Category is a group of metrics that is recorded or left out as a whole.
@@ -98,53 +99,51 @@ func DefaultSettings() Settings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if !isMetricName(s.Prefix) || len(s.Prefix) > maxPrefixLength {
-		report("prefix", fmt.Sprintf(
-			"must be 1 to %d letters, digits and underscores, and not begin with a digit", maxPrefixLength))
+		report("prefix", say.New("field.metric_prefix", "most", maxPrefixLength))
 	}
 	if s.CollectionInterval <= 0 {
-		report("collectionInterval", "must be longer than 0")
+		report("collectionInterval", say.New("field.longer"))
 	}
 	for i, category := range s.EnabledCategories {
 		if slices.Contains(s.EnabledCategories[:i], category) {
-			report(fmt.Sprintf("enabledCategories[%d]", i), category.String()+" is listed twice")
+			report(fmt.Sprintf("enabledCategories[%d]", i), say.New("field.twice", "name", category.String()))
 		}
 	}
 	s.checkTags(report)
 	// The condition is written this way round to catch NaN too.
 	if !(s.Sampling.Rate >= 0 && s.Sampling.Rate <= 1) {
-		report("sampling.rate", "must be between 0 and 1, not "+strconv.FormatFloat(s.Sampling.Rate, 'g', -1, 64))
+		report("sampling.rate", say.New("field.between", "least", 0, "most", 1, "found", s.Sampling.Rate))
 	}
 	if s.Performance.BatchSize < 1 || s.Performance.BatchSize > maxBatchSize {
 		report("performance.batchSize",
-			fmt.Sprintf("must be between 1 and %d, not %d", maxBatchSize, s.Performance.BatchSize))
+			say.New("field.between", "least", "1", "most", maxBatchSize, "found", s.Performance.BatchSize))
 	}
 	if s.Performance.FlushInterval <= 0 {
-		report("performance.flushInterval", "must be longer than 0")
+		report("performance.flushInterval", say.New("field.longer"))
 	}
 	if s.Calls < 0 || s.Calls > maxCalls {
-		report("calls", fmt.Sprintf("must be between 0 and %d, not %d", maxCalls, s.Calls))
+		report("calls", say.New("field.between", "least", "0", "most", maxCalls, "found", s.Calls))
 	}
 }
 
-func (s Settings) checkTags(report func(path, message string)) {
+func (s Settings) checkTags(report func(path string, fault say.Sentence)) {
 	if len(s.CustomTags) > maxTags {
-		report("customTags", fmt.Sprintf("has %d tags, at most %d are allowed", len(s.CustomTags), maxTags))
+		report("customTags", say.New("field.tags", "count", len(s.CustomTags), "most", maxTags))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.CustomTags)) {
 		path := "customTags[" + strconv.Quote(name) + "]"
 		value := s.CustomTags[name]
 		switch {
 		case !isMetricName(name) || strings.HasPrefix(name, "__"):
-			report(path, "is not a valid tag name: want letters, digits and underscores, not a digit or two "+
-				"underscores first")
+			report(path, say.New("field.tag_name"))
 		case isOwnLabel(name):
-			report(path, "is a label that the gateway itself sets")
+			report(path, say.New("field.tag_own"))
 		case !utf8.ValidString(value):
-			report(path, "must be valid UTF-8")
+			report(path, say.New("field.utf8"))
 		case len(value) > maxTagValueLength:
-			report(path, fmt.Sprintf("must not be longer than %d bytes", maxTagValueLength))
+			report(path, say.New("field.bytes", "most", maxTagValueLength))
 		}
 	}
 }

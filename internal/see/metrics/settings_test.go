@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestIntervalsAreISO8601(t *testing.T) {
@@ -43,7 +44,7 @@ func TestIntervalsAreISO8601(t *testing.T) {
 
 func TestSettingsRules(t *testing.T) {
 	var paths []string
-	collect := func(path, _ string) { paths = append(paths, path) }
+	collect := func(path string, _ say.Sentence) { paths = append(paths, path) }
 	if metrics.DefaultSettings().Check(collect); paths != nil {
 		t.Errorf("the defaults break rules of %v", paths)
 	}

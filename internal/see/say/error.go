@@ -15,6 +15,14 @@ func (f *failure) Said() Sentence { return f.said }
 // Error returns an error that says the sentence of a code.
 func Error(code Code, pairs ...any) error { return &failure{said: New(code, pairs...)} }
 
+// Err returns an error that says the sentence, nil where it says nothing.
+func (s Sentence) Err() error {
+	if !s.Is() {
+		return nil
+	}
+	return &failure{said: s}
+}
+
 // Wrap returns an error that says the sentence of a code and wraps another error.
 func Wrap(cause error, code Code, pairs ...any) error { return &failure{New(code, pairs...), cause} }
 

@@ -4,12 +4,12 @@ package say
 var invalid = []entry{
 	// Requests of the unified API that are not valid: a field and its fault, and sentences
 	// without a field.
-	{"call.field", "'{field}' {!why}."},
+	{"call.field", "'{field}' {*why}."},
 	{"call.no_key_any",
 		"A valid API key is required, as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or " +
 			"'x-goog-api-key: <key>'."},
 	{"call.key_ended", "The API key is no longer valid."},
-	{"call.missing_hint", "Missing required parameter: '{field}'. {!hint}"},
+	{"call.missing_hint", "Missing required parameter: '{field}'. {*hint}"},
 	{"hint.wants_messages",
 		"The body has 'input', as the Responses API wants it; this endpoint wants 'messages'. Set your client to the " +
 			"chat completions API."},
@@ -26,10 +26,10 @@ var invalid = []entry{
 			"everything that there is."},
 	{"call.no_endpoint_hint",
 		"There is no endpoint {method} {path}. Available are POST {paths}, and GET /v1/models. GET /docs/api shows " +
-			"everything that there is. {!hint}"},
+			"everything that there is. {*hint}"},
 	{"call.no_door", "There is no endpoint {name}."},
 	{"call.no_method", "The method {method} is not allowed for {path}; allowed are {allowed}."},
-	{"call.no_method_hint", "The method {method} is not allowed for {path}; allowed are {allowed}. {!hint}"},
+	{"call.no_method_hint", "The method {method} is not allowed for {path}; allowed are {allowed}. {*hint}"},
 	{"call.no_model", "The model '{model}' does not exist."},
 	{"call.no_model_ollama", "model '{model}' not found"},
 	{"call.no_model_gemini", "models/{model} is not found."},
@@ -371,8 +371,8 @@ var values = []entry{
 	{"value.translates", "is not a field of this endpoint, which always translates"},
 	{"value.many_responses", "refers to items of more than {most} responses. Send the items themselves"},
 	// Faults of a text that should be JSON.
-	{"json.at", "{!fault} at byte {offset}"},
-	{"json.ended", "unexpected end of the text: {!fault}"},
+	{"json.at", "{*fault} at byte {offset}"},
+	{"json.ended", "unexpected end of the text: {*fault}"},
 	{"json.empty", "the text is empty"},
 	{"json.behind", "unexpected text after the value"},
 	{"json.value", "expected a value"},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,46 @@ func TestSentencesAreMadeOfTheCatalogue(t *testing.T) {
 	}
 	if made < 500 {
 		t.Errorf("only %d sentences were found: the test looks for them in the wrong way", made)
+	}
+}
+
+// Every sentence of the catalogue is said. A code may be made of two literals, or of one that
+// ends within a word.
+func TestEverySentenceIsSaid(t *testing.T) {
+	if _, err := os.Stat("../../wings/batches"); err != nil {
+		t.Skip("a tree without wings does not say everything")
+	}
+	said := map[string]bool{}
+	eachFile(t, func(_ string, _ *token.FileSet, file *ast.File) {
+		ast.Inspect(file, func(node ast.Node) bool {
+			if text, is := textOf(node); is {
+				said[text] = true
+				said[reflect.StructTag(text).Get("want")] = true
+			}
+			return true
+		})
+	})
+	for shorter := range plain {
+		said[string(plain[shorter])] = true
+	}
+	isSaid := func(code string) bool {
+		for i := range code {
+			end := code[i+1:]
+			if said[code[:i+1]] && (end == "" || said[end] || code[i] == '_' || code[i] == '.') {
+				return true
+			}
+		}
+		return false
+	}
+	for _, e := range catalogue() {
+		if !isSaid(string(e.code)) {
+			t.Errorf("nobody says %s: %s", e.code, e.text)
+		}
+	}
+	for code := range said {
+		if strings.HasPrefix(code, "field.") && templates()[Code(code)] == nil {
+			t.Errorf("there is no sentence %s", code)
+		}
 	}
 }
 

@@ -185,6 +185,26 @@ var plain = map[Code]Code{ //nolint:gosec // tokens of text are no credentials
 	"process.failed": "process.failed_plain",
 }
 
+// Map returns the sentence with other values: change makes each of a value as it is written,
+// with the quotes around it.
+func (s Sentence) Map(change func(written string) string) Sentence {
+	mapped := Sentence{Code: s.Code, Field: s.Field}
+	for _, part := range templates()[s.Code] {
+		inner, isSentence := s.Inner[part.name]
+		switch {
+		case part.name == "":
+		case isSentence:
+			mapped.putInner(part.name, inner.Map(change))
+		case part.isQuoted:
+			written := change(`"` + s.Values[part.name] + `"`)
+			mapped.put(part.name, strings.TrimPrefix(strings.TrimSuffix(written, `"`), `"`))
+		default:
+			mapped.put(part.name, change(s.Values[part.name]))
+		}
+	}
+	return mapped
+}
+
 // Cut returns the sentence with a text of at most so many bytes and the mark of a cut. It
 // shortens the longest value.
 func (s Sentence) Cut(longest int) Sentence {

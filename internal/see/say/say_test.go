@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestCodesAndTextsAreUnique(t *testing.T) {
@@ -26,81 +24,6 @@ func TestCodesAndTextsAreUnique(t *testing.T) {
 		if strings.Contains(e.text, "}{") {
 			t.Errorf("%s: nothing tells where the first of its values ends", e.code)
 		}
-	}
-}
-
-// What Of finds says the same as the text, whatever the values are.
-func TestEveryTextLeadsToItsCode(t *testing.T) {
-	for _, e := range catalogue() {
-		s := Sentence{Code: e.code}
-		for _, p := range templates()[e.code] {
-			switch {
-			case p.isKnown:
-				s.put(p.name, "is required")
-			case p.name != "":
-				s.put(p.name, "7")
-			}
-		}
-		text := s.String()
-		found := Of(text)
-		if len(found) != 1 || found[0].Code != e.code || Join(found) != text {
-			t.Errorf("%s: %q is taken for %+v", e.code, text, found)
-		}
-	}
-}
-
-func TestSentencesAreFoundInTexts(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want []Sentence
-	}{
-		{"", nil},
-		{"all 4 slots taken", []Sentence{New("instance.no_slot", "slots", 4)}},
-		{
-			"unhealthy: connection refused",
-			[]Sentence{{Code: "instance.unhealthy", Values: map[string]string{"cause": "connection refused"}, Inner: map[string]Sentence{"cause": {Code: "cause.connection_refused"}}}},
-		},
-		{
-			"The backend answered with status 503: model is loading; wait",
-			[]Sentence{New("call.status_said", "status", 503, "words", "model is loading; wait")},
-		},
-		{
-			"The budget of the tenant acme, 0.50 USD this month, is used up, or what is left of it is less than this request may take; 0.49 USD are used.",
-			[]Sentence{{
-				Code: "call.budget_out_tenant", Values: map[string]string{"tenant": "acme", "limit": "0.50", "unit": "USD", "window": "this month", "used": "0.49", "usedUnit": "USD"},
-				Inner: map[string]Sentence{"unit": New(Other, "text", "USD"), "window": {Code: "budget.month"}, "usedUnit": New(Other, "text", "USD")},
-			}},
-		},
-		{
-			"'messages[0].role' must be one of system, user.",
-			[]Sentence{{
-				Code: "call.field", Values: map[string]string{"field": "messages[0].role", "why": "must be one of system, user"},
-				Inner: map[string]Sentence{"why": New("field.one_of", "known", "system, user")},
-			}},
-		},
-		{
-			"Missing required parameter: 'prompt'. The body has 'messages'; send those to /v1/chat/completions.",
-			[]Sentence{{
-				Code: "call.missing_hint", Values: map[string]string{"field": "prompt", "hint": "The body has 'messages'; send those to /v1/chat/completions."},
-				Inner: map[string]Sentence{"hint": New("hint.to_chat")},
-			}},
-		},
-		{"'NoneType' object has no attribute 'shape'.", []Sentence{New(Other, "text", "'NoneType' object has no attribute 'shape'.")}},
-		{"quota-journal-unavailable: no space left; disabled", []Sentence{New("quota.journal", "why", "no space left; disabled")}},
-		{"warming up; what nobody knows; weight 0", []Sentence{New("instance.warming"), New(Other, "text", "what nobody knows"), New("instance.no_weight")}},
-		{`aliases["a b"]: leads back to itself; weight: is required`, []Sentence{New("field.alias_loop").About(`aliases["a b"]`), New("field.required").About("weight")}},
-		{"a backend says: is required", []Sentence{New(Other, "text", "a backend says: is required")}},
-		{"model is loading", []Sentence{New(Other, "text", "model is loading")}},
-	} {
-		if diff := cmp.Diff(All(c.want...), Of(c.text)); diff != "" {
-			t.Errorf("%q: %s", c.text, diff)
-		}
-		if got := Join(Of(c.text)); got != c.text {
-			t.Errorf("%q became %q", c.text, got)
-		}
-	}
-	if got := Field("weight", "is required"); got.Code != "field.required" || got.String() != "weight: is required" {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -230,13 +153,49 @@ func TestErrorsAreSentences(t *testing.T) {
 	}
 }
 
-// A sentence with a sentence in it is the same, whether it is made of codes or found in a text.
+// A sentence reads as one, whatever is in it.
 func TestSentencesOfSentences(t *testing.T) {
-	made := All(New("instance.unhealthy", "cause", New("cause.status", "status", 502)), Sentence{})
-	if diff := cmp.Diff(Of("unhealthy: status 502"), made); diff != "" {
-		t.Error(diff)
+	at := New("json.at", "fault", New("json.colon"), "offset", 7)
+	noMethod := []any{"method", "GET", "path", "/v1/x", "allowed", "POST"}
+	for _, c := range []struct {
+		said Sentence
+		want string
+	}{
+		{Sentence{}, ""},
+		{New("instance.unhealthy", "cause", New("cause.status", "status", 502)), "unhealthy: status 502"},
+		{New("call.field", "field", "model", "why", New("field.required")), "'model' is required."},
+		{New("call.not_json", "why", at), "The request body is not valid JSON: expected ':' after a key at byte 7."},
+		{New("json.ended", "fault", at), "unexpected end of the text: expected ':' after a key at byte 7"},
+		{New("call.no_method", noMethod...), "The method GET is not allowed for /v1/x; allowed are POST."},
+		{New("call.no_method_hint", append(noMethod, "hint", Plain("Look."))...), "The method GET is not allowed for /v1/x; allowed are POST. Look."},
+		{New("field.alias_loop").About(`aliases["a b"]`), `aliases["a b"]: leads back to itself`},
+		{New("field.found", "fault", New("field.size"), "found", `a"b`), `want a size such as "32MiB", "64KiB" or "1048576", found "a\"b"`},
+	} {
+		if got := c.said.String(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
-	if nothing := (Sentence{}); nothing.String() != "" || All(nothing) != nil {
-		t.Errorf("%q, %v", nothing, All(nothing))
+	if nothing := (Sentence{}); All(nothing) != nil || nothing.Err() != nil {
+		t.Errorf("%v, %v", All(nothing), nothing.Err())
+	}
+	said := All(New("field.required").About("a"), Sentence{}, New("field.empty").About("b"))
+	if len(said) != 2 || said[1].Text != "must not be empty" || Join(said) != "a: is required; b: must not be empty" {
+		t.Errorf("%+v", said)
+	}
+}
+
+// Map changes the values alone, with their quotes, and those of the sentences within.
+func TestValuesAreMapped(t *testing.T) {
+	var seen []string
+	upper := func(written string) string {
+		seen = append(seen, written)
+		return strings.ToUpper(written)
+	}
+	said := New("field.found", "fault", New("field.entries", "most", "ten"), "found", `a"`).About("path")
+	if got, want := said.Map(upper).String(), `path: must not have more than TEN entries, found "A\""`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if want := []string{"ten", `"a\""`}; !slices.Equal(seen, want) {
+		t.Errorf("%q, want %q", seen, want)
 	}
 }

@@ -8,9 +8,9 @@ package telemetry
 import (
 	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Protocol is the transport of OTLP.
@@ -66,20 +66,20 @@ func DefaultSettings() Settings { return Settings{Sample: 1, ServiceName: "patch
 
 // Check reports every field that has a value it may not have. Its messages
 // repeat neither the endpoint nor a header: both may hold a secret.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if int(s.Protocol) >= protocolCount {
-		report("protocol", "unknown protocol")
+		report("protocol", say.Plain("unknown protocol"))
 	}
 	if s.Endpoint != "" {
 		if u, err := url.Parse(s.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
 			u.User != nil {
-			report("endpoint", "must be a URL such as http://127.0.0.1:4318, without user name and password")
+			report("endpoint", say.Plain("must be a URL such as http://127.0.0.1:4318, without user name and password"))
 		}
 	}
 	if !(s.Sample >= 0 && s.Sample <= 1) { // this way round it catches NaN too
-		report("sample", "must be between 0 and 1, not "+strconv.FormatFloat(s.Sample, 'g', -1, 64))
+		report("sample", say.New("field.between", "least", 0, "most", 1, "found", s.Sample))
 	}
 	if s.ServiceName == "" {
-		report("serviceName", "must not be empty")
+		report("serviceName", say.New("field.empty"))
 	}
 }

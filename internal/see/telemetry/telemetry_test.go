@@ -4,12 +4,14 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestSettingsRules(t *testing.T) {
 	t.Parallel()
 	var broken []string
-	collect := func(path, _ string) { broken = append(broken, path) }
+	collect := func(path string, _ say.Sentence) { broken = append(broken, path) }
 	if DefaultSettings().Check(collect); broken != nil {
 		t.Errorf("the defaults break rules of %v", broken)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -78,13 +79,12 @@ type Credentials struct {
 
 // Why a credential cannot be issued, rotated or revoked.
 var (
-	ErrExists      = errors.New("exists already")
-	ErrStatic      = errors.New("belongs to the configuration file and is changed there, or revoked here")
-	ErrUnknown     = errors.New("does not exist")
-	ErrRevoked     = errors.New("is revoked already")
-	ErrSave        = errors.New("saving the credentials")
-	errUnreadable  = errors.New("was written by another release and cannot be read")
-	errNoPlainName = errors.New("may hold letters, digits and - _ . : only, at most 128")
+	ErrExists     = errors.New("exists already")
+	ErrStatic     = errors.New("belongs to the configuration file and is changed there, or revoked here")
+	ErrUnknown    = errors.New("does not exist")
+	ErrRevoked    = errors.New("is revoked already")
+	ErrSave       = errors.New("saving the credentials")
+	errUnreadable = errors.New("was written by another release and cannot be read")
 )
 
 const (
@@ -356,26 +356,26 @@ const NobodysHash = "00000000000000000000000000000000000000000000000000000000000
 func generatedName(prefix string) string { return prefix + strings.ToLower(rand.Text()[:10]) }
 
 // checkName reports an id or a name that cannot be part of a path or a log.
-func checkName(field, name string, report func(path, message string)) {
+func checkName(field, name string, report func(path string, fault say.Sentence)) {
 	const longest = 128
 	foreign := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-_.:", r)
 	}
 	if strings.ContainsFunc(name, foreign) || len(name) > longest {
-		report(field, errNoPlainName.Error())
+		report(field, say.New("field.plain_name"))
 	}
 	if name == "." || name == ".." {
-		report(field, "must not be . or .., which mean something else in a path")
+		report(field, say.New("field.dots"))
 	}
 }
 
 // checkTenant reports a name of a tenant that cannot be stored or shown.
-func checkTenant(field, name string, report func(path, message string)) {
+func checkTenant(field, name string, report func(path string, fault say.Sentence)) {
 	const longest = 128
 	if len(name) > longest {
-		report(field, "must not be longer than 128 bytes")
+		report(field, say.New("field.bytes", "most", "128"))
 	}
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		report(field, "must be text without control characters")
+		report(field, say.New("field.control_text"))
 	}
 }

@@ -3,6 +3,8 @@ package access
 import (
 	"errors"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Where a credential comes from.
@@ -82,14 +84,14 @@ func (l Life) status(hash, expiresAt string, now time.Time) string {
 func (i *IssuedKey) parts() parts   { return parts{&i.ID, &i.KeySHA256, &i.Life} }
 func (i *IssuedToken) parts() parts { return parts{&i.Name, &i.TokenSHA256, &i.Life} }
 
-func (i *IssuedKey) checkStored(report func(path, message string)) {
+func (i *IssuedKey) checkStored(report func(path string, fault say.Sentence)) {
 	Settings{Keys: []Key{i.Key}}.Check(report)
 	if i.PreviousSHA256 != "" {
 		checkHash(i.PreviousSHA256, "previousSha256", report)
 	}
 }
 
-func (i *IssuedToken) checkStored(report func(path, message string)) {
+func (i *IssuedToken) checkStored(report func(path string, fault say.Sentence)) {
 	Settings{Tokens: []Token{i.Token}}.Check(report)
 	checkExpiry("", i.ExpiresAt, report)
 }
@@ -105,8 +107,8 @@ func (i *IssuedKey) issue() (issue string, since time.Time) {
 	return "at-" + i.CreatedAt.UTC().Format(time.RFC3339), i.CreatedAt
 }
 
-func problemsOf(check func(report func(path, message string))) error {
+func problemsOf(check func(report func(path string, fault say.Sentence))) error {
 	var errs []error
-	check(func(path, message string) { errs = append(errs, errors.New(path+" "+message)) })
+	check(func(path string, fault say.Sentence) { errs = append(errs, errors.New(path+" "+fault.String())) })
 	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Keys are the API keys of the unified API.
@@ -19,7 +20,7 @@ func newKeys(owner *Credentials) Keys {
 }
 
 // Check reports the faults of a key before it is issued, by the names of its fields.
-func (k Key) Check(report func(path, message string)) {
+func (k Key) Check(report func(path string, fault say.Sentence)) {
 	checkName("id", k.ID, report)
 	checkTenant("tenant", k.Tenant, report)
 	checkUserHeader("userHeader", k.UserHeader, report)

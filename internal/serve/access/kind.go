@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Change says who changes a credential, and when.
@@ -36,7 +38,7 @@ type record[T any] interface {
 	*T
 	parts() parts
 	// checkStored reports the faults of a record that was read.
-	checkStored(report func(path, message string))
+	checkStored(report func(path string, fault say.Sentence))
 }
 
 // parts are the fields that records of every kind have.
@@ -184,8 +186,16 @@ func (k *kind[T, P]) changeable(name string) (T, error) {
 	return found, nil
 }
 
+// refusal says why a credential cannot be changed.
 func (k *kind[T, P]) refusal(name string, why error) error {
-	return fmt.Errorf("the %s %s %w", k.word, name, why)
+	code, known := map[error]say.Code{
+		ErrExists: "manage.exists_", ErrStatic: "manage.file_", ErrUnknown: "manage.unknown_",
+		ErrRevoked: "manage.revoked_",
+	}[why]
+	if !known {
+		return fmt.Errorf("the %s %s %w", k.word, name, why)
+	}
+	return say.Wrap(why, code+say.Code(k.word), "name", name)
 }
 
 // store runs an edit and stores the record that it returns. A dry run stores nothing.

@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
 func TestNamesThatCanStandInAPath(t *testing.T) {
-	problems := func(check func(report func(path, message string))) (fields []string) {
-		check(func(path, _ string) { fields = append(fields, path) })
+	problems := func(check func(report func(path string, fault say.Sentence))) (fields []string) {
+		check(func(path string, _ say.Sentence) { fields = append(fields, path) })
 		return fields
 	}
 	const plain = "-_.:0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -29,7 +30,7 @@ func TestNamesThatCanStandInAPath(t *testing.T) {
 	}
 	long := strings.Repeat("x", 128)
 	for _, test := range []struct {
-		check func(report func(path, message string))
+		check func(report func(path string, fault say.Sentence))
 		want  []string
 	}{
 		{access.Key{}.Check, nil}, // it gets an id

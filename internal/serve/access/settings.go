@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -46,7 +47,7 @@ func (r *Role) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown role %q (known: %s)", text, strings.Join(roleNames[:], ", "))
+	return say.Error("field.unknown_name", "noun", "role", "name", text, "known", strings.Join(roleNames[:], ", "))
 }
 
 // Settings decide who may use the gateway.
@@ -111,10 +112,10 @@ func DefaultSettings() Settings { return Settings{SignExisting: true, ReserveTok
 
 // Check reports every field that has a value it may not have. Its messages never
 // repeat a hash.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	for i, host := range s.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, "/: *") {
-			report(fmt.Sprintf("allowedHosts[%d]", i), "want a host name without a port, such as patchbay.example.com")
+			report(fmt.Sprintf("allowedHosts[%d]", i), say.New("field.host_name"))
 		}
 	}
 	s.checkMasterKeys(report)
@@ -123,7 +124,7 @@ func (s Settings) Check(report func(path, message string)) {
 		at := fmt.Sprintf("tokens[%d].", i)
 		names.check(token.Name, at+"name", report)
 		if !token.Role.Valid() {
-			report(at+"role", "is required (ADMIN, OPERATOR or VIEWER)")
+			report(at+"role", say.New("field.role"))
 		}
 		if checkHash(token.TokenSHA256, at+"tokenSha256", report) {
 			hashes.check(token.TokenSHA256, at+"tokenSha256", report)
@@ -141,25 +142,25 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	s.TermSet().Check(report)
 	if s.ReserveTokens < 0 || s.ReserveTokens > maxReserve {
-		report("reserveTokens", "must be from 0 to 10000000")
+		report("reserveTokens", say.New("field.from_to", "least", "0", "most", "10000000"))
 	}
 }
 
-func (s Settings) checkMasterKeys(report func(path, message string)) {
+func (s Settings) checkMasterKeys(report func(path string, fault say.Sentence)) {
 	if s.MasterKey != "" {
 		if wrong := seal.Check(s.MasterKey); wrong != "" {
-			report("masterKey", wrong)
+			report("masterKey", say.Plain(wrong))
 		}
 	}
 	switch {
 	case s.PreviousMasterKey == "":
 	case s.MasterKey == "":
-		report("previousMasterKey", "needs security.master-key, with which secrets are encrypted from now on")
+		report("previousMasterKey", say.New("field.previous_key"))
 	case s.PreviousMasterKey == s.MasterKey:
-		report("previousMasterKey", "is the same as security.master-key")
+		report("previousMasterKey", say.New("field.previous_same"))
 	default:
 		if wrong := seal.Check(s.PreviousMasterKey); wrong != "" {
-			report("previousMasterKey", wrong)
+			report("previousMasterKey", say.Plain(wrong))
 		}
 	}
 }
@@ -170,32 +171,32 @@ const maxReserve = 10_000_000
 // firstUse remembers where a value that must be unique was seen first.
 type firstUse map[string]string
 
-func (f firstUse) check(value, path string, report func(path, message string)) {
+func (f firstUse) check(value, path string, report func(path string, fault say.Sentence)) {
 	if value == "" {
-		report(path, "is required")
+		report(path, say.New("field.required"))
 		return
 	}
 	if first, taken := f[value]; taken && value != NobodysHash {
-		report(path, "is the same as in "+first)
+		report(path, say.New("field.same_as", "other", first))
 		return
 	}
 	f[value] = path[:strings.LastIndexByte(path, '.')]
 }
 
-func checkHash(hash, path string, report func(path, message string)) bool {
+func checkHash(hash, path string, report func(path string, fault say.Sentence)) bool {
 	if hash == "" {
-		report(path, "is required")
+		report(path, say.New("field.required"))
 		return false
 	}
 	isForeign := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
 	if len(hash) != 64 || strings.ContainsFunc(hash, isForeign) {
-		report(path, "want a SHA-256 as 64 lower-case hexadecimal digits")
+		report(path, say.New("field.hash"))
 		return false
 	}
 	// A variable that was not set, or a command that printed nothing.
 	for _, nothing := range [...]string{"", "\n", "\r\n", " "} {
 		if hash == HashOf(nothing) {
-			report(path, "is the hash of an empty text; make the hash of a real one with patchbay tokens hash")
+			report(path, say.New("field.hash_empty"))
 			return false
 		}
 	}

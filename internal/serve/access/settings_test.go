@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -94,7 +95,7 @@ func TestSettingsRules(t *testing.T) {
 		},
 	} {
 		var got []string
-		test.settings.Check(func(path, message string) { got = append(got, path+" "+message) })
+		test.settings.Check(func(path string, fault say.Sentence) { got = append(got, path+" "+fault.String()) })
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q", name, got)
 		}

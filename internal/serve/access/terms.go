@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Terms limit the services and models that a key or a tenant may use, and how much.
@@ -65,39 +66,39 @@ func (t Terms) or(wider Terms) Terms {
 	return t
 }
 
-func (t Terms) check(at string, report func(path, message string)) {
+func (t Terms) check(at string, report func(path string, fault say.Sentence)) {
 	for i, service := range t.Services {
 		if slices.Contains(t.Services[:i], service) {
-			report(fmt.Sprintf("%sservices[%d]", at, i), service.String()+" is listed twice")
+			report(fmt.Sprintf("%sservices[%d]", at, i), say.New("field.twice", "name", service))
 		}
 	}
 	for name, list := range map[string][]string{"models": t.Models, "instances": t.Instances} {
 		if i := slices.Index(list, ""); i >= 0 {
-			report(fmt.Sprintf("%s%s[%d]", at, name, i), "must not be empty")
+			report(fmt.Sprintf("%s%s[%d]", at, name, i), say.New("field.empty"))
 		}
 	}
 	for i, text := range t.Addresses {
 		if _, err := parseRange(text); err != nil {
-			report(fmt.Sprintf("%saddresses[%d]", at, i), "want an address or a range such as 10.0.0.0/8")
+			report(fmt.Sprintf("%saddresses[%d]", at, i), say.New("field.address_range"))
 		}
 	}
 	for name, length := range map[string]int{"models": len(t.Models), "instances": len(t.Instances),
 		"addresses": len(t.Addresses)} {
 		if length > maxEntries {
-			report(at+name, fmt.Sprintf("must not have more than %d entries", maxEntries))
+			report(at+name, say.New("field.entries", "most", maxEntries))
 		}
 	}
 	checkExpiry(at, t.ExpiresAt, report)
-	t.Limits.Check(func(path, message string) { report(at+"limits."+path, message) })
-	t.Budgets.Check(func(path, message string) { report(at+"budgets."+path, message) })
+	t.Limits.Check(func(path string, fault say.Sentence) { report(at+"limits."+path, fault) })
+	t.Budgets.Check(func(path string, fault say.Sentence) { report(at+"budgets."+path, fault) })
 }
 
-func checkExpiry(at, expires string, report func(path, message string)) {
+func checkExpiry(at, expires string, report func(path string, fault say.Sentence)) {
 	if expires == "" {
 		return
 	}
 	if _, err := time.Parse(time.RFC3339, expires); err != nil {
-		report(at+"expiresAt", `want a time such as "2030-01-31T00:00:00Z"`)
+		report(at+"expiresAt", say.New("field.time"))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // TermSet holds the terms of tenants and the defaults for all keys. They belong to the
@@ -33,10 +34,10 @@ func (t *TermSet) Tenant(name string) int {
 }
 
 // Check reports every field that has a value it may not have.
-func (t TermSet) Check(report func(path, message string)) {
+func (t TermSet) Check(report func(path string, fault say.Sentence)) {
 	names := firstUse{}
 	if len(t.Tenants) > maxTenants {
-		report("tenants", fmt.Sprintf("must not have more than %d entries", maxTenants))
+		report("tenants", say.New("field.entries", "most", maxTenants))
 	}
 	for i, tenant := range t.Tenants {
 		at := fmt.Sprintf("tenants[%d].", i)

@@ -3,6 +3,8 @@ package access
 import (
 	"context"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Tokens are the tokens of the management API.
@@ -19,10 +21,10 @@ func newTokens(owner *Credentials) Tokens {
 }
 
 // Check reports the faults of a token before it is issued, by the names of its fields.
-func (i IssuedToken) Check(report func(path, message string)) {
+func (i IssuedToken) Check(report func(path string, fault say.Sentence)) {
 	checkName("name", i.Name, report)
 	if !i.Role.Valid() {
-		report("role", "is required (ADMIN, OPERATOR or VIEWER)")
+		report("role", say.New("field.role"))
 	}
 	checkExpiry("", i.ExpiresAt, report)
 }

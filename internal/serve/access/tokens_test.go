@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -71,8 +72,8 @@ func TestHashesOfEmptyTextsAreRefused(t *testing.T) {
 		hash := access.HashOf(nothing)
 		s := access.Settings{Tokens: []access.Token{{Name: "a", Role: access.Admin, TokenSHA256: hash}}, Keys: []access.Key{{ID: "k", KeySHA256: hash}}}
 		var paths []string
-		s.Check(func(path, message string) {
-			if strings.Contains(message, "empty text") {
+		s.Check(func(path string, fault say.Sentence) {
+			if strings.Contains(fault.String(), "empty text") {
 				paths = append(paths, path)
 			}
 		})

@@ -24,17 +24,16 @@ var secretHeaders = []string{"Authorization", "Proxy-Authorization", "X-Api-Key"
 // quotedName is the one header of Open WebUI with a value that is escaped as in a URL.
 const quotedName = "X-Openwebui-User-Name"
 
-func checkUserHeader(path, name string, report func(path, message string)) {
+func checkUserHeader(path, name string, report func(path string, fault say.Sentence)) {
 	isForeign := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' && r != '-'
 	}
 	switch {
 	case name == "":
 	case len(name) > maxUserHeader || strings.ContainsFunc(name, isForeign):
-		report(path, "want the name of a header, such as X-OpenWebUI-User-Email, of at most 64 letters, digits, - "+
-			"and _")
+		report(path, say.New("field.user_header"))
 	case slices.Contains(secretHeaders, textproto.CanonicalMIMEHeaderKey(name)):
-		report(path, "names a header that has a credential, which must not be stored as the name of a user")
+		report(path, say.New("field.user_secret"))
 	}
 }
 

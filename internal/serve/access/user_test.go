@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -45,12 +46,12 @@ func TestHeadersThatAKeyMayTrust(t *testing.T) {
 		strings.Repeat("x", 65): false, "X User": false, "X-Üser": false, "X-User:": false, "X\nY": false,
 		"authorization": false, "X-API-Key": false, "cookie": false, "Proxy-Authorization": false,
 	} {
-		for place, check := range map[string]func(func(path, message string)){
+		for place, check := range map[string]func(func(path string, fault say.Sentence)){
 			"userHeader":         access.Key{ID: "k", UserHeader: name}.Check,
 			"keys[0].userHeader": access.Settings{Keys: []access.Key{{ID: "k", KeySHA256: access.HashOf("secret"), UserHeader: name}}}.Check,
 		} {
 			var found []string
-			check(func(path, _ string) { found = append(found, path) })
+			check(func(path string, _ say.Sentence) { found = append(found, path) })
 			if good != (len(found) == 0) || !good && found[0] != place {
 				t.Errorf("%q: problems at %v, want %s: %t", name, found, place, !good)
 			}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
@@ -233,7 +234,7 @@ func TestSettingsOfTLSAreChecked(t *testing.T) {
 		"clients from text": {listen.TLS{Certificate: certificate, Key: key, ClientCA: text}, "clientCa: the file holds no certificate (PEM)"},
 	} {
 		var found []string
-		c.settings.Check(func(path, message string) { found = append(found, path+": "+message) })
+		c.settings.Check(func(path string, fault say.Sentence) { found = append(found, path+": "+fault.String()) })
 		if got := strings.Join(found, "; "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // TLS are the settings of encrypted connections with clients. The zero value means
@@ -27,12 +29,12 @@ func (t TLS) Enabled() bool { return t.Certificate != "" }
 
 // Check reports the faults of the settings and of the files that they name. No message holds the
 // content of a file.
-func (t TLS) Check(report func(path, message string)) {
+func (t TLS) Check(report func(path string, fault say.Sentence)) {
 	if t == (TLS{}) {
 		return
 	}
 	if t.Certificate == "" || t.Key == "" {
-		report("", "needs both certificate and key")
+		report("", say.Plain("needs both certificate and key"))
 		return
 	}
 	files, err := t.read()
@@ -42,9 +44,9 @@ func (t TLS) Check(report func(path, message string)) {
 	var fault *fileError
 	switch {
 	case errors.As(err, &fault):
-		report(fault.setting, fault.message)
+		report(fault.setting, say.Plain(fault.message))
 	case err != nil:
-		report("", err.Error())
+		report("", say.From(err))
 	}
 }
 

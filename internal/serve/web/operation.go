@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -62,9 +63,9 @@ type Surface struct {
 	Enveloped bool
 	// Decode reads the body of a call.
 	Decode func(c *Call, to any) error
-	// Missing returns the error for a body that lacks a member. choices names the values
-	// that the member may have, if they are few.
-	Missing func(name, choices string) error
+	// Missing returns the error for a body that lacks a member, with the code of the sentence
+	// about the member.
+	Missing func(name string, code say.Code) error
 	// Write answers with the value of an operation, and Fail with its error.
 	Write func(w http.ResponseWriter, c *Call, value any)
 	Fail  func(w http.ResponseWriter, r *http.Request, err error)
@@ -118,10 +119,10 @@ func (s *Surface) read(w http.ResponseWriter, c *Call, route *Route) (err error)
 		return nil
 	}
 	if c.DryRun, err = Flag(c.Request, dryRunFlag); err != nil {
-		return Invalid(dryRunFlag, "%v", err)
+		return Invalid(dryRunFlag, say.From(err))
 	}
 	if c.DryRun && !s.Enveloped {
-		return &RequestError{Status: http.StatusBadRequest, Text: "dryRun is not available here; nothing was changed"}
+		return &RequestError{Status: http.StatusBadRequest, Why: say.New("manage.no_dry_run")}
 	}
 	if c.Method != http.MethodDelete && (s.Enveloped || route.Body != nil) {
 		if c.Content, err = ReadBody(w, c.Request); err != nil {
@@ -129,7 +130,7 @@ func (s *Surface) read(w http.ResponseWriter, c *Call, route *Route) (err error)
 		}
 	}
 	if c.DryRun && route.NoDryRun {
-		return Invalid(dryRunFlag, "is not available here; nothing was called")
+		return Invalid(dryRunFlag, say.New("manage.no_dry_call"))
 	}
 	return nil
 }
@@ -241,30 +242,28 @@ func (c *Call) decode(to any, route *Route) error {
 // RequestError is why an operation refuses a request.
 type RequestError struct {
 	Status int
-	// Field is the faulty field; it is empty where the text says all.
-	Field, Text string
+	Why    say.Sentence
 
 	cause error
 }
 
 func (e *RequestError) Unwrap() error { return e.cause }
 
-func (e *RequestError) Error() string {
-	if e.Field == "" {
-		return e.Text
-	}
-	return e.Field + ": " + e.Text
-}
+func (e *RequestError) Error() string { return e.Why.String() }
 
-// Invalid returns an error about a field of a request.
-func Invalid(field, format string, args ...any) error {
-	return &RequestError{Status: http.StatusBadRequest, Field: field, Text: fmt.Sprintf(format, args...)}
+// Said returns the sentence of the error.
+func (e *RequestError) Said() say.Sentence { return e.Why }
+
+// Invalid returns an error about a field of a request, or about the request itself where the
+// field is empty.
+func Invalid(field string, why say.Sentence) error {
+	return &RequestError{Status: http.StatusBadRequest, Why: why.About(field)}
 }
 
 // NotFound returns an error about something that a request names and that does not exist.
-func NotFound(format string, args ...any) error {
-	return &RequestError{Status: http.StatusNotFound, Text: fmt.Sprintf(format, args...)}
-}
+func NotFound(why say.Sentence) error { return &RequestError{Status: http.StatusNotFound, Why: why} }
 
 // Away returns an error about something that cannot be reached or changed now.
-func Away(text string) error { return &RequestError{Status: http.StatusServiceUnavailable, Text: text} }
+func Away(why say.Sentence) error {
+	return &RequestError{Status: http.StatusServiceUnavailable, Why: why}
+}

@@ -3,21 +3,21 @@ package web
 import (
 	"cmp"
 	"encoding"
-	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"net/url"
 	"reflect"
 	"strconv"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadQuery fills the fields of a struct with the parameters of a query, by the names in
 // their json tags. A field without a parameter, or with an empty one, stays as it is.
 // ReadQuery obeys the tags that the OpenAPI document shows: required, and minimum and
-// maximum of whole numbers. The tag want describes a good value where a value cannot be
-// read.
+// maximum of whole numbers. The tag want is the code of the sentence about a value that
+// cannot be read.
 func ReadQuery(r *http.Request, to any) error {
 	return readFields(r, r.URL.Query(), reflect.ValueOf(to).Elem())
 }
@@ -39,14 +39,14 @@ func readFields(r *http.Request, query url.Values, to reflect.Value) error {
 		case target.Kind() == reflect.Bool:
 			on, err := Flag(r, name)
 			if err != nil {
-				return Invalid(name, "%v", err)
+				return Invalid(name, say.From(err))
 			}
 			target.SetBool(on)
 		case text == "" && field.Tag.Get("required") == "true":
-			return Invalid(name, "is required")
+			return Invalid(name, say.New("field.required"))
 		case isGiven:
 			if err := readParameter(text, field.Tag, target); err != nil {
-				return Invalid(name, "%s", wanted(field.Tag, err))
+				return Invalid(name, wanted(field.Tag, err))
 			}
 		}
 	}
@@ -54,11 +54,11 @@ func readFields(r *http.Request, query url.Values, to reflect.Value) error {
 }
 
 // wanted describes the fault of a parameter.
-func wanted(tag reflect.StructTag, err error) string {
-	if text := tag.Get("want"); text != "" {
-		return "want " + text
+func wanted(tag reflect.StructTag, err error) say.Sentence {
+	if code := tag.Get("want"); code != "" {
+		return say.New(say.Code(code))
 	}
-	return err.Error()
+	return say.From(err)
 }
 
 func readParameter(text string, tag reflect.StructTag, to reflect.Value) (err error) {
@@ -71,7 +71,7 @@ func readParameter(text string, tag reflect.StructTag, to reflect.Value) (err er
 		*target, err = strconv.ParseFloat(text, 64)
 	case *time.Time:
 		if *target, err = time.Parse(time.RFC3339, text); err != nil {
-			return errors.New("want a time such as 2026-01-31T00:00:00Z")
+			return say.Error("field.time_such", "example", "2026-01-31T00:00:00Z")
 		}
 	case encoding.TextUnmarshaler:
 		return target.UnmarshalText([]byte(Shorten(text)))
@@ -91,25 +91,25 @@ func readNumber(text string, tag reflect.StructTag, to *int) error {
 		*to = number
 		return nil
 	case most < math.MaxInt:
-		return fmt.Errorf("want a number from %d to %d", least, most)
+		return say.Error("field.from_one", "least", least, "most", most)
 	case least > math.MinInt:
-		return fmt.Errorf("want a number from %d on", least)
+		return say.Error("field.number_from", "least", least)
 	}
-	return errors.New("want a number")
+	return say.Error("field.number_plain")
 }
 
 // Has reports whether the query gives a value for a parameter.
 func (c *Call) Has(name string) bool { return c.URL.Query().Get(name) != "" }
 
 // lacks returns an error if the body lacks a member that its tags require: the member is
-// not given, or is empty. The tag want names the choices of a member with few.
+// not given, or is empty. The tag want is the code of the sentence that says so.
 func (c *Call) lacks(body any) error {
 	value := reflect.ValueOf(body).Elem()
 	for i := range value.NumField() {
 		field := value.Type().Field(i)
 		name := field.Tag.Get("json")
 		if field.Tag.Get("required") == "true" && (c.Given != nil && !c.Given.Has(name) || isEmpty(value.Field(i))) {
-			return c.surface.Missing(name, field.Tag.Get("want"))
+			return c.surface.Missing(name, say.Code(cmp.Or(field.Tag.Get("want"), "field.required")))
 		}
 	}
 	return nil

@@ -75,7 +75,7 @@ func Refuse(w http.ResponseWriter, status int, said say.Sentence) {
 	WriteJSON(w, status, Fault{Message: said.String(), Said: SaidTo(w, said)})
 }
 
-var errSwitch = errors.New("want true or false")
+var errSwitch = say.Error("field.switch")
 
 // Switch is the type of a query parameter that Flag reads.
 type Switch bool
@@ -102,8 +102,8 @@ func Flag(r *http.Request, name string) (bool, error) {
 
 // Errors of ReadBody.
 var (
-	ErrBodyTooLarge = errors.New("the body is larger than 1 MiB")
-	ErrBodyTooSlow  = errors.New("the body did not arrive in time")
+	ErrBodyTooLarge = say.Error("manage.body_large")
+	ErrBodyTooSlow  = say.Error("manage.body_late")
 )
 
 // maxBody is far more than any configuration that a person writes.
@@ -121,7 +121,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, unread(w, http.StatusRequestTimeout, ErrBodyTooSlow)
 	case err != nil:
-		return nil, Invalid("body", "could not be read")
+		return nil, Invalid("body", say.New("manage.body_unread"))
 	case len(body) > maxBody:
 		return nil, unread(w, http.StatusRequestEntityTooLarge, ErrBodyTooLarge)
 	}
@@ -130,7 +130,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 func unread(w http.ResponseWriter, status int, cause error) error {
 	w.Header().Set("Connection", "close")
-	return &RequestError{Status: status, Text: cause.Error(), cause: cause}
+	return &RequestError{Status: status, Why: say.From(cause), cause: cause}
 }
 
 // NoOperation is the message of a reply to a path that has no route.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
 
@@ -101,7 +102,7 @@ func TestSettingsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	s := answercache.Settings{Services: []schema.ServiceType{schema.Chat, schema.TTS, schema.Chat}, Keys: []string{""}, TTL: 1, MaxBytes: 1, MaxAnswer: 2}
 	var found []string
-	s.Check(func(path, _ string) { found = append(found, path) })
+	s.Check(func(path string, _ say.Sentence) { found = append(found, path) })
 	want := []string{"services[1]", "services[2]", "keys[0]", "ttl", "maxBytes", "maxAnswer"}
 	if len(found) != len(want) {
 		t.Fatalf("%v, want %v", found, want)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings choose the answers to keep, their time and their number.
@@ -49,29 +50,30 @@ func Cacheable(service schema.ServiceType) bool {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	for i, service := range s.Services {
 		switch {
 		case !Cacheable(service):
-			report(fmt.Sprintf("services[%d]", i), "want chat, embedding or rerank; answers of "+service.String()+
-				" are not kept")
+			report(fmt.Sprintf("services[%d]", i),
+				say.Plain("want chat, embedding or rerank; answers of "+service.String()+" are not kept"))
 		case slices.Contains(s.Services[:i], service):
-			report(fmt.Sprintf("services[%d]", i), service.String()+" is listed twice")
+			report(fmt.Sprintf("services[%d]", i), say.New("field.twice", "name", service.String()))
 		}
 	}
 	for i, key := range s.Keys {
 		if key == "" {
-			report(fmt.Sprintf("keys[%d]", i), "must not be empty")
+			report(fmt.Sprintf("keys[%d]", i), say.New("field.empty"))
 		}
 	}
 	if ttl := s.TTL.Std(); ttl < leastTTL || ttl > mostTTL {
-		report("ttl", fmt.Sprintf("must be between %s and %s, not %s", leastTTL, mostTTL, ttl))
+		report("ttl", say.New("field.between", "least", leastTTL, "most", mostTTL, "found", ttl))
 	}
 	if s.MaxBytes < leastSize {
-		report("maxBytes", fmt.Sprintf("must be at least %d bytes, not %d", leastSize, s.MaxBytes))
+		report("maxBytes", say.New("field.at_least_bytes", "least", leastSize, "found", int64(s.MaxBytes)))
 	}
 	if s.MaxAnswer < 1 || s.MaxAnswer > s.MaxBytes {
-		report("maxAnswer", fmt.Sprintf("must be between 1 byte and maxBytes, not %d", s.MaxAnswer))
+		report("maxAnswer",
+			say.New("field.between", "least", "1 byte", "most", "maxBytes", "found", int64(s.MaxAnswer)))
 	}
 }
 

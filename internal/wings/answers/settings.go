@@ -1,10 +1,10 @@
 package answers
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings say how long responses are kept, and how many.
@@ -36,17 +36,17 @@ const (
 )
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if ttl := s.TTL.Std(); ttl < leastTTL || ttl > mostTTL {
-		report("ttl", fmt.Sprintf("must be between %s and %s, not %s", leastTTL, mostTTL, ttl))
+		report("ttl", say.New("field.between", "least", leastTTL, "most", mostTTL, "found", ttl))
 	}
 	if s.MaxBytes < leastSize {
-		report("maxBytes", fmt.Sprintf("must be at least %d bytes, not %d", leastSize, s.MaxBytes))
+		report("maxBytes", say.New("field.at_least_bytes", "least", leastSize, "found", int64(s.MaxBytes)))
 	}
 	if s.MaxSharedBytes < leastSize {
-		report("maxSharedBytes", fmt.Sprintf("must be at least %d bytes, not %d", leastSize, s.MaxSharedBytes))
+		report("maxSharedBytes", say.New("field.at_least_bytes", "least", leastSize, "found", int64(s.MaxSharedBytes)))
 	}
 	if s.MaxResponses < 1 {
-		report("maxResponses", fmt.Sprintf("must be at least 1, not %d", s.MaxResponses))
+		report("maxResponses", say.New("field.at_least", "least", "1", "found", s.MaxResponses))
 	}
 }

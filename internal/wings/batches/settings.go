@@ -1,10 +1,10 @@
 package batches
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings say whether there are batches, and how large they may be.
@@ -44,7 +44,7 @@ const (
 )
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	for _, number := range []struct {
 		name        string
 		value, most int
@@ -54,18 +54,18 @@ func (s Settings) Check(report func(path, message string)) {
 		{"attempts", s.Attempts, mostAttempts},
 	} {
 		if number.value < 1 || number.value > number.most {
-			report(number.name, fmt.Sprintf("must be between 1 and %d, not %d", number.most, number.value))
+			report(number.name, say.New("field.between", "least", "1", "most", number.most, "found", number.value))
 		}
 	}
 	if window := s.Window.Std(); window < leastWindow || window > mostWindow {
-		report("window", fmt.Sprintf("must be between %s and %s, not %s", leastWindow, mostWindow, window))
+		report("window", say.New("field.between", "least", leastWindow, "most", mostWindow, "found", window))
 	}
 }
 
 // CheckFolder reports batches without a folder that all gateways reach.
-func CheckFolder(s Settings, folder string, isShared bool, report func(path, message string)) {
+func CheckFolder(s Settings, folder string, isShared bool, report func(path string, fault say.Sentence)) {
 	if s.Enabled && isShared && folder == "" {
-		report("files.folder", "gateways that share their configuration (store.config) need a folder for batches "+
-			"that all of them reach")
+		report("files.folder", say.Plain("gateways that share their configuration (store.config) need a folder "+
+			"for batches that all of them reach"))
 	}
 }

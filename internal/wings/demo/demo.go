@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
@@ -134,9 +135,9 @@ func (d *Demo) breakInstance(c *web.Call, wanted *faultRequest) (demoState, erro
 	lasts := time.Duration(wanted.Seconds) * time.Second
 	switch {
 	case wanted.Fault != Down && wanted.Fault != Slow && wanted.Fault != None:
-		return demoState{}, web.Invalid("fault", "want one of down, slow, none")
+		return demoState{}, web.Invalid("fault", say.New("field.want_one_of", "known", "down, slow, none"))
 	case lasts < 0 || lasts > maxFault:
-		return demoState{}, web.Invalid("", "seconds: want a number from 0 to 3600")
+		return demoState{}, web.Invalid("seconds", say.New("field.from_one", "least", 0, "most", 3600))
 	case lasts == 0:
 		lasts = defaultFault
 	}
@@ -149,7 +150,7 @@ func (d *Demo) breakInstance(c *web.Call, wanted *faultRequest) (demoState, erro
 func (d *Demo) set(id string, fault Fault, lasts time.Duration) (message string, err error) {
 	model, backend := d.find(id)
 	if backend == nil {
-		return "", web.NotFound("instanceId: not found: no simulated backend stands behind %q", web.Shorten(id))
+		return "", web.NotFound(say.New("manage.no_simulated", "instance", web.Shorten(id)).About("instanceId"))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -177,7 +177,7 @@ func faultOf(err error) string {
 		return err.Error()
 	}
 	path := problems[0].Path
-	return path[strings.LastIndexByte(path, '.')+1:] + ": " + problems[0].Message
+	return path[strings.LastIndexByte(path, '.')+1:] + ": " + problems[0].Said.String()
 }
 
 // maxWeight is the greatest that an instance can have.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/testing/waittest"
 )
 
@@ -35,7 +36,7 @@ func fakeProcess(t *testing.T, mode string, args ...string) Process {
 
 func newManager(t *testing.T, settings Settings) *kept {
 	t.Helper()
-	settings.Check(func(path, message string) { t.Errorf("%s: %s", path, message) })
+	settings.Check(func(path string, fault say.Sentence) { t.Errorf("%s: %s", path, fault) })
 	m := keep(New(settings, 0, Options{Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(m.Close)
 	return m

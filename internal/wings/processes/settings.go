@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -117,31 +118,30 @@ func (p *Process) SetDefaults() { *p = DefaultProcess() }
 
 // Check reports every field that has a value it may not have. Its messages never repeat
 // arguments or values of variables, which may be secrets.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if len(s) > maxProcesses {
-		report("", fmt.Sprintf("must not have more than %d entries", maxProcesses))
+		report("", say.New("field.entries", "most", maxProcesses))
 	}
 	for _, name := range Names(s) {
 		at := "[" + strconv.Quote(name) + "]"
 		if len(name) > maxName || strings.ContainsFunc(name, isNotInName) ||
 			slices.Contains(strings.Split(name, "."), "") {
-			report(at, fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxName))
+			report(at, say.New("field.group", "most", maxName))
 		}
-		s[name].check(func(path, message string) { report(at+"."+path, message) })
+		s[name].check(func(path string, fault say.Sentence) { report(at+"."+path, fault) })
 	}
 }
 
 // CheckMemory reports processes that have no room in the memory that all have together.
-func CheckMemory(s Settings, bounds Bounds, report func(path, message string)) {
+func CheckMemory(s Settings, bounds Bounds, report func(path string, fault say.Sentence)) {
 	for _, name := range Names(s) {
 		at := "processes[" + strconv.Quote(name) + "].memory"
 		switch memory := s[name].Memory; {
 		case memory == 0:
 		case bounds.ProcessMemory == 0:
-			report(at, "wants limits.process-memory: how much memory all processes may have together")
+			report(at, say.New("field.process_memory"))
 		case memory > bounds.ProcessMemory:
-			report(at, fmt.Sprintf("is more than limits.process-memory, %s, so that the process never fits",
-				bounds.ProcessMemory))
+			report(at, say.New("field.process_fits", "most", bounds.ProcessMemory))
 		}
 	}
 }
@@ -194,79 +194,78 @@ func isNotInName(r rune) bool {
 	return !isAlphanumeric && r != '-' && r != '_' && r != '.'
 }
 
-func (p Process) check(report func(path, message string)) {
+func (p Process) check(report func(path string, fault say.Sentence)) {
 	p.checkCommand(report)
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		at := "env[" + strconv.Quote(name) + "]"
 		switch {
 		case name == "" || strings.ContainsAny(name, "=\x00"):
-			report(at, "is no name of an environment variable")
+			report(at, say.Plain("is no name of an environment variable"))
 		case strings.ContainsRune(p.Env[name], 0):
-			report(at, "must not contain a zero byte")
+			report(at, say.New("field.zero_byte"))
 		}
 	}
 	if strings.ContainsRune(p.Directory, 0) {
-		report("directory", "must not contain a zero byte")
+		report("directory", say.New("field.zero_byte"))
 	}
 	p.checkReady(report)
 	if p.StartTimeout <= 0 {
-		report("startTimeout", "must be longer than 0")
+		report("startTimeout", say.New("field.longer"))
 	}
 	if len(p.Group) > 0 && p.Memory != 0 {
-		report("memory", "must be left out beside group: processes share memory by one of the two")
+		report("memory", say.Plain("must be left out beside group: processes share memory by one of the two"))
 	}
 	if len(p.Group) > maxGroups {
-		report("group", fmt.Sprintf("must not have more than %d names", maxGroups))
+		report("group", say.New("field.count", "most", fmt.Sprint(maxGroups, " names")))
 	}
 	for _, group := range p.Group {
 		if group == "" || len(group) > maxName || strings.ContainsFunc(group, isNotInName) {
-			report("group", fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores",
-				maxName))
+			report("group", say.New("field.group", "most", maxName))
 		}
 	}
 	if p.Restarts < 0 || p.Restarts > maxRestarts {
-		report("restarts", fmt.Sprintf("must be between 0 and %d, not %d", maxRestarts, p.Restarts))
+		report("restarts", say.New("field.between", "least", "0", "most", maxRestarts, "found", p.Restarts))
 	}
 }
 
-func (p Process) checkCommand(report func(path, message string)) {
+func (p Process) checkCommand(report func(path string, fault say.Sentence)) {
 	if len(p.Command) == 0 {
-		report("command", "is required: the program and its arguments")
+		report("command", say.Plain("is required: the program and its arguments"))
 	}
 	for i, command := range []Command{p.Command, p.Stop} {
 		at := []string{"command", "stop"}[i]
 		words, err := command.words()
 		switch {
 		case err != nil:
-			report(at, err.Error())
+			report(at, say.From(err))
 		case len(command) > 0 && (len(words) == 0 || strings.TrimSpace(words[0]) == ""):
-			report(at, "has no program")
+			report(at, say.Plain("has no program"))
 		case len(words) > maxArguments:
-			report(at, fmt.Sprintf("must not have more than %d arguments", maxArguments))
+			report(at, say.New("field.count", "most", fmt.Sprint(maxArguments, " arguments")))
 		case slices.ContainsFunc(words, func(word string) bool { return strings.ContainsRune(word, 0) }):
-			report(at, "must not contain a zero byte")
+			report(at, say.New("field.zero_byte"))
 		}
 	}
 }
 
-func (p Process) checkReady(report func(path, message string)) {
+func (p Process) checkReady(report func(path string, fault say.Sentence)) {
 	if p.Ready == "" {
 		if len(p.Command) > 0 && !p.usesPort() {
-			report("ready", "is required where neither command nor env has "+portWord+
-				": the URL that answers once the process is ready, such as http://127.0.0.1:8081/health")
+			report("ready", say.Plain("is required where neither command nor env has "+portWord+
+				": the URL that answers once the process is ready, such as http://127.0.0.1:8081/health"))
 		}
 		return
 	}
 	parsed, err := url.Parse(strings.ReplaceAll(p.Ready, portWord, "1"))
 	switch {
 	case err != nil || parsed.Host == "" || !slices.Contains([]string{"http", "https", portScheme}, parsed.Scheme):
-		report("ready", "want a URL such as http://127.0.0.1:"+portWord+"/health")
+		report("ready", say.Plain("want a URL such as http://127.0.0.1:"+portWord+"/health"))
 	case parsed.Scheme == portScheme && (parsed.Port() == "" || parsed.Path != ""):
-		report("ready", "want an address such as tcp://127.0.0.1:"+portWord+", without a path")
+		report("ready", say.New("field.address", "example", "tcp://127.0.0.1:$PORT, without a path"))
 	case parsed.User != nil:
-		report("ready", "must not contain a user name or password")
+		report("ready", say.Plain("must not contain a user name or password"))
 	case parsed.Fragment != "":
-		report("ready", "must not have a fragment")
+		report("ready", say.New("field.url_fragment"))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestSettingsThatCannotBeMeantAreReported(t *testing.T) {
@@ -42,14 +43,14 @@ func TestSettingsThatCannotBeMeantAreReported(t *testing.T) {
 		"a group with a space":        {good(func(p *Process) { p.Group = Groups{"my gpu"} }), "group: want a name"},
 	} {
 		var got []string
-		Settings{"p": c.process}.Check(func(path, message string) { got = append(got, path+": "+message) })
+		Settings{"p": c.process}.Check(func(path string, fault say.Sentence) { got = append(got, path+": "+fault.String()) })
 		if all := strings.Join(got, "\n"); c.want == "" && all != "" || !strings.Contains(all, c.want) || strings.Contains(all, "secret") {
 			t.Errorf("%s: %q", name, all)
 		}
 	}
 	for _, name := range []string{"", "..", "a/b", "a b", strings.Repeat("x", 65)} {
 		reported := false
-		Settings{name: good(func(*Process) {})}.Check(func(string, string) { reported = true })
+		Settings{name: good(func(*Process) {})}.Check(func(string, say.Sentence) { reported = true })
 		if !reported {
 			t.Errorf("the name %q is taken", name)
 		}

@@ -1,12 +1,12 @@
 package spend
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 	daily  = 100 * day
 )
 
-var errRange = errors.New("want a time after from, and at most ten years after it")
+var errRange = say.Error("field.spend_range")
 
 // stepOf returns the windows that make up the range of a question: the preferred ones for
 // its length, or the nearest that are counted, still kept, and not too many.

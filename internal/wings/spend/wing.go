@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
@@ -161,7 +162,7 @@ func (q *spendQuery) question(now time.Time) (Question, error) {
 	}
 	switch {
 	case q.From.IsZero() && !q.To.IsZero():
-		return asked, web.Invalid("from", "is required where to is given")
+		return asked, web.Invalid("from", say.New("field.from_required"))
 	case q.From.IsZero():
 		asked.From = quota.Month.Start(now)
 		asked.To = quota.Month.End(asked.From)
@@ -169,7 +170,7 @@ func (q *spendQuery) question(now time.Time) (Question, error) {
 		asked.To = now.UTC()
 	}
 	if err := asked.Check(); err != nil {
-		return asked, web.Invalid("to", "%v", err)
+		return asked, web.Invalid("to", say.From(err))
 	}
 	return asked, nil
 }

@@ -131,7 +131,7 @@ func (s *Store) Versions() ([]int, error) {
 func (s *Store) Load(number int) (*versions.Version, error) {
 	data, err := s.dir.Read(fileOf(number))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
+		return nil, versions.NoVersion(number)
 	}
 	if err != nil {
 		return nil, err

@@ -82,7 +82,7 @@ func (t *transaction) Load(number int) (*versions.Version, error) {
 	}
 	err := t.tx.QueryRow(ctx, query, number).Scan(&record, &changes)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
+		return nil, versions.NoVersion(number)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", number, err)

@@ -13,10 +13,17 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ErrNoVersion means that there is no version of that number.
 var ErrNoVersion = errors.New("there is no such version")
+
+// NoVersion returns the error about a version that does not exist.
+func NoVersion(number any) error {
+	return say.Wrap(ErrNoVersion, "manage.no_version", "version", number)
+}
 
 // Log is a log of versions: numbered states of the services, and a head that
 // says which of them is current.

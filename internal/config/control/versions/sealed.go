@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/stored"
 	"github.com/patchbay-ai/patchbay/internal/config/control/vouch"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -19,7 +20,7 @@ var (
 	// Nothing is changed then.
 	ErrMasterKey = errors.New("security.master-key is missing or does not fit what is stored")
 	// ErrForged means that the signature of a version, or of the head of a log, is wrong.
-	ErrForged = errors.New("the signature is wrong: somebody who does not have the master key changed what is stored")
+	ErrForged = say.Error("manage.forged")
 )
 
 // Advice for secrets that cannot be read, or signatures that cannot be checked.

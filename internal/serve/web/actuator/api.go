@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 )
@@ -155,6 +156,11 @@ func surface() *web.Surface {
 	}
 }
 
+// refuse returns an error. Its text needs no code: errors of the actuator are for programs.
+func refuse(status int, text string) error {
+	return &web.RequestError{Status: status, Why: say.Plain(text)}
+}
+
 // fail answers with an error.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	const longest = 200
@@ -166,19 +172,19 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	reply(w, r, refused.Status, actuatorError{
 		Timestamp: web.Time(time.Now()), Status: refused.Status, Error: http.StatusText(refused.Status),
-		Path: strings.ToValidUTF8(path, "?"), Message: refused.Text,
+		Path: strings.ToValidUTF8(path, "?"), Message: refused.Error(),
 	})
 }
 
 // NotFound answers a path that does not exist.
-func NotFound(w http.ResponseWriter, r *http.Request) { fail(w, r, web.NotFound("")) }
+func NotFound(w http.ResponseWriter, r *http.Request) { fail(w, r, refuse(http.StatusNotFound, "")) }
 
 // WrongMethod answers a path that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	fail(w, r, &web.RequestError{Status: http.StatusMethodNotAllowed, Text: "Allowed are " + allow + "."})
+	fail(w, r, refuse(http.StatusMethodNotAllowed, "Allowed are "+allow+"."))
 }
 
 // Fail answers a request that cannot be handled.
 func Fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
-	fail(w, r, &web.RequestError{Status: err.HTTPStatus(), Text: err.Message})
+	fail(w, r, refuse(err.HTTPStatus(), err.Message))
 }

@@ -2,6 +2,7 @@ package actuator
 
 import (
 	"cmp"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -174,7 +175,7 @@ func (a *API) showEnv(_ *web.Call, q *envQuery) (envView, error) {
 	}
 	pattern, err := regexp.Compile(q.Pattern)
 	if err != nil || len(q.Pattern) > longest {
-		return view, web.Invalid("", "The pattern is not a regular expression.")
+		return view, refuse(http.StatusBadRequest, "The pattern is not a regular expression.")
 	}
 	view.PropertySources = matching(view.PropertySources, pattern)
 	return view, nil
@@ -230,7 +231,7 @@ func (a *API) envProperty(c *web.Call) (envProperty, error) {
 		view.PropertySources = append(view.PropertySources, at)
 	}
 	if view.Property.Source == "" {
-		return view, web.NotFound("")
+		return view, refuse(http.StatusNotFound, "")
 	}
 	return view, nil
 }

@@ -62,7 +62,7 @@ func (a *API) detailedHealth(c *web.Call) (health, error) { return a.health(true
 func (a *API) healthComponent(c *web.Call) (health, error) {
 	component, known := a.components(false)[c.PathValue("component")]
 	if !known {
-		return component, web.NotFound("")
+		return component, refuse(http.StatusNotFound, "")
 	}
 	return component.shown(c)
 }

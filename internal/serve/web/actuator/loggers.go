@@ -68,7 +68,7 @@ func loggerOf(r *http.Request) (string, bool) {
 func (a *API) showLogger(c *web.Call) (loggerView, error) {
 	name, ok := loggerOf(c.Request)
 	if !ok {
-		return loggerView{}, web.NotFound("")
+		return loggerView{}, refuse(http.StatusNotFound, "")
 	}
 	return a.logger(name), nil
 }
@@ -87,14 +87,13 @@ func readLevel(w http.ResponseWriter, r *http.Request) (given *loggerRequest, er
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close") // the unread rest must not be taken for a request
-		return nil, &web.RequestError{Status: http.StatusRequestTimeout, Text: "The body did not arrive in time."}
+		return nil, refuse(http.StatusRequestTimeout, "The body did not arrive in time.")
 	case errors.As(err, &tooLarge):
-		return nil, &web.RequestError{Status: http.StatusRequestEntityTooLarge, Text: "The body is larger than 4 KiB."}
+		return nil, refuse(http.StatusRequestEntityTooLarge, "The body is larger than 4 KiB.")
 	case err != nil || json.Unmarshal(body, &given, json.RejectUnknownMembers(true)) != nil || given == nil:
-		return nil,
-			web.Invalid("",
-				`The body must be a JSON object such as {"configuredLevel":"DEBUG"}, `+
-					"or null in place of the level to clear it.")
+		return nil, refuse(http.StatusBadRequest,
+			`The body must be a JSON object such as {"configuredLevel":"DEBUG"}, `+
+				"or null in place of the level to clear it.")
 	}
 	return given, nil
 }
@@ -108,7 +107,7 @@ func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
 	}
 	dry, err := web.Flag(r, "dryRun")
 	if dry || err != nil {
-		fail(w, r, web.Invalid("", "dryRun is not available here; nothing was changed."))
+		fail(w, r, refuse(http.StatusBadRequest, "dryRun is not available here; nothing was changed."))
 		return
 	}
 	isAdmin := web.IdentityOf(r).Role.Holds(access.ManageAccessLog)
@@ -161,7 +160,7 @@ func (a *API) setLevel(name string, wanted *string) error {
 // refusedLevel turns an error about a level into an error of the request; nil stays nil.
 func refusedLevel(err error) error {
 	if err != nil {
-		return web.Invalid("", "%v", err)
+		return web.Invalid("", say.From(err))
 	}
 	return nil
 }

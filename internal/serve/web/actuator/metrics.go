@@ -2,6 +2,7 @@ package actuator
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -74,7 +75,7 @@ type tagView struct {
 func (a *API) metric(c *web.Call) (view metricView, err error) {
 	filter, ok := readTags(c.URL.Query()["tag"])
 	if !ok {
-		return view, web.Invalid("", "Each tag parameter must be in the form 'key:value'.")
+		return view, refuse(http.StatusBadRequest, "Each tag parameter must be in the form 'key:value'.")
 	}
 	name := c.PathValue("name")
 	view = metricView{Name: name, Measurements: []measurement{}, AvailableTags: []tagView{}}
@@ -88,7 +89,7 @@ func (a *API) metric(c *web.Call) (view metricView, err error) {
 	if family == nil {
 		defined := definition(name)
 		if defined == nil || len(filter) > 0 {
-			return view, web.NotFound("")
+			return view, refuse(http.StatusNotFound, "")
 		}
 		// The family is known and has no series yet.
 		view.Description, view.BaseUnit = defined.Help, defined.Unit
@@ -106,7 +107,7 @@ func (a *API) metric(c *web.Call) (view metricView, err error) {
 	}
 	matching := match(family, filter)
 	if len(matching) == 0 {
-		return view, web.NotFound("")
+		return view, refuse(http.StatusNotFound, "")
 	}
 	view.Measurements = measure(family.GetType(), matching, match(companion, filter))
 	view.AvailableTags = tagsOf(matching, filter)

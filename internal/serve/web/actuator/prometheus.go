@@ -10,8 +10,6 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-
-	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 const (
@@ -31,7 +29,7 @@ func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 	families, err := a.exposition.Scrape()
 	if err != nil && len(families) == 0 {
 		fail(w, r,
-			&web.RequestError{Status: http.StatusInternalServerError, Text: "The metrics could not be gathered."})
+			refuse(http.StatusInternalServerError, "The metrics could not be gathered."))
 		return
 	}
 	families = included(families, r.URL.Query()["includedNames"])

@@ -79,14 +79,8 @@ func (a *API) surface(fail func(http.ResponseWriter, *http.Request, error)) *web
 			c.Given, err = config.DecodeJSON(c.Content, to)
 			return err
 		},
-		Missing: func(name, choices string) error {
-			text := "is required"
-			if choices != "" {
-				text += " (" + choices + ")"
-			}
-			return web.Invalid(name, "%s", text)
-		},
-		Write: func(w http.ResponseWriter, c *web.Call, value any) { web.Succeed(w, c.Status, c.Message, value) },
+		Missing: func(name string, code say.Code) error { return web.Invalid(name, say.New(code)) },
+		Write:   func(w http.ResponseWriter, c *web.Call, value any) { web.Succeed(w, c.Status, c.Message, value) },
 	}
 }
 

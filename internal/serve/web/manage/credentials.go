@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -25,11 +26,11 @@ func viewLife(life access.Life, status string) lifeView {
 
 // checkCredential returns the faults of a credential before it is issued or changed. One
 // that has expired already would be useless.
-func checkCredential(check func(report func(path, message string)), expiresAt string, now time.Time) error {
-	return problemsOf(func(report func(path, message string)) {
+func checkCredential(check func(report func(path string, fault say.Sentence)), expiresAt string, now time.Time) error {
+	return problemsOf(func(report func(path string, fault say.Sentence)) {
 		check(report)
 		if expires, err := time.Parse(time.RFC3339, expiresAt); err == nil && now.After(expires) {
-			report("expiresAt", "is in the past")
+			report("expiresAt", say.New("field.past"))
 		}
 	})
 }

@@ -56,7 +56,7 @@ func (a *API) discover(c *web.Call, wanted *discoverRequest) (Discovery, error) 
 		discover.Backend{BaseURL: wanted.BaseURL, APIKey: wanted.APIKey, Adapter: wanted.Adapter})
 	var field *discover.BackendError
 	if errors.As(err, &field) {
-		err = web.Invalid(field.Field, "%v", field.Err)
+		err = web.Invalid(field.Field, say.From(field.Err))
 	}
 	c.Say("The backend has %d models.", len(found.Models))
 	if found.Adapter == "" {

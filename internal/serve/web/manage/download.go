@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -83,7 +84,7 @@ type backupQuery struct {
 // downloadBackup sends all versions, one file each.
 func (a *API) downloadBackup(c *web.Call, q *backupQuery) (none any, err error) {
 	if bool(q.Secrets) && !c.Who.SeesSecrets {
-		return nil, web.Invalid("secrets", "only ADMIN may see the keys of the backends")
+		return nil, web.Invalid("secrets", say.New("field.secrets_admin"))
 	}
 	reader := c.Who
 	reader.SeesSecrets = bool(q.Secrets)

@@ -3,7 +3,6 @@ package manage
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control"
@@ -39,52 +38,34 @@ func statusOf(err error) int {
 // learns only that it happened.
 func (a *API) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	status := statusOf(err)
-	message := messageOf(err)
+	said := saidOf(err)
 	if status == http.StatusInternalServerError && !a.options.isOffline {
 		a.options.Log.Error("a management operation failed", "request_id", web.RecordOf(w).RequestID, "error", err)
-		message = "The operation failed inside the gateway; nothing was changed."
+		said = say.All(say.New("manage.failed"))
 		switch isSave := errors.Is(err, control.ErrSave) || errors.Is(err, access.ErrSave); {
 		case isSave && durable.IsFull(err):
-			message = "Saving failed, because the disk of the gateway has no space left; nothing was changed."
+			said = say.All(say.New("manage.disk_full"))
 		case isSave:
-			message = "Saving failed; nothing was changed."
+			said = say.All(say.New("manage.unsaved"))
 		}
 	}
-	web.WriteJSON(w, status, web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message)...)})
+	web.WriteJSON(w, status, web.Fault{Message: say.Join(said), Said: web.SaidTo(w, said...)})
 }
 
-// saidOf returns the message of an error as codes and values, with the fields that it is
-// about.
-func saidOf(err error, message string) []say.Sentence {
+// saidOf returns the sentences of an error, with the fields that they are about.
+func saidOf(err error) []say.Sentence {
 	var problems config.Problems
-	var invalid *web.RequestError
-	var said []say.Sentence
-	if errors.As(err, &problems) {
-		for _, problem := range problems {
-			said = append(said, say.Field(problem.Path, problem.Message))
-		}
-	} else if errors.As(err, &invalid) && invalid.Field != "" {
-		said = append(said, say.Field(invalid.Field, invalid.Text))
+	if !errors.As(err, &problems) {
+		problems = config.Problems{{Said: say.From(err)}}
 	}
-	if said = say.All(said...); say.Join(said) != message {
-		return say.Of(message) // the message was cut, or has other sentences
-	}
-	return said
-}
-
-// messageOf returns the message of an error on one line.
-func messageOf(err error) string {
 	const longest = 2000
-	text := err.Error()
-	var problems config.Problems
-	if errors.As(err, &problems) {
-		lines := make([]string, len(problems))
-		for i, problem := range problems {
-			lines[i] = problem.String()
-		}
-		text = strings.Join(lines, "; ")
+	var said []say.Sentence
+	for left := longest; len(problems) > 0 && left >= 0; problems = problems[1:] {
+		next := problems[0].Sentence().Cut(left)
+		said = append(said, next)
+		left -= len(next.String() + "; ")
 	}
-	return web.CutText(text, longest)
+	return say.All(said...)
 }
 
 // NotFound answers a path under /api that does not exist.

@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/tryout"
 )
@@ -39,7 +40,7 @@ func (a *API) testInstance(c *web.Call) (tryout.Result, error) {
 	}
 	result, err := a.tryOut(c.Context(), serviceType, service, settings)
 	if errors.Is(err, tryout.ErrModel) {
-		err = web.Invalid("instance.name", "%v", err)
+		err = web.Invalid("instance.name", say.From(err))
 	}
 	if !result.OK {
 		c.Say("The test failed.")
@@ -95,8 +96,7 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	prefix string) (*routing.Current, error) {
 	settings.Enabled, settings.Weight, settings.MaxConcurrency = true, 1, 0
 	if settings.Models.Given() {
-		return nil, web.Invalid(prefix+"models", "are found when the instance is saved; name one model to try the "+
-			"instance with")
+		return nil, web.Invalid(prefix+"models", say.New("field.models_test"))
 	}
 	service.Instances = []backend.Settings{settings}
 	service.Aliases, service.Fallbacks = nil, nil // they may name other models
@@ -111,10 +111,10 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	}
 	table, err := routing.Compile(doc, nil, nil)
 	if err != nil {
-		return nil, web.Invalid(prefix+"baseUrl", "%v", err)
+		return nil, web.Invalid(prefix+"baseUrl", say.From(err))
 	}
 	if fault := table.Instances()[0].Fault; fault.Is() {
-		return nil, web.Invalid(prefix+"apiKey", "%s", fault)
+		return nil, web.Invalid(prefix+"apiKey", fault)
 	}
 	current := new(routing.Current)
 	current.Store(table)
@@ -146,7 +146,7 @@ func (a *API) tryoutSettings(c *web.Call, serviceType schema.ServiceType) (backe
 		stored = &service.Instances[n]
 		next.Instance = settings.Clone(*stored)
 	case !given.Has("instance"):
-		return backend.Settings{}, config.Service{}, web.Invalid("instanceId, instance", "one of them is required")
+		return backend.Settings{}, config.Service{}, web.Invalid("instanceId, instance", say.New("field.one_required"))
 	}
 	given.Overlay(&body, &next)
 	who := c.Who

@@ -58,7 +58,7 @@ type instanceQuery struct {
 func (q *instanceQuery) find(service config.Service) (int, error) {
 	n := indexOf(service.Instances, q.ModelName+"@"+q.BaseURL)
 	if n < 0 {
-		return 0, web.NotFound("modelName, baseUrl: not found: no instance has this name and address")
+		return 0, web.NotFound(say.New("manage.no_such_instance").About("modelName, baseUrl"))
 	}
 	return n, nil
 }
@@ -89,7 +89,7 @@ func (a *API) addInstance(c *web.Call) (changeView, error) {
 			service = config.DefaultService()
 		}
 		if n, _ := find(write.id, service); n >= 0 {
-			return web.Invalid("name, baseUrl", "the instance %q exists already", web.Shorten(write.id))
+			return existing("name, baseUrl", write.id)
 		}
 		write.index = len(service.Instances)
 		write.shares = shareChanges(service.Instances, append(slices.Clone(service.Instances), next), next.Name)
@@ -131,8 +131,7 @@ func (a *API) updateInstance(c *web.Call) (changeView, error) {
 		keepAdapter(&next.Instance, stored, service.Adapter)
 		write.id, write.index = next.Instance.ID(), n
 		if other, _ := find(write.id, service); other >= 0 && other != n {
-			return web.Invalid("instance.name, instance.baseUrl", "the instance %q exists already",
-				web.Shorten(write.id))
+			return existing("instance.name, instance.baseUrl", write.id)
 		}
 		before := slices.Clone(service.Instances)
 		service.Instances[n] = next.Instance
@@ -185,13 +184,18 @@ type instanceChanges struct{}
 // Whole is the object that the change applies to.
 func (instanceChanges) Whole() any { return instanceView{} }
 
+// existing returns the error about an instance that would be there twice.
+func existing(fields, id string) error {
+	return web.Invalid(fields, say.New("manage.instance_exists", "instance", web.Shorten(id)))
+}
+
 // check returns an error if a required member of an update is missing.
 func (u update) check(given config.Given) error {
 	if u.InstanceID == "" {
-		return web.Invalid("instanceId", "is required")
+		return web.Invalid("instanceId", say.New("field.required"))
 	}
 	if !given.Has("instance") {
-		return web.Invalid("instance", "is required")
+		return web.Invalid("instance", say.New("field.required"))
 	}
 	return nil
 }
@@ -206,7 +210,7 @@ func find(id string, service config.Service) (int, error) {
 }
 
 func noInstance(id string) error {
-	return web.NotFound("instanceId: not found: no instance is called %q", web.Shorten(id))
+	return web.NotFound(say.New("manage.no_instance", "instance", web.Shorten(id)).About("instanceId"))
 }
 
 func (a *API) deleteInstance(c *web.Call) (changeView, error) {
@@ -247,7 +251,7 @@ func (a *API) living(c *web.Call, id string) (*backend.Instance, error) {
 // their configuration, on all of them until it is released.
 func (a *API) forceBreaker(c *web.Call, wanted *breakerRequest) (heldBreaker, error) {
 	if utf8.RuneCountInString(wanted.Reason) > 200 {
-		return heldBreaker{}, web.Invalid("reason", "must have at most 200 characters")
+		return heldBreaker{}, web.Invalid("reason", say.New("field.characters", "most", "200"))
 	}
 	instance, err := a.living(c, wanted.InstanceID)
 	if err != nil {
@@ -279,7 +283,7 @@ func (a *API) forceBreaker(c *web.Call, wanted *breakerRequest) (heldBreaker, er
 // breakerRequest is the body for setting a circuit breaker.
 type breakerRequest struct {
 	InstanceID string       `json:"instanceId" required:"true" minLength:"1"`
-	State      breaker.Mode `json:"state" required:"true" enum:"OPEN,CLOSED,AUTO" want:"OPEN, CLOSED or AUTO"`
+	State      breaker.Mode `json:"state" required:"true" enum:"OPEN,CLOSED,AUTO" want:"field.state"`
 	Reason     string       `json:"reason" maxLength:"200" doc:"Shown to those who see the breaker."`
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -48,10 +49,10 @@ func (a *API) addInstances(c *web.Call) (changeView, error) {
 	c.Say("%d instances were added.", len(body.Instances))
 	return a.edit(c, func(doc *config.Document) error {
 		if len(body.Instances) == 0 {
-			return web.Invalid("instances", "is required")
+			return web.Invalid("instances", say.New("field.required"))
 		}
 		if len(body.Instances) > maxAdded {
-			return web.Invalid("instances", "must not have more than %d", maxAdded)
+			return web.Invalid("instances", say.New("field.count", "most", maxAdded))
 		}
 		for i := range body.Instances {
 			at := fmt.Sprintf("instances[%d].", i)
@@ -71,15 +72,14 @@ func (a *API) addInstances(c *web.Call) (changeView, error) {
 func add(doc *config.Document, next *addition, residency bool, path string) error {
 	serviceType, err := schema.ParseServiceType(next.ServiceType)
 	if err != nil {
-		return web.Invalid(path+"serviceType", "%v", err)
+		return web.Invalid(path+"serviceType", say.From(err))
 	}
 	service, exists := doc.Services[serviceType]
 	if !exists {
 		service = config.DefaultService()
 	}
 	if n, _ := find(next.Instance.ID(), service); n >= 0 {
-		return web.Invalid(path+"instance.name, "+path+"instance.baseUrl", "the instance %q exists already",
-			web.Shorten(next.Instance.ID()))
+		return existing(path+"instance.name, "+path+"instance.baseUrl", next.Instance.ID())
 	}
 	service.Instances = append(service.Instances, next.Instance)
 	service.Residency.Enabled = service.Residency.Enabled || residency

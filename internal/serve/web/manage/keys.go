@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -178,9 +179,11 @@ func (a *API) issueKey(c *web.Call, wanted *keyRequest) (keyView, error) {
 }
 
 // problemsOf returns the reports of a check as config.Problems, nil if it reports nothing.
-func problemsOf(check func(report func(path, message string))) error {
+func problemsOf(check func(report func(path string, fault say.Sentence))) error {
 	var problems config.Problems
-	check(func(path, message string) { problems = append(problems, config.Problem{Path: path, Message: message}) })
+	check(func(path string, fault say.Sentence) {
+		problems = append(problems, config.Problem{Path: path, Said: fault})
+	})
 	if len(problems) > 0 {
 		return problems
 	}
@@ -228,7 +231,7 @@ func (r *rotationRequest) SetDefaults() { r.Overlap = schema.Duration(usualOverl
 func (a *API) rotateKey(c *web.Call, wanted *rotationRequest) (keyView, error) {
 	now := time.Now()
 	if wanted.Overlap.Std() > mostOverlap || wanted.Overlap < 0 {
-		return keyView{}, web.Invalid("overlap", "want a time from 0 to 90 days (2160h)")
+		return keyView{}, web.Invalid("overlap", say.New("field.overlap"))
 	}
 	text, rotated, err := a.options.Credentials.Keys.Rotate(c.Context(), c.PathValue("id"), wanted.Overlap.Std(),
 		changeAt(c, now))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
@@ -46,7 +47,7 @@ type explainQuery struct {
 	Service  schema.ServiceType `json:"service" required:"true"`
 	Door     schema.Door        `json:"door" empty:"true" doc:"Its endpoint; else the one of the service type's name."`
 	Model    string             `json:"model" required:"true" minLength:"1" example:"demo-chat"`
-	ClientIP netip.Addr         `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"an address such as 192.0.2.1"`
+	ClientIP netip.Addr         `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"field.client"`
 	Priority schema.Class       `json:"priority" empty:"true" doc:"Its class; else that of the service type."`
 }
 
@@ -65,7 +66,7 @@ func (a *API) explain(c *web.Call, q *explainQuery) (explain.Explanation, error)
 	}
 	if door.Service() != q.Service {
 		return explain.Explanation{},
-			web.Invalid("door", "%s is an endpoint of the service type %s", door, door.Service())
+			web.Invalid("door", say.New("field.door_service", "door", door, "service", door.Service()))
 	}
 	return a.explained(c,
 		survey.Subject{Door: door, Model: q.Model, Client: a.explainedClient(c, q.ClientIP), Class: q.Priority}), nil
@@ -74,7 +75,7 @@ func (a *API) explain(c *web.Call, q *explainQuery) (explain.Explanation, error)
 // explainBodyQuery holds the facts about an explained request that its body does not have.
 type explainBodyQuery struct {
 	Door     schema.Door  `json:"door" required:"true" doc:"The endpoint of the request."`
-	ClientIP netip.Addr   `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"an address such as 192.0.2.1"`
+	ClientIP netip.Addr   `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"field.client"`
 	Tenant   string       `json:"tenant" doc:"Whose request it is, where prompt-sharing keeps tenants apart."`
 	KeyID    string       `json:"keyId" doc:"The same where it keeps keys apart."`
 	Priority schema.Class `json:"priority" empty:"true" doc:"Its class; else that of the service type."`
@@ -93,7 +94,7 @@ func (explainBodyQuery) Docs() map[string]string {
 func (a *API) explainBody(c *web.Call, q *explainBodyQuery) (explain.Explanation, error) {
 	request, speaks, err := v1.Read(q.Door, c.Header, c.Content)
 	if err != nil {
-		return explain.Explanation{}, web.Invalid("body", "%v", err)
+		return explain.Explanation{}, web.Invalid("body", say.From(err))
 	}
 	c.Done("explained a request of %s", q.Door)
 	return a.explained(c, survey.Subject{

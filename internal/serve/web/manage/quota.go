@@ -2,7 +2,6 @@ package manage
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -142,8 +141,7 @@ func (a *API) editQuota(c *web.Call) (quotaConfigView, error) {
 }
 
 // errRestart means that a request wants to change a field that needs a restart.
-var errRestart = errors.New("take effect at the next start only and cannot be changed here; leave them out, nothing " +
-	"was changed")
+var errRestart = say.Error("manage.restart")
 
 // readQuotaEdit parses a change. The order of the checks is part of the API: no body,
 // fields that need a restart, unknown fields, no field at all, wrong values.
@@ -151,13 +149,13 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 	var edit quota.Edit
 	var fields map[string]jsontext.Value
 	if len(strings.TrimSpace(string(body))) == 0 {
-		return edit, web.Invalid("body", "must not be empty")
+		return edit, web.Invalid("body", say.New("field.empty"))
 	}
 	if err := json.Unmarshal(body, &fields); err != nil {
-		return edit, web.Invalid("body", "want a JSON object, each field once")
+		return edit, web.Invalid("body", say.New("field.json_once"))
 	}
 	if fields == nil {
-		return edit, web.Invalid("body", "must not be null")
+		return edit, web.Invalid("body", say.New("field.null"))
 	}
 	var fixed, unknown []string
 	given := 0
@@ -176,11 +174,12 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 	slices.Sort(unknown)
 	switch {
 	case len(fixed) > 0:
-		return edit, fmt.Errorf("%s: %w", strings.Join(fixed, ", "), errRestart)
+		return edit, say.About(strings.Join(fixed, ", "), errRestart)
 	case len(unknown) > 0:
-		return edit, web.Invalid(strings.Join(unknown, ", "), "unknown; known are %s", strings.Join(hotFields(), ", "))
+		return edit, web.Invalid(strings.Join(unknown, ", "),
+			say.New("field.unknown", "known", strings.Join(hotFields(), ", ")))
 	case given == 0:
-		return edit, web.Invalid("body", "at least one of %s must be given", strings.Join(hotFields(), ", "))
+		return edit, web.Invalid("body", say.New("field.at_least_one", "known", strings.Join(hotFields(), ", ")))
 	}
 	return edit, readHotFields(fields, &edit)
 }
@@ -188,7 +187,7 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 	for name, to := range map[string]any{"enabled": &edit.Enabled, "failOpen": &edit.FailOpen} {
 		if value := fields[name]; value != nil && json.Unmarshal(value, to) != nil {
-			return web.Invalid(name, "want true or false")
+			return web.Invalid(name, say.New("field.switch"))
 		}
 	}
 	value := fields["windows"]
@@ -197,13 +196,13 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 	}
 	var names []string
 	if json.Unmarshal(value, &names) != nil {
-		return web.Invalid("windows", "want a list of names (MINUTE, HOUR, DAY, MONTH)")
+		return web.Invalid("windows", say.New("field.windows"))
 	}
 	edit.Windows = []quota.Window{}
 	for _, name := range names {
 		var window quota.Window
 		if err := window.UnmarshalText([]byte(strings.TrimSpace(name))); err != nil {
-			return web.Invalid("windows", "%v", err)
+			return web.Invalid("windows", say.From(err))
 		}
 		if !slices.Contains(edit.Windows, window) {
 			edit.Windows = append(edit.Windows, window)
@@ -214,8 +213,8 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 
 // failQuota answers with an error and its code.
 func (a *API) failQuota(w http.ResponseWriter, _ *http.Request, err error) {
-	message := messageOf(err)
-	fault := web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message)...), ErrorCode: codeInvalidRequest}
+	said := saidOf(err)
+	fault := web.Fault{Message: say.Join(said), Said: web.SaidTo(w, said...), ErrorCode: codeInvalidRequest}
 	status := statusOf(err)
 	if errors.Is(err, errRestart) {
 		status, fault.ErrorCode = http.StatusBadRequest, codeRestartRequired

@@ -3,7 +3,6 @@ package manage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -66,7 +66,7 @@ func ifMatch(lines []string) ([]int, error) {
 		}
 		number, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(tag, "W/"), `"`))
 		if err != nil || !versionTag.MatchString(tag) {
-			return nil, web.Invalid("If-Match", "want the number of a version, or several with commas between them")
+			return nil, web.Invalid("If-Match", say.New("field.if_match"))
 		}
 		versions = append(versions, number)
 	}
@@ -75,12 +75,14 @@ func ifMatch(lines []string) ([]int, error) {
 
 // serviceOf parses the service type in the path.
 func serviceOf(c *web.Call) (schema.ServiceType, error) {
-	serviceType, err := schema.ParseServiceType(web.Shorten(c.PathValue("serviceType")))
+	written := web.Shorten(c.PathValue("serviceType"))
+	serviceType, err := schema.ParseServiceType(written)
 	if err != nil && c.Method == http.MethodPost {
-		return 0, web.Invalid("serviceType", "%v", err)
+		return 0, web.Invalid("serviceType", say.From(err))
 	}
 	if err != nil {
-		return 0, web.NotFound("serviceType: not found: %v", err)
+		return 0, web.NotFound(say.New("manage.no_service", "name", written,
+			"known", say.From(err).Values["known"]).About("serviceType"))
 	}
 	return serviceType, nil
 }
@@ -91,11 +93,11 @@ func versionOf(field, text string) (int, error) {
 	digits := strings.TrimPrefix(text, "-")
 	isNoDigit := func(r rune) bool { return r < '0' || r > '9' }
 	if digits == "" || strings.ContainsFunc(digits, isNoDigit) {
-		return 0, web.Invalid(field, "want the number of a version, found %q", web.Shorten(text))
+		return 0, web.Invalid(field, say.New("field.version_number", "found", web.Shorten(text)))
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 {
-		return 0, fmt.Errorf("%w: %s", versions.ErrNoVersion, web.Shorten(text))
+		return 0, versions.NoVersion(web.Shorten(text))
 	}
 	return number, nil
 }

@@ -128,11 +128,7 @@ func (a *API) move(c *web.Call, wanted *residentRequest, what string,
 	}
 	engine := instance.Engine()
 	if engine == nil || a.options.Residency.Model(engine) == nil {
-		return ResidentView{}, &web.RequestError{
-			Status: http.StatusBadRequest, Text: web.Shorten(instance.ID) +
-				": the gateway neither loads its model nor puts it to sleep: " +
-				"set residency.enabled of the service type, and see which adapters can",
-		}
+		return ResidentView{}, web.Invalid("", say.New("model.not_kept", "instance", web.Shorten(instance.ID)))
 	}
 	host, model := engine.Host().Name(), engine.Model()
 	if c.DryRun {
@@ -165,5 +161,5 @@ func unmoved(cause error) error {
 			status = http.StatusBadRequest
 		}
 	}
-	return &web.RequestError{Status: status, Text: cause.Error()}
+	return &web.RequestError{Status: status, Why: say.From(cause)}
 }

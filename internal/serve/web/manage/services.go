@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -53,7 +54,7 @@ func configured(c *web.Call, doc *config.Document) (schema.ServiceType, config.S
 	}
 	service, ok := doc.Services[serviceType]
 	if !ok {
-		return 0, service, web.NotFound("serviceType: not found: %s is not configured", serviceType)
+		return 0, service, web.NotFound(say.New("manage.service_missing", "service", serviceType).About("serviceType"))
 	}
 	return serviceType, service, nil
 }
@@ -86,7 +87,7 @@ func (a *API) putService(c *web.Call) (changeView, error) {
 func (a *API) mergeService(c *web.Call) (changeView, error) {
 	return a.writeService(c, func(existing config.Service, exists bool) (config.Service, error) {
 		if !exists {
-			return existing, web.NotFound("serviceType: not found: it is not configured")
+			return existing, web.NotFound(say.New("manage.it_missing").About("serviceType"))
 		}
 		return existing, nil
 	})

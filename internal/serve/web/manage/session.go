@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -47,7 +48,7 @@ type sessionView struct {
 
 func (a *API) beginSession(c *web.Call) (view sessionView, err error) {
 	if !a.options.Credentials.Enforced() {
-		return view, web.Invalid("security.enabled", "is false: nobody is asked for a token, and there are no sessions")
+		return view, web.Invalid("security.enabled", say.New("manage.no_sessions"))
 	}
 	if c.DryRun {
 		c.Say("Dry run: a session would begin.")
@@ -56,7 +57,7 @@ func (a *API) beginSession(c *web.Call) (view sessionView, err error) {
 	text, end, err := a.options.Credentials.BeginSession(c.Context(), c.Header, time.Now())
 	if errors.Is(err, access.ErrNoToken) {
 		// Who has a session cannot make it last longer with it.
-		return view, web.Invalid("Authorization", "must hold a management token, as 'Bearer <token>'")
+		return view, web.Invalid("Authorization", say.New("field.token"))
 	}
 	c.Cookie = newSessionCookie(c.Request, text)
 	c.Cookie.Expires = end

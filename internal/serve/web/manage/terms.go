@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -50,7 +51,7 @@ func (a *API) showTerms(c *web.Call) (termsView, error) {
 func (a *API) putTerms(c *web.Call, body *termsBody) (changeView, error) {
 	return a.editTerms(c, func(terms *access.TermSet) error {
 		if !c.Given.Has("defaults") && !c.Given.Has("tenants") {
-			return web.Invalid("body", "give defaults, tenants or both")
+			return web.Invalid("body", say.New("field.terms"))
 		}
 		if c.Given.Has("defaults") {
 			terms.Defaults = body.Defaults.terms()
@@ -125,7 +126,7 @@ func (a *API) deleteTenant(c *web.Call) (changeView, error) {
 	return a.editTerms(c, func(terms *access.TermSet) error {
 		n := terms.Tenant(name)
 		if n < 0 {
-			return web.NotFound("tenant: not found: %s has no terms", web.Shorten(name))
+			return web.NotFound(say.New("manage.no_terms", "tenant", web.Shorten(name)).About("tenant"))
 		}
 		terms.Tenants = slices.Delete(terms.Tenants, n, n+1)
 		return nil

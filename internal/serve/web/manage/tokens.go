@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -54,7 +55,7 @@ func (tokenTerms) Docs() map[string]string {
 // tokenRequest is the body of a request to issue a token.
 type tokenRequest struct {
 	Name      string      `json:"name" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made if left out."`
-	Role      access.Role `json:"role" required:"true" want:"ADMIN, OPERATOR or VIEWER"`
+	Role      access.Role `json:"role" required:"true" want:"field.role"`
 	ExpiresAt string      `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9]|2[1-9]|[3-9])" empty:"true"`
 }
 
@@ -67,11 +68,7 @@ func (a *API) refuseWhileOpen() error {
 	if a.options.Credentials.Enforced() || a.options.isOffline {
 		return nil
 	}
-	return &web.RequestError{
-		Status: http.StatusForbidden, Text: "security.enabled: is false: a token that anybody may issue now would be " +
-			"good when security is on. " +
-			"Turn security on first, or issue it with patchbay tokens issue while the gateway is stopped",
-	}
+	return &web.RequestError{Status: http.StatusForbidden, Why: say.New("manage.open").About("security.enabled")}
 }
 
 func (a *API) issueToken(c *web.Call, wanted *tokenRequest) (tokenView, error) {

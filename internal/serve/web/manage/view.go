@@ -133,18 +133,16 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		return err
 	}
 	if next.TLS != before.TLS && !who.Role.Holds(access.ManageKeys) {
-		return web.Invalid(path+"tls", "names files of the gateway's machine and decides who is trusted, so only "+
-			"ADMIN may change it")
+		return web.Invalid(path+"tls", say.New("field.tls_admin"))
 	}
 	// Another proxy sees the request with its secret, just as another host does.
 	moved := stored != nil && (!sameHost(before.BaseURL, next.BaseURL) || next.Proxy != before.Proxy)
 	keep := func(field string, secret backend.Secret) (backend.Secret, error) {
 		switch {
 		case secret.IsEmpty():
-			return secret, web.Invalid(field, "is a mask, and nothing is stored for it")
+			return secret, web.Invalid(field, say.New("field.secret_mask"))
 		case moved && !who.SeesSecrets:
-			return secret, web.Invalid(field, "must be given again when baseUrl moves to another host or proxy "+
-				"changes, because your role may not see what is stored")
+			return secret, web.Invalid(field, say.New("field.secret_again"))
 		}
 		isKept = true
 		return secret, nil
@@ -171,7 +169,7 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 	}
 	if next.ForwardAuthorization && (moved || !before.ForwardAuthorization) && !who.Role.Holds(access.ManageKeys) {
 		return web.Invalid(path+"forwardAuthorization",
-			"sends the keys of callers to the host, so only ADMIN may turn it on or move it")
+			say.New("field.forward_admin"))
 	}
 	isKept = isKept || next.ForwardAuthorization && !given.Has(path+"forwardAuthorization")
 	next.Doubt = before.Doubt
@@ -201,7 +199,7 @@ func keepProxy(next *backend.Settings, before backend.Settings, path string) err
 		return nil
 	}
 	if transport.MaskedProxy(before.Proxy) != next.Proxy {
-		return web.Invalid(path+"proxy", "holds a mask, and no such proxy is stored; give its user and password")
+		return web.Invalid(path+"proxy", say.New("field.proxy_mask"))
 	}
 	next.Proxy = before.Proxy
 	return nil

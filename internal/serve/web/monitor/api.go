@@ -64,11 +64,11 @@ func surface() *web.Surface {
 		Error: monitoringError{}, Fail: fail,
 		Decode: func(c *web.Call, to any) error {
 			if err := json.Unmarshal(c.Content, to, json.RejectUnknownMembers(true)); err != nil {
-				return web.Invalid("", "The body is not the JSON object that is expected here: %s", decodingReason(err))
+				return web.Invalid("", say.New("manage.bad_object", "why", decodingReason(err)))
 			}
 			return nil
 		},
-		Missing: func(name, _ string) error { return web.Invalid("", "The member '%s' is required.", name) },
+		Missing: func(name string, _ say.Code) error { return web.Invalid("", say.New("manage.member", "name", name)) },
 		Write:   func(w http.ResponseWriter, c *web.Call, value any) { web.WriteJSON(w, c.Status, value) },
 	}
 }
@@ -102,15 +102,15 @@ func fail(w http.ResponseWriter, _ *http.Request, err error) {
 	if errors.As(err, &refused) {
 		status = refused.Status
 	}
-	web.WriteJSON(w, status, monitoringError{err.Error(), web.SaidTo(w, say.Of(err.Error())...)})
+	web.WriteJSON(w, status, monitoringError{err.Error(), web.SaidTo(w, say.From(err))})
 }
 
 // NotFound answers a path of this surface that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	fail(w, r, web.NotFound("%s", web.NoOperation(r)))
+	fail(w, r, web.NotFound(web.NoOperation(r)))
 }
 
 // WrongMethod answers a path of this surface that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	fail(w, r, &web.RequestError{Status: http.StatusMethodNotAllowed, Text: web.NoMethod(r, allow).String()})
+	fail(w, r, &web.RequestError{Status: http.StatusMethodNotAllowed, Why: web.NoMethod(r, allow)})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -38,8 +39,8 @@ type callsQuery struct {
 	KeyID         string    `json:"keyId"`
 	Tenant        string    `json:"tenant"`
 	User          string    `json:"user"`
-	MinDurationMs float64   `json:"minDurationMs" empty:"true" minimum:"0" want:"a number of milliseconds from 0 on"`
-	MaxDurationMs float64   `json:"maxDurationMs" empty:"true" minimum:"0" want:"a number of milliseconds from 0 on"`
+	MinDurationMs float64   `json:"minDurationMs" empty:"true" minimum:"0" want:"field.ms"`
+	MaxDurationMs float64   `json:"maxDurationMs" empty:"true" minimum:"0" want:"field.ms"`
 	Q             string    `json:"q"`
 	ErrorText     string    `json:"errorText"`
 }
@@ -82,7 +83,7 @@ func newCallFilter(c *web.Call, q *callsQuery) (*callFilter, error) {
 	for name, to := range map[string]*uint64{"cursor": &f.before, "after": &f.after} {
 		if text := f.query.Get(name); text != "" {
 			if *to, err = parseCursor(text); err != nil {
-				return nil, web.Invalid(name, "want a cursor that a page of calls had")
+				return nil, web.Invalid(name, say.New("field.cursor"))
 			}
 		}
 	}
@@ -90,7 +91,7 @@ func newCallFilter(c *web.Call, q *callsQuery) (*callFilter, error) {
 		if text := f.query.Get(name); text != "" {
 			milliseconds, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(milliseconds >= 0 && milliseconds < 1e12) {
-				return nil, web.Invalid(name, "want a number of milliseconds from 0 on")
+				return nil, web.Invalid(name, say.New("field.ms"))
 			}
 			*to = time.Duration(milliseconds * float64(time.Millisecond))
 		}
@@ -98,7 +99,7 @@ func newCallFilter(c *web.Call, q *callsQuery) (*callFilter, error) {
 	switch q.Outcome {
 	case "", outcomeAnswered, outcomeFailed, outcomeRefused, outcomeRetried, outcomeTroubled:
 	default:
-		return nil, web.Invalid("outcome", "want answered, failed, refused, retried or troubled")
+		return nil, web.Invalid("outcome", say.New("field.outcome"))
 	}
 	return f, nil
 }

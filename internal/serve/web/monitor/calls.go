@@ -281,7 +281,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 		if errors.Is(err, calls.ErrSubscribers) {
 			status = http.StatusTooManyRequests
 		}
-		fail(w, r, &web.RequestError{Status: status, Text: err.Error()})
+		fail(w, r, &web.RequestError{Status: status, Why: say.From(err)})
 		return
 	}
 	defer feed.Close()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -147,7 +148,7 @@ func (l *callList) writeLines(w http.ResponseWriter) {
 
 // callQuery helps to find one call.
 type callQuery struct {
-	Number uint64 `json:"number" empty:"true" want:"that of a call in the list of calls"`
+	Number uint64 `json:"number" empty:"true" want:"field.call_id"`
 }
 
 // Docs says more about some members than a tag has room for.
@@ -181,8 +182,7 @@ func findCall[T any](a *API, c *web.Call, q *callQuery, view func(*calls.Record)
 		return one, err
 	}
 	if !isFound {
-		return one, web.NotFound("No call of this id is remembered: it is too long ago, was not sampled, or did not " +
-			"happen.")
+		return one, web.NotFound(say.New("manage.no_call"))
 	}
 	return one, nil
 }

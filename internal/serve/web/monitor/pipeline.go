@@ -158,7 +158,7 @@ func (a *API) degradation() degradation {
 func (a *API) setLevel(_ *web.Call, body *degradationRequest) (degradation, error) {
 	level, err := calls.ParseLevel(*body.Level)
 	if err != nil {
-		return degradation{}, web.Invalid("", "%v", err)
+		return degradation{}, web.Invalid("", say.From(err))
 	}
 	a.recorder.SetLevel(level)
 	return a.degradation(), nil

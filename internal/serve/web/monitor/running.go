@@ -112,7 +112,7 @@ const maxReason = 200
 // error, the gateway closes the connection to the backend and settles the use so far.
 func (a *API) stopRunning(c *web.Call, body *stopRequest) (found stopped, err error) {
 	if len(body.Reason) > maxReason {
-		return found, web.Invalid("reason", "must not be longer than 200 bytes")
+		return found, web.Invalid("reason", say.New("field.bytes", "most", "200"))
 	}
 	said := say.New("call.stopped")
 	if body.Reason != "" {
@@ -128,7 +128,7 @@ func (a *API) stopRunning(c *web.Call, body *stopRequest) (found stopped, err er
 		}
 	}
 	if found.Stopped == 0 {
-		return found, web.NotFound("No request of this id runs: it has ended, or is not known here.")
+		return found, web.NotFound(say.New("manage.not_running"))
 	}
 	c.Done("request %s stopped by %s", id, c.Who.Name)
 	return found, nil

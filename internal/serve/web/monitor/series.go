@@ -48,7 +48,7 @@ func (a *API) series(_ *web.Call, asked *seriesQuery) (live.History, error) {
 	}
 	var err error
 	if q.Metrics, err = live.ParseMetrics(string(asked.Metric)); err != nil {
-		return live.History{}, web.Invalid("metric", "%v", err)
+		return live.History{}, web.Invalid("metric", say.From(err))
 	}
 	if q.Range, err = rangeOf(asked.Range); err != nil {
 		return live.History{}, err
@@ -56,12 +56,13 @@ func (a *API) series(_ *web.Call, asked *seriesQuery) (live.History, error) {
 	switch q.By {
 	case live.Total, live.ByService, live.ByModel, live.ByInstance, live.ByTenant:
 	default:
-		return live.History{}, web.Invalid("by", "want one of total, service, model, instance, tenant")
+		return live.History{}, web.Invalid("by",
+			say.New("field.want_one_of", "known", "total, service, model, instance, tenant"))
 	}
 	if asked.Service != "" {
 		service, err := schema.ParseServiceType(asked.Service)
 		if err != nil {
-			return live.History{}, web.Invalid("service", "%v", err)
+			return live.History{}, web.Invalid("service", say.From(err))
 		}
 		q.Service = &service
 	}
@@ -78,7 +79,7 @@ func rangeOf(name string) (live.Range, error) {
 	}
 	parsed, err := live.ParseRange(name)
 	if err != nil {
-		return 0, web.Invalid("range", "%v", err)
+		return 0, web.Invalid("range", say.From(err))
 	}
 	return parsed, nil
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -39,7 +40,7 @@ func (a *API) snapshot(*web.Call) (monitoringSnapshot, error) {
 // update changes the settings and returns all of them.
 func (a *API) update(change func(*metrics.Settings)) (monitoringView, error) {
 	if err := a.recorder.Update(change); err != nil {
-		return monitoringView{}, web.Invalid("", "%v", err)
+		return monitoringView{}, web.Invalid("", say.From(err))
 	}
 	return a.view(), nil
 }
@@ -48,7 +49,7 @@ func (a *API) update(change func(*metrics.Settings)) (monitoringView, error) {
 func (a *API) setCapture(c *web.Call, body *captureRequest) (monitoringView, error) {
 	var before, next metrics.Capture
 	if err := next.UnmarshalText([]byte(*body.Capture)); err != nil {
-		return monitoringView{}, web.Invalid("capture", "%v", err)
+		return monitoringView{}, web.Invalid("capture", say.From(err))
 	}
 	view, err := a.update(func(s *metrics.Settings) { before, s.Capture = s.Capture, next })
 	c.Done("capture %s -> %s", before, next)
@@ -113,7 +114,7 @@ func (a *API) setPrefix(_ *web.Call, body *prefixRequest) (monitoringView, error
 func (a *API) setInterval(_ *web.Call, body *intervalRequest) (monitoringView, error) {
 	interval, err := metrics.ParseISO8601(string(*body.Interval))
 	if err != nil {
-		return monitoringView{}, web.Invalid("interval", "%v", err)
+		return monitoringView{}, web.Invalid("interval", say.From(err))
 	}
 	return a.update(func(s *metrics.Settings) { s.CollectionInterval = interval })
 }
@@ -122,7 +123,7 @@ func (a *API) setCategories(_ *web.Call, body *categoriesRequest) (monitoringVie
 	categories := make([]metrics.Category, len(*body.Categories))
 	for i, name := range *body.Categories {
 		if err := categories[i].UnmarshalText([]byte(name)); err != nil {
-			return monitoringView{}, web.Invalid("", "%v", err)
+			return monitoringView{}, web.Invalid("", say.From(err))
 		}
 	}
 	return a.update(func(s *metrics.Settings) { s.EnabledCategories = categories })
@@ -132,8 +133,7 @@ func (a *API) setTags(_ *web.Call, body *tagsRequest) (monitoringView, error) {
 	tags := make(map[string]string, len(body.CustomTags))
 	for name, value := range body.CustomTags {
 		if value == nil {
-			return monitoringView{}, web.Invalid("", "customTags: the value of %q is null; leave out what should not "+
-				"be there", web.Shorten(name))
+			return monitoringView{}, web.Invalid("customTags", say.New("field.tag_null", "name", web.Shorten(name)))
 		}
 		tags[name] = *value
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
@@ -101,8 +102,7 @@ func (e *entry) show(*web.Call) (answerCacheView, error) {
 
 func (e *entry) clear(c *web.Call) (answerCacheView, error) {
 	if err := e.cache.Clear(c.Context()); err != nil {
-		return answerCacheView{}, web.Away("the store of the cache of answers cannot be reached; some answers may be " +
-			"left: " + err.Error())
+		return answerCacheView{}, web.Away(say.New("manage.cache_away", "why", err.Error()))
 	}
 	return e.show(c)
 }

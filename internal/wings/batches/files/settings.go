@@ -1,10 +1,10 @@
 package files
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings say how much is kept, and for how long.
@@ -45,14 +45,14 @@ const (
 )
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	for _, size := range []struct {
 		name  string
 		bytes schema.Bytes
 		isOf  bool // 0 is a part of the disk
 	}{{"maxSize", s.MaxSize, false}, {"maxBytesPerKey", s.MaxBytesPerKey, true}, {"maxBytes", s.MaxBytes, true}} {
 		if size.bytes < leastSize && !(size.isOf && size.bytes == 0) {
-			report(size.name, fmt.Sprintf("must be at least %s, not %s", leastSize, size.bytes))
+			report(size.name, say.New("field.at_least", "least", leastSize, "found", size.bytes))
 		}
 	}
 	for _, number := range []struct {
@@ -60,10 +60,10 @@ func (s Settings) Check(report func(path, message string)) {
 		value int
 	}{{"maxFiles", s.MaxFiles}, {"maxFilesInAll", s.MaxFilesInAll}} {
 		if number.value < 1 || number.value > mostFiles {
-			report(number.name, fmt.Sprintf("must be between 1 and %d, not %d", mostFiles, number.value))
+			report(number.name, say.New("field.between", "least", "1", "most", mostFiles, "found", number.value))
 		}
 	}
 	if kept := s.Retention.Std(); kept < leastRetention || kept > mostRetention {
-		report("retention", fmt.Sprintf("must be between %s and %s, not %s", leastRetention, mostRetention, kept))
+		report("retention", say.New("field.between", "least", leastRetention, "most", mostRetention, "found", kept))
 	}
 }

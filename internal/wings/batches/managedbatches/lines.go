@@ -104,11 +104,8 @@ func (b *work) listLines(c *web.Call, q *linesQuery) (views []batchLine, err err
 		view := batchLine{Line: o.Line, CustomID: web.CutText(o.CustomID, 256), Status: o.Status,
 			RequestID: o.RequestID, Model: web.CutText(o.Model, 256), Code: web.CutText(o.Code, 64)}
 		if o.Message != "" {
-			said := say.Plain(web.CutText(o.Message, 500))
-			if known := say.Of(o.Message); len(known) == 1 {
-				said = known[0]
-			}
-			view.Error, view.Said = c.Words()(said.String(), said)
+			// The file has the words of the answer, which may be those of a backend.
+			view.Error, view.Said = c.Words().Tell(say.Plain(web.CutText(o.Message, 500)))
 		}
 		views = append(views, view)
 	}
@@ -120,12 +117,12 @@ func (b *work) fileContent(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	content, name, err := b.openFile(r, id)
 	if errors.Is(err, files.ErrNotFound) {
-		web.Refuse(w, http.StatusNotFound, say.Plain("not found: there is no file "+strconv.Quote(web.Shorten(id))))
+		web.Refuse(w, http.StatusNotFound, say.New("manage.no_file", "file", web.Shorten(id)))
 		return
 	}
 	if err != nil {
 		b.core.Log.Error("a file cannot be read", "file", web.Shorten(id), "error", err)
-		web.Refuse(w, http.StatusServiceUnavailable, say.Plain("the file cannot be read now; try again shortly"))
+		web.Refuse(w, http.StatusServiceUnavailable, say.New("batch.file_away"))
 		return
 	}
 	defer func() { _ = content.Close() }()

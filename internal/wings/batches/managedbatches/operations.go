@@ -196,7 +196,7 @@ func deletion(c *web.Call) string {
 }
 
 func noBatch(id string) error {
-	return web.NotFound("not found: there is no batch %q", web.Shorten(id))
+	return web.NotFound(say.New("batch.unknown", "id", web.Shorten(id)))
 }
 
 // batchError returns the caller's form of an error about one batch.
@@ -205,7 +205,7 @@ func batchError(id string, err error) error {
 	case errors.Is(err, batches.ErrNotFound):
 		return noBatch(id)
 	case errors.Is(err, batches.ErrEnded):
-		return web.Invalid("id", "the batch has ended")
+		return web.Invalid("id", say.New("batch.ended"))
 	}
 	return storeError(err)
 }
@@ -234,7 +234,7 @@ func (q *ownedQuery) owner(isRequired bool) (files.Owned, error) {
 		}
 	}
 	if named > 1 || isRequired && named == 0 {
-		return of, web.Invalid("tenant", "name one owner, by tenant, key or keyless=true")
+		return of, web.Invalid("tenant", say.New("field.one_owner"))
 	}
 	return of, nil
 }
@@ -253,7 +253,7 @@ func nameOf(of files.Owned) string {
 // storeError returns the caller's form of an error of the store.
 func storeError(err error) error {
 	if errors.Is(err, documents.ErrUnavailable) {
-		return web.Away("the database of files and batches does not answer; try again shortly")
+		return web.Away(say.New("batch.away"))
 	}
 	return err
 }
@@ -294,7 +294,7 @@ func (b *work) listFiles(c *web.Call, q *ownedPage) (views []managedFile, err er
 
 func (b *work) deleteFile(c *web.Call) (managedFile, error) {
 	id := c.PathValue("id")
-	missing := web.NotFound("not found: there is no file %q", web.Shorten(id))
+	missing := web.NotFound(say.New("manage.no_file", "file", web.Shorten(id)))
 	if b.engine == nil {
 		return managedFile{}, missing
 	}
@@ -303,7 +303,7 @@ func (b *work) deleteFile(c *web.Call) (managedFile, error) {
 	case errors.Is(err, files.ErrNotFound):
 		return managedFile{}, missing
 	case errors.Is(err, keeping.ErrInUse):
-		return managedFile{}, web.Invalid("id", "a batch that has not ended needs the file; cancel or delete it first")
+		return managedFile{}, web.Invalid("id", say.New("field.file_needed"))
 	}
 	c.Say("The file %s was deleted.", file.ID)
 	if c.DryRun {

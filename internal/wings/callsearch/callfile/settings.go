@@ -1,9 +1,8 @@
 package callfile
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings say which of the calls that are recorded are kept on disk. They are read at start.
@@ -23,11 +22,11 @@ const (
 )
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if s.Days < 1 || s.Days > mostDays {
-		report("days", fmt.Sprintf("must be between 1 and %d, not %d", mostDays, s.Days))
+		report("days", say.New("field.between", "least", "1", "most", mostDays, "found", s.Days))
 	}
 	if s.MaxBytes < leastMaxBytes {
-		report("maxBytes", fmt.Sprintf("must be at least %s, not %s", leastMaxBytes, s.MaxBytes))
+		report("maxBytes", say.New("field.at_least", "least", leastMaxBytes, "found", s.MaxBytes))
 	}
 }

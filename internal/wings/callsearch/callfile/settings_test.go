@@ -3,11 +3,13 @@ package callfile
 import (
 	"slices"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestSettingsRules(t *testing.T) {
 	var paths []string
-	collect := func(path, _ string) { paths = append(paths, path) }
+	collect := func(path string, _ say.Sentence) { paths = append(paths, path) }
 	if DefaultSettings().Check(collect); paths != nil {
 		t.Errorf("the defaults break rules of %v", paths)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
@@ -182,7 +183,7 @@ func (h *host) change(c *web.Call, done string, change func(string) error) (proc
 	c.Say("The process %s would be %s.", name, done)
 	if !c.DryRun {
 		if err := change(name); err != nil {
-			return processView{}, web.Away("the process cannot be changed now: " + err.Error())
+			return processView{}, web.Away(say.New("process.not_now", "why", say.From(err)))
 		}
 		c.Say("The process %s is being %s.", name, done)
 	}
@@ -195,6 +196,5 @@ func (h *host) change(c *web.Call, done string, change func(string) error) (proc
 }
 
 func unknown(c *web.Call) error {
-	return web.NotFound("not found: the configuration file of this gateway has no process %q",
-		web.Shorten(c.PathValue("name")))
+	return web.NotFound(say.New("process.none", "name", web.Shorten(c.PathValue("name"))))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings bound the WebSockets of clients.
@@ -38,16 +39,17 @@ func DefaultSettings() Settings {
 const leastTime = time.Second
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path, message string)) {
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if s.Connections < 0 {
-		report("connections", fmt.Sprintf("must not be negative, not %d (0 refuses every WebSocket)", s.Connections))
+		report("connections",
+			say.Plain(fmt.Sprintf("must not be negative, not %d (0 refuses every WebSocket)", s.Connections)))
 	}
 	if s.PerKey < 1 {
-		report("perKey", fmt.Sprintf("must be at least 1, not %d", s.PerKey))
+		report("perKey", say.New("field.at_least", "least", "1", "found", s.PerKey))
 	}
 	for path, d := range map[string]schema.Duration{"idle": s.Idle, "ping": s.Ping, "lifetime": s.Lifetime} {
 		if d.Std() < leastTime {
-			report(path, fmt.Sprintf("must be at least %s, not %s", leastTime, d.Std()))
+			report(path, say.New("field.at_least", "least", leastTime, "found", d.Std()))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )
 
@@ -37,9 +38,9 @@ func TestCounter(t *testing.T) {
 // The defaults are valid, and every setting has a bound.
 func TestSettingsHaveBounds(t *testing.T) {
 	t.Parallel()
-	sockets.DefaultSettings().Check(func(path, message string) { t.Error(path, message) })
+	sockets.DefaultSettings().Check(func(path string, fault say.Sentence) { t.Error(path, fault) })
 	var wrong []string
-	sockets.Settings{Connections: -1}.Check(func(path, _ string) { wrong = append(wrong, path) })
+	sockets.Settings{Connections: -1}.Check(func(path string, _ say.Sentence) { wrong = append(wrong, path) })
 	slices.Sort(wrong)
 	if !slices.Equal(wrong, []string{"connections", "idle", "lifetime", "perKey", "ping"}) {
 		t.Error(wrong)
