@@ -414,8 +414,8 @@ const flows = {
     const [first] = await instances()
     await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${first.instanceId}`)}`)
     const address = page.getByLabel('Address', { exact: true })
-    await address.fill('127.0.0.1:1/v1')
-    await page.getByText('must begin with http:// or https://').waitFor()
+    await address.fill('ftp://127.0.0.1:1/v1')
+    await page.getByText('is no address; such as 127.0.0.1:11434 or http://gpu2:8000').waitFor()
     await address.fill(first.baseUrl)
     await page.locator('.drawer').getByRole('textbox', { name: 'Weight' }).fill('5')
     await page.getByText('this one 83 %').waitFor()
@@ -1041,7 +1041,7 @@ const flows = {
       const clicks = await countClicks(page)
       await page.goto(`${base}services`)
       await page.waitForSelector('.live.live')
-      const before = (await call('GET', '/api/config/version/current')).body.data
+      const before = (await call('GET', '/api/config/version/next')).body.data
       for (const isLater of [false, true]) {
         await clicks(true)
         await page.locator('.addb').click()
@@ -1075,7 +1075,7 @@ const flows = {
         assert.equal((await instances()).filter((instance) => instance.baseUrl === backend).length, 0)
       }
       // One version for each addition, and one for each of the four removals.
-      assert.equal((await call('GET', '/api/config/version/current')).body.data, before + 6)
+      assert.equal((await call('GET', '/api/config/version/next')).body.data, before + 6)
       await rollBack()
     }),
   'keys: models are chosen from those that there are': async (page) => {
@@ -1102,6 +1102,7 @@ const flows = {
     }
     let other = await start()
     try {
+      await page.context().clearCookies({ name: 'patchbay_session' }) // cookies of another port of this host
       await page.goto(`${url}/keys?create=1`)
       assert.equal(await page.locator('.login .note').count(), 0)
       await logIn(page, token)
