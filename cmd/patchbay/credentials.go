@@ -79,6 +79,17 @@ func (w credentialWords) oneArg() cobra.PositionalArgs {
 	return oneArg(w.field, w.word, "patchbay "+w.word+"s list shows the "+w.field+"s")
 }
 
+// named returns the name of a new credential, which the flag or the argument gives.
+func (w credentialWords) named(flag string, args []string) (string, error) {
+	if len(args) == 0 {
+		return flag, nil
+	}
+	if flag != "" && flag != args[0] {
+		return "", fmt.Errorf("the %[1]s is given twice: %[2]s, and --%[1]s %[3]s", w.field, args[0], flag)
+	}
+	return args[0], nil
+}
+
 // printText prints the text of a credential that was just made.
 func (f *credentialFlags) printText(to io.Writer, w credentialWords, name, text string) error {
 	return f.print(to, map[string]string{w.field: name, w.word: text}, "%-*s  %s\n%s  %s\n", len(w.word), w.field, name,

@@ -38,22 +38,24 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 	var terms termFlags
 	var id string
 	cmd := &cobra.Command{
-		Use:     "create",
+		Use:     "create [ID]",
 		Aliases: []string{"issue"},
 		Short:   "Issue a key and print it, this once",
-		Example: `  patchbay keys create --id team-a --tenant acme --service chat --model 'llama*' ` +
+		Example: `  patchbay keys create team-a --tenant acme --service chat --model 'llama*' ` +
 			"--expires 2030-01-31T00:00:00Z\n" +
 			"  patchbay keys create --id batch --requests-per-minute 60 --tokens-per-minute 100000 " +
 			"--budget month.cost=500 --budget day.tokens=2000000\n" +
 			"  patchbay keys create --id office --address 10.0.0.0/8 --address 2001:db8::/32 --json",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, err := terms.patch(cmd, time.Now())
 			if err != nil {
 				return err
 			}
+			if wanted["id"], err = keyWords.named(id, args); err != nil {
+				return err
+			}
 			return flags.at(cmd.Context(), func(store *credentialStore) error {
-				wanted["id"] = id
 				made, err := store.makeText(keyWords.path, wanted)
 				if err != nil {
 					return err
@@ -63,7 +65,7 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 		},
 	}
 	flags.register(cmd)
-	cmd.Flags().StringVar(&id, "id", "", "name of the key; also --name (default: one is made up)")
+	cmd.Flags().StringVar(&id, "id", "", "name of the key, in place of ID; also --name (default: one is made up)")
 	cmd.Flags().SetNormalizeFunc(sameFlag("name", "id"))
 	terms.register(cmd)
 	return cmd

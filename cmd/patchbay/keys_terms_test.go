@@ -70,3 +70,24 @@ func TestAKeyWithoutTermsIsListedInJSONAsItWas(t *testing.T) {
 		t.Errorf("listed\n%s, want\n%s", got, want)
 	}
 }
+
+// TestANewCredentialIsNamedByAnArgumentOrAFlag names one both ways, and not twice.
+func TestANewCredentialIsNamedByAnArgumentOrAFlag(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"keys", "create", "team-a"}, exitOK, "team-a"},
+		{[]string{"keys", "create", "team-b", "--id", "team-b"}, exitOK, "team-b"},
+		{[]string{"keys", "create", "team-c", "--name", "team-d"}, exitUsage, "given twice: team-c, and --id team-d"},
+		{[]string{"tokens", "create", "ci", "--role", "VIEWER"}, exitOK, "ci"},
+		{[]string{"tokens", "create", "ci", "--id", "other", "--role", "VIEWER"}, exitUsage, "given twice: ci, and --name other"},
+	} {
+		code, stdout, stderr := runHere(t, append(c.args, "--data-dir", dir)...)
+		if code != c.code || !strings.Contains(stdout+stderr, c.says) {
+			t.Errorf("%v: %d %s %s", c.args, code, stdout, stderr)
+		}
+	}
+}

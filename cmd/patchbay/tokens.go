@@ -65,18 +65,20 @@ func newTokensCreate(env []string, stdout io.Writer) *cobra.Command {
 	var terms tokenFlags
 	var name string
 	cmd := &cobra.Command{
-		Use:     "create",
+		Use:     "create [NAME]",
 		Aliases: []string{"issue"},
 		Short:   "Issue a token and print it, this once",
-		Example: "  patchbay tokens create --name ci --role OPERATOR --expires 720h",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: "  patchbay tokens create ci --role OPERATOR --expires 720h",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, err := terms.patch(cmd)
 			if err != nil {
 				return err
 			}
+			if wanted["name"], err = tokenWords.named(name, args); err != nil {
+				return err
+			}
 			return flags.at(cmd.Context(), func(store *credentialStore) error {
-				wanted["name"] = name
 				made, err := store.makeText(tokenWords.path, wanted)
 				if err != nil {
 					return err
@@ -87,7 +89,7 @@ func newTokensCreate(env []string, stdout io.Writer) *cobra.Command {
 	}
 	flags.register(cmd)
 	cmd.Flags().StringVar(&name, "name", "",
-		"name of the token, for lists and the audit log; also --id (default: one is made up)")
+		"name of the token, in place of NAME; also --id (default: one is made up)")
 	cmd.Flags().SetNormalizeFunc(sameFlag("id", "name"))
 	terms.register(cmd)
 	_ = cmd.MarkFlagRequired("role") // the flag is there
