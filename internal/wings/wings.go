@@ -96,6 +96,13 @@ func (s *Sections) ReservedSpace() (bytes int64) {
 	return bytes
 }
 
+// FilesFolder returns the folder that gateways share for uploaded files; empty where they share
+// none.
+func (s *Sections) FilesFolder() (folder string) {
+	folder += files.FolderOf(s.Files)
+	return folder
+}
+
 // ProcessNames returns the names of the processes that instances may refer to.
 func (s *Sections) ProcessNames() (names []string) {
 	names = append(names, processes.Names(s.Processes)...)

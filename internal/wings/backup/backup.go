@@ -79,7 +79,7 @@ func PlaceOf(doc *config.Document) (*Place, error) {
 		return nil, fmt.Errorf("security.master-key: %w", err)
 	}
 	p := &Place{DataDir: doc.Server.DataDir, Database: doc.Store.Config, Ledger: doc.Store.URL, Keys: keys,
-		Folder: doc.Files.Folder}
+		Folder: doc.FilesFolder()}
 	if p.Folder == "" && p.Database == "" {
 		p.Folder = filepath.Join(p.DataDir, "batches")
 	}

@@ -63,6 +63,9 @@ func (d *Disk) IsFull() bool {
 	return durable.Space{Total: d.Total, Free: d.Free}.IsShort(d.Reserve) || !d.Since.IsZero()
 }
 
+// FolderOf returns the folder that settings name.
+func FolderOf(s Settings) string { return s.Folder }
+
 // Reserved returns files.reserve.
 func Reserved(s Settings) int64 { return int64(s.Reserve) }
 
