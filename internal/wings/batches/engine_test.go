@@ -54,7 +54,7 @@ func TestEveryLineIsAnsweredOnceAndInItsPlace(t *testing.T) {
 				if failed[0].Response.Status != http.StatusBadRequest {
 					t.Errorf("the failed line has the status %d", failed[0].Response.Status)
 				}
-				for id, n := range b.calls {
+				for id, n := range b.ran() {
 					if n != 1 {
 						t.Errorf("%s ran %d times", id, n)
 					}
@@ -129,8 +129,8 @@ func TestBadFilesFailWithTheirLines(t *testing.T) {
 				if p.State != Failed || len(p.Faults) != 1 || p.Faults[0].Code != c.code || p.Faults[0].Line != c.line {
 					t.Errorf("the batch ended as %s with %+v, want %s in line %d", p.State, p.Faults, c.code, c.line)
 				}
-				if len(b.calls) > 0 {
-					t.Errorf("lines of a bad file ran: %v", b.calls)
+				if len(b.ran()) > 0 {
+					t.Errorf("lines of a bad file ran: %v", b.ran())
 				}
 			})
 		})
@@ -161,8 +161,8 @@ func TestWhatABackendCannotDoIsTriedAFewTimes(t *testing.T) {
 		p := h.await(e, h.submit(e, linesOf(3)).ID)
 		expectIDs(t, h.results(e, p.Output), "line-0", "line-2")
 		expectIDs(t, h.results(e, p.Errors), "line-1")
-		if b.calls["line-1"] != 3 || b.calls["line-2"] != 3 {
-			t.Errorf("the lines ran %v times, want 3", b.calls)
+		if b.ran()["line-1"] != 3 || b.ran()["line-2"] != 3 {
+			t.Errorf("the lines ran %v times, want 3", b.ran())
 		}
 	})
 }
@@ -222,8 +222,8 @@ func TestACancelledBatchKeepsWhatWasDone(t *testing.T) {
 		if p.State != Cancelled || done == 0 || done > 100 || done != p.Counts.Done || p.Errors != "" {
 			t.Errorf("the batch ended as %s with %d results, %+v", p.State, done, p.Counts)
 		}
-		if len(b.calls) != done {
-			t.Errorf("%d lines ran, and %d have results", len(b.calls), done)
+		if len(b.ran()) != done {
+			t.Errorf("%d lines ran, and %d have results", len(b.ran()), done)
 		}
 		if _, err := e.Cancel(context.Background(), owner.Scope(), made.ID); !errors.Is(err, ErrEnded) {
 			t.Errorf("cancelling it again gives %v", err)
@@ -356,7 +356,7 @@ func TestAFullDiskIsWaitedFor(t *testing.T) {
 		if p.Counts.Done != 20 || len(h.results(e, p.Output)) != 20 {
 			t.Errorf("the batch ended with %+v", p.Counts)
 		}
-		for id, n := range b.calls {
+		for id, n := range b.ran() {
 			if n != 1 {
 				t.Errorf("%s ran %d times, although its answer was there", id, n)
 			}
@@ -406,8 +406,8 @@ func TestThreeGatewaysDrainOneBatchAndOneThatHangsLosesItsLines(t *testing.T) {
 			t.Errorf("there are %d results", got)
 		}
 		for n, b := range backends {
-			if len(b.calls) < 50 {
-				t.Errorf("gateway %d ran %d lines", n, len(b.calls))
+			if len(b.ran()) < 50 {
+				t.Errorf("gateway %d ran %d lines", n, len(b.ran()))
 			}
 		}
 		if took := p.Ended.Sub(p.Started); took > 800*time.Second/12+time.Minute {

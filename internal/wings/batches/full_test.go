@@ -45,8 +45,8 @@ func TestABatchWhoseAnswersHaveNoRoomEndsWithWhatItHas(t *testing.T) {
 					<-time.After(time.Minute)
 					p, err = e.Get(context.Background(), owner.Scope(), made.ID)
 					h.check(err)
-					if p.State != Cancelled || len(p.Faults) != 1 || p.Faults[0].Code != schema.CodeStorageFull || p.Counts.Done < 10 || p.Counts.Done != len(b.calls) {
-						t.Fatalf("the batch is %s with %+v, %+v; %d lines ran", p.State, p.Faults, p.Counts, len(b.calls))
+					if p.State != Cancelled || len(p.Faults) != 1 || p.Faults[0].Code != schema.CodeStorageFull || p.Counts.Done < 10 || p.Counts.Done != len(b.ran()) {
+						t.Fatalf("the batch is %s with %+v, %+v; %d lines ran", p.State, p.Faults, p.Counts, len(b.ran()))
 					}
 					if form == OpenAI {
 						failed := h.results(e, p.Errors)
@@ -108,7 +108,7 @@ func TestABatchWhoseAnswersHaveNoRoomIsCancelledAndExpires(t *testing.T) {
 				<-time.After(5 * time.Second)
 				p, err := e.Get(context.Background(), owner.Scope(), made.ID)
 				h.check(err)
-				if p.State != want || len(p.Faults) > 0 || len(h.results(e, p.Output)) != p.Counts.Done || p.Counts.Done != len(b.calls) {
+				if p.State != want || len(p.Faults) > 0 || len(h.results(e, p.Output)) != p.Counts.Done || p.Counts.Done != len(b.ran()) {
 					t.Errorf("the batch is %s with %+v, %+v", p.State, p.Faults, p.Counts)
 				}
 			})

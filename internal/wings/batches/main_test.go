@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -83,6 +84,13 @@ func (b *backend) count(id string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.calls[id]
+}
+
+// ran returns how often each line ran.
+func (b *backend) ran() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.calls)
 }
 
 func answered(call Call) Answer {

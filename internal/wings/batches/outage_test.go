@@ -93,7 +93,7 @@ func TestWhatABackendAsksToWaitIsWaited(t *testing.T) {
 		defer start(e)()
 		p := h.await(e, h.submit(e, linesOf(20)).ID)
 		calls := 0
-		for _, n := range b.calls {
+		for _, n := range b.ran() {
 			calls += n
 		}
 		if p.Counts.Done != 20 || calls > 20+8 {
@@ -192,8 +192,8 @@ func TestALineThatBreaksItsBackendFailsWhileOthersAreAnswered(t *testing.T) {
 		e := h.open(b)
 		defer start(e)()
 		p := h.await(e, h.submit(e, linesOf(200)).ID)
-		if p.State != Completed || p.Counts.Done != 199 || b.calls["line-3"] != h.sets.Attempts+1 {
-			t.Errorf("the batch ended as %s with %+v, the line ran %d times", p.State, p.Counts, b.calls["line-3"])
+		if p.State != Completed || p.Counts.Done != 199 || b.ran()["line-3"] != h.sets.Attempts+1 {
+			t.Errorf("the batch ended as %s with %+v, the line ran %d times", p.State, p.Counts, b.ran()["line-3"])
 		}
 		if took := p.Ended.Sub(p.Started); took > 2*time.Minute {
 			t.Errorf("one line held the others up for %s", took)
@@ -255,7 +255,7 @@ func TestAModelThatWasServedIsWaitedFor(t *testing.T) {
 					<-time.After(20 * time.Second)
 				}
 				stop() // the gateway begins anew while the model is not there
-				ran := len(b.calls)
+				ran := len(b.ran())
 				set(c.then)
 				h.leases = documents.NewMemory()
 				e = h.open(b)
@@ -263,8 +263,8 @@ func TestAModelThatWasServedIsWaitedFor(t *testing.T) {
 				<-time.After(time.Hour)
 				p, err := e.Get(context.Background(), owner.Scope(), made.ID)
 				h.check(err)
-				if p.State != InProgress || p.Counts.Failed > 0 || len(b.calls) != ran || !strings.Contains(p.Problem.String(), "the model m is not served now") {
-					t.Errorf("meanwhile the batch is %s with %+v, %d and %d lines ran, and it says %q", p.State, p.Counts, ran, len(b.calls), p.Problem)
+				if p.State != InProgress || p.Counts.Failed > 0 || len(b.ran()) != ran || !strings.Contains(p.Problem.String(), "the model m is not served now") {
+					t.Errorf("meanwhile the batch is %s with %+v, %d and %d lines ran, and it says %q", p.State, p.Counts, ran, len(b.ran()), p.Problem)
 				}
 				set(Served)
 				p = h.await(e, made.ID)
@@ -296,8 +296,8 @@ func TestAModelThatNobodyEverServedFailsItsLines(t *testing.T) {
 		e := h.open(b)
 		defer start(e)()
 		p := h.await(e, h.submit(e, linesOf(3)+strings.Replace(lineOf("x"), `"model":"m"`, `"model":"typo"`, 1)).ID)
-		if p.State != Completed || p.Counts.Done != 3 || p.Counts.Failed != 1 || b.calls["x"] != 1 {
-			t.Errorf("the batch ended as %s with %+v, calls %v", p.State, p.Counts, b.calls)
+		if p.State != Completed || p.Counts.Done != 3 || p.Counts.Failed != 1 || b.ran()["x"] != 1 {
+			t.Errorf("the batch ended as %s with %+v, calls %v", p.State, p.Counts, b.ran())
 		}
 		if p.Ended.Sub(p.Started) > time.Minute {
 			t.Errorf("it took %s", p.Ended.Sub(p.Started))
@@ -336,7 +336,7 @@ func TestTheExpectedEndKnowsOfABudgetThatIsWaitedFor(t *testing.T) {
 		h.sets.WaitForBudget = true
 		reset := time.Now().Add(6 * time.Hour)
 		b.answer = func(call Call) Answer {
-			if b.count(call.CustomID) == 1 && len(b.calls) > 10 && time.Now().Before(reset) {
+			if b.count(call.CustomID) == 1 && len(b.ran()) > 10 && time.Now().Before(reset) {
 				used := failure(http.StatusTooManyRequests, schema.CodeBudgetExceeded)
 				used.RetryAfter, used.NoRetry = time.Until(reset), true
 				return used
