@@ -72,7 +72,8 @@ test('a refused operation shows why', inBrowser, async () => {
 
 test('what is not there is said not to be there', inBrowser, async () => {
   await page.fill('#find', 'no such thing');
-  assert.equal(await page.locator('#operations').textContent(), 'Nothing found.');
+  // The list is drawn anew after the key was handled.
+  await page.waitForFunction(() => document.querySelector('#operations').textContent === 'Nothing found.');
 });
 
 test('the page has no faults of its own', inBrowser, () => {
