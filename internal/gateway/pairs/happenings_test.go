@@ -22,6 +22,7 @@ func happenings() []happening {
 	return []happening{
 		{"rate limit", rateLimit},
 		{"key limit", keyLimit},
+		{"instances of a key", placedKey},
 		{"budget of money", moneyBudget},
 		{"budget with a vanished model and fallbacks", vanishedModel},
 		{"fallback", fallback},
@@ -80,6 +81,25 @@ func keyLimit(c *cell) {
 	}
 	c.refuses(c.ask("m"), http.StatusTooManyRequests, "key_rate_limited")
 	c.has(e, 1)
+}
+
+// placedKey has a key that is limited to one of two instances: nothing goes to the other, also
+// when its own fails.
+func placedKey(c *cell) {
+	a, other := startEngine(c.T)
+	b, url := startEngine(c.T)
+	c.start(settings{terms: "instances: ['*@" + url + "*']", instances: []string{instance(other), instance(url)}})
+	for range 3 {
+		c.answers(c.ask("m"))
+	}
+	c.has(b, 3)
+	if !c.isBatch() { // which would wait for its instance
+		b.is(fails)
+		if r := c.ask("m"); r.isWhole {
+			c.Error("it was answered by nobody")
+		}
+	}
+	c.has(a, 0)
 }
 
 // moneyBudget asks for more than is left of a budget.
