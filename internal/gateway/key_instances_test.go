@@ -85,3 +85,22 @@ func TestInstancesOfAKeyAreSetByTheAPI(t *testing.T) {
 		t.Errorf("%d %s", bad.Status, bad.Body)
 	}
 }
+
+// A key that stays at its instances gets no answer that another key of its tenant has from
+// elsewhere, neither from the cache nor by sharing a call.
+func TestAKeyOfInstancesSharesNoAnswers(t *testing.T) {
+	t.Parallel()
+	east, west := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, keyed(`
+services:
+  chat: {instances: [{name: m, base-url: "`+east.URL()+`"}, {name: m, base-url: "`+west.URL()+`", tier: 1}]}
+`, "  tenants: [{name: acme}]\n", map[string]string{
+		"free": ", tenant: acme", "also": ", tenant: acme", "west": ", tenant: acme, instances: ['*@" + west.URL() + "']",
+	})+cacheOn)
+	for _, c := range []struct{ key, cache string }{{"free", "miss"}, {"also", "hit"}, {"west", "miss"}, {"west", "hit"}} {
+		cacheIs(t, r.Chat(cold("hi"), bearer(c.key)...), c.cache)
+	}
+	if got := len(west.Requests()); got != 1 {
+		t.Errorf("the west was called %d times", got)
+	}
+}

@@ -60,7 +60,8 @@ func (c *Cache) keyOf(r *account.Account) (key answercache.Key) {
 	w := c.writers.Get().(*keyWriter)
 	defer c.writers.Put(w)
 	w.hash.Reset()
-	if r.Caller.Tenant != "" {
+	// A key that is limited to instances shares no answers that others got from elsewhere.
+	if r.Caller.Tenant != "" && !r.Caller.Grant.IsPlaced() {
 		w.head('t', len(r.Caller.Tenant))
 		w.buf = append(w.buf, r.Caller.Tenant...)
 	} else {
