@@ -25,4 +25,4 @@ wait $STREAM; grep resumed answer.txt; tail -n 2 answer.txt | head -n 1
 grep -o '"id":"[^"]*"' answer.txt | sort -u | wc -l
 
 sed -n 's/.*"content":"\([^"]*\)".*/\1/p' answer.txt | tr -d '\n' \
-  | grep -o 'Sentence [0-9]* of 24' | uniq | wc -l
+  | sed 's/ \[. goes on here\]//' | grep -o 'Sentence [0-9]* of 24' | uniq | wc -l
