@@ -14,8 +14,9 @@ func TestTailShowsCalls(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	out := make(chan string, 1)
 	go func() {
-		_, stdout, stderr := runFor(t, "tail", "--url", r.URL, "--errors", "-n", "1")
-		out <- stdout + stderr
+		// Standard error may tell of calls that were left out: this test sends as many as it can.
+		_, stdout, _ := runFor(t, "tail", "--url", r.URL, "--errors", "-n", "1")
+		out <- stdout
 	}()
 	for {
 		r.Chat(gatewaytest.PlainHi)
