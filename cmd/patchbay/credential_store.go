@@ -70,7 +70,7 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 	}
 	defer func() { _ = store.Close() }()
 	quiet := slog.New(slog.DiscardHandler) // errors are returned
-	credentials, err := access.OpenCredentials(store.Data(), doc.Security, quiet)
+	credentials, err := access.OpenCredentials(store.Data(), doc.Security.Settings, quiet)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ type Document struct {
 
 	Store     Store              `json:"store"`
 	Redis     Redis              `json:"redis"`
-	Security  access.Settings    `json:"security"`
+	Security  Security           `json:"security"`
 	Log       logs.Settings      `json:"log"`
 	Telemetry telemetry.Settings `json:"telemetry"`
 	Prices    prices.Settings    `json:"prices" effect:"now"`
@@ -102,6 +102,12 @@ type Server struct {
 	// UnknownModel is the status of requests for a model that no instance serves: 503, or 404
 	// for clients that repeat a request after any 5xx.
 	UnknownModel int `json:"unknownModel"`
+}
+
+// Security says who may use the gateway.
+type Security struct {
+	access.Settings
+	wings.Access
 }
 
 // Monitoring says which figures and calls are recorded.
@@ -264,7 +270,7 @@ func Default() *Document {
 		Sections:   wings.DefaultSections(),
 		Store:      Store{URL: "sqlite:quota.db", KeepVersions: 500},
 		Redis:      Redis{URL: "redis://127.0.0.1:6379/0", KeyPrefix: "patchbay"},
-		Security:   access.DefaultSettings(),
+		Security:   Security{access.DefaultSettings(), wings.DefaultAccess()},
 		Log:        logs.DefaultSettings(),
 		Telemetry:  telemetry.DefaultSettings(),
 		Prices:     prices.DefaultSettings(),
@@ -311,7 +317,8 @@ func (d *Document) NeedRestart(next *Document) []string {
 	return slices.DeleteFunc(d.Differences(next), func(section string) bool {
 		switch section {
 		case "security": // the terms of keys and the allowed references are in force at once
-			security := d.Security.WithTerms(next.Security.TermSet())
+			security := d.Security
+			security.Settings = security.WithTerms(next.Security.TermSet())
 			security.References = next.Security.References
 			return settings.Equal(security, next.Security)
 		case "quota":

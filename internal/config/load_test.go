@@ -143,7 +143,7 @@ func TestSampleLoads(t *testing.T) {
 	}
 	want.Store.URL = "postgres://ledger@db/patchbay"
 	want.Redis.URL = "rediss://cache:6380/1"
-	want.Security = access.Settings{
+	want.Security.Settings = access.Settings{
 		Enabled: true, SignExisting: true, ReserveTokens: 1024,
 		Tokens: []access.Token{{
 			Name: "ops", Role: access.Operator,

@@ -212,6 +212,12 @@ func (m Monitoring) Check(report func(path string, fault say.Sentence)) {
 }
 
 // Check reports every setting of the section that has a value it may not have.
+func (s Security) Check(report func(path string, fault say.Sentence)) {
+	s.Settings.Check(report)
+	s.Access.Check(report)
+}
+
+// Check reports every setting of the section that has a value it may not have.
 func (l Limits) Check(report func(path string, fault say.Sentence)) {
 	l.Bounds.Check(report)
 	if l.MaxInFlight < 0 {

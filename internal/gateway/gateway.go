@@ -49,9 +49,11 @@ type Gateway struct {
 	log   *slog.Logger
 	id    string // identifies this gateway among others
 	build actuator.Build
-	// isDemo, more and steps are Options.Demo, Options.Routes and Options.Steps.
+	// isDemo, more, moreWings and steps are Options.Demo, Options.Routes, Options.Wings and
+	// Options.Steps.
 	isDemo       bool
 	more         []web.Route
+	moreWings    []wing.New
 	steps        []account.Step
 	file         configFile
 	book         *budget.Book // nil where security is off
@@ -109,6 +111,8 @@ type Options struct {
 	Routes []web.Route
 	// Steps run between admission and routing, before the steps of the configuration.
 	Steps []account.Step
+	// Wings are wings beside the ones that every gateway has.
+	Wings []wing.New
 	// KeepAlive is the time between two comments in a silent stream; 0 means the default
 	// of the unified API.
 	KeepAlive time.Duration
@@ -129,7 +133,8 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 	}()
 	g := &Gateway{
 		Parts: Parts{Core: wing.Core{Document: doc, Log: log, Current: new(routing.Current)}},
-		log:   log, build: options.Build, isDemo: options.Demo, more: options.Routes, steps: options.Steps,
+		log:   log, build: options.Build, isDemo: options.Demo, more: options.Routes,
+		moreWings: options.Wings, steps: options.Steps,
 		served: make(chan struct{}), closeBook: func() {},
 	}
 	if options.FromFile {
@@ -156,7 +161,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	if g.id, err = gatewayID(g.Store.Data()); err != nil {
 		return err
 	}
-	g.wings = newWings(&g.Core)
+	g.wings = newWings(&g.Core, g.moreWings...)
 	g.Cluster = g.newCluster(time.Now())
 	g.Shared = g.newShared()
 	opened.add(g.Shared.Close)
@@ -171,7 +176,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	for _, w := range g.wings {
 		w.Read(g.Document)
 	}
-	if g.Credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log,
+	if g.Credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security.Settings, g.log,
 		g.sharedLimits()); err != nil {
 		return err
 	}

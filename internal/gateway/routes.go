@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/console"
 	"github.com/patchbay-ai/patchbay/docs"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
@@ -161,6 +162,16 @@ func (g *Gateway) describe(s surfaces) {
 	s.docs.Describe(g.build.Version, g.Routes)
 }
 
+// sessions are the functions of the wings that find the holder of a session.
+func (g *Gateway) sessions() (found []func(string, time.Time) (access.Identity, bool, error)) {
+	for _, w := range g.wings {
+		if w.Session != nil {
+			found = append(found, w.Session)
+		}
+	}
+	return found
+}
+
 // newRouterOf puts the routes of a port behind a gate of its own, because the gate's
 // rules depend on the port.
 func (g *Gateway) newRouterOf(port *Port) *web.Router {
@@ -171,6 +182,7 @@ func (g *Gateway) newRouterOf(port *Port) *web.Router {
 	}
 	gate := web.NewGate(web.GateOptions{
 		Roster:         g.Credentials.Roster,
+		Sessions:       g.sessions(),
 		Attempts:       g.attempts,
 		Ready:          g.readiness(),
 		NotReady:       notReady,

@@ -12,10 +12,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/spend"
 )
 
-// newWings makes the wings of a gateway; internal/wings lists their settings. A line
+// newWings makes the wings of a gateway, and more; internal/wings lists their settings. A line
 // belongs to the wing with the package that it names.
-func newWings(core *wing.Core) []*wing.Wing {
-	return wing.Make(core,
+func newWings(core *wing.Core, more ...wing.New) []*wing.Wing {
+	return wing.Make(core, append([]wing.New{
 		keeper.New,
 		managedcache.New,
 		socket.NewWing,
@@ -23,7 +23,7 @@ func newWings(core *wing.Core) []*wing.Wing {
 		managedprocesses.New,
 		callsearch.New,
 		spend.NewWing,
-	)
+	}, more...)...)
 }
 
 // RunInstead does the work that a wing has started this program anew for, in place of all

@@ -37,6 +37,9 @@ type Records struct {
 	CallsFile callfile.Settings `json:"callsFile"`
 }
 
+// Access are the settings of wings in the section security.
+type Access struct{}
+
 // DefaultSections returns the sections of an empty configuration.
 func DefaultSections() Sections {
 	return Sections{
@@ -60,6 +63,14 @@ func DefaultRecords() Records {
 		CallsFile: callfile.DefaultSettings(),
 	}
 }
+
+// DefaultAccess returns the settings of wings in the section security of an empty configuration.
+func DefaultAccess() Access {
+	return Access{}
+}
+
+// Check reports every setting of the section security that has a value it may not have.
+func (a Access) Check(func(path string, fault say.Sentence)) {}
 
 // Check reports every setting that has a value it may not have.
 func (r Records) Check(report func(path string, fault say.Sentence)) {

@@ -65,7 +65,8 @@ func (c *Control) Apply(ctx context.Context, change Change, edit func(*config.Do
 func (c *Control) Reset(ctx context.Context, change Change) (Result, error) {
 	return c.change(ctx, change, func(now *state) (*proposal, Result, error) {
 		doc := now.doc.Clone()
-		doc.Services, doc.Security = settings.Clone(c.file.services), doc.Security.WithTerms(*c.file.terms.Load())
+		doc.Services = settings.Clone(c.file.services)
+		doc.Security.Settings = doc.Security.WithTerms(*c.file.terms.Load())
 		if doc.Equal(now.doc) && now.terms == nil {
 			return nil, Result{}, nil
 		}

@@ -80,7 +80,7 @@ func (c *Control) stateOf(v *Version, logs ...Log) *state {
 	next := &state{doc: now.doc.Clone(), version: v.Number, since: v.Since(), terms: v.Terms,
 		activations: now.activations}
 	next.doc.Services = versions.Judge(v, c.file.services, c.file.references, append(logs, c.local.store)...)
-	next.doc.Security = next.doc.Security.WithTerms(c.termsOf(v))
+	next.doc.Security.Settings = next.doc.Security.WithTerms(c.termsOf(v))
 	return next
 }
 

@@ -32,7 +32,7 @@ func (c *Control) DropTerms(ctx context.Context, change Change) (Result, error) 
 			return nil, Result{}, nil
 		}
 		doc := now.doc.Clone()
-		doc.Security = doc.Security.WithTerms(*c.file.terms.Load())
+		doc.Security.Settings = doc.Security.WithTerms(*c.file.terms.Load())
 		return c.propose(doc, nil, change)
 	})
 }
@@ -52,7 +52,7 @@ func (s *state) editedTerms(doc *config.Document) *access.TermSet {
 func (c *Control) takeFileTerms(now *state, next, file *config.Document) {
 	terms := file.Security.TermSet()
 	if now.terms == nil {
-		next.Security = next.Security.WithTerms(terms)
+		next.Security.Settings = next.Security.WithTerms(terms)
 		return
 	}
 	if !settings.Equal(terms, *c.file.terms.Load()) {

@@ -157,6 +157,13 @@ var refusals = []entry{
 	{"manage.session_unknown",
 		"the gateway does not know this session: it was started with other data than before; log in again"},
 	{"manage.permission", "The role {role} does not have the permission {permission}."},
+	{"manage.team_permission",
+		"The role {role} does not include this operation; docs/roles.md lists the operations that it includes."},
+	{"manage.other_tenant", "You do not have the role {role} in the tenant {tenant}."},
+	{"manage.members_only",
+		"This operation is for people who signed in and belong to a tenant; management tokens use /api/auth/keys and " +
+			"/api/monitoring in its place."},
+	{"manage.no_role", "No rule gives you a role here; an administrator can add one to security.oidc."},
 	{"manage.moved", "the configuration has changed meanwhile: version {version} is current, not {expected}"},
 	{"manage.current_version", "the current version cannot be deleted: {version}"},
 	{"manage.no_version", "there is no such version: {version}"},

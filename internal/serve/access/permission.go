@@ -6,12 +6,14 @@ import "strings"
 // thing in it, and an action.
 type Permission string
 
-// Two kinds of routes have no code of their own.
+// Three kinds of routes have no code of their own.
 const (
 	// Anyone is for routes that tell nothing worth keeping.
 	Anyone Permission = "anyone"
 	// ByKey is for the unified API, which asks for its own keys.
 	ByKey Permission = "by-key"
+	// ByMembership is for members of a tenant. No role of the whole gateway includes it.
+	ByMembership Permission = "by-membership"
 )
 
 // The codes of the management routes. Codes that end in :read and :write are for viewers and
@@ -78,8 +80,11 @@ func (r Role) Permissions() []Permission {
 
 // Holds reports whether a role has a permission.
 func (r Role) Holds(p Permission) bool {
-	if p == UseSession {
+	switch p {
+	case UseSession:
 		return r.Valid()
+	case ByMembership:
+		return false
 	}
 	switch r {
 	case Admin:
@@ -96,10 +101,9 @@ func (r Role) Holds(p Permission) bool {
 // prompts. Other roles see status and code only.
 func (r Role) SeesWords() bool { return r.Holds(WriteMonitoring) }
 
-// Valid reports whether p has the shape of a code, or is one of the two words for routes without
-// one.
+// Valid reports whether p has the shape of a code, or is one of the words for routes without one.
 func (p Permission) Valid() bool {
-	if p == Anyone || p == ByKey {
+	if p == Anyone || p == ByKey || p == ByMembership {
 		return true
 	}
 	parts := strings.Split(string(p), ":")

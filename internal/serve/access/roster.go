@@ -7,18 +7,6 @@ import (
 	"time"
 )
 
-// OpenName is the name of callers of the management API where no tokens are asked for.
-const OpenName = "open"
-
-// Identity is the caller of the management API.
-type Identity struct {
-	// Name is the name of the token, or OpenName where no token is needed.
-	Name string
-	Role Role
-	// SeesSecrets reports whether the stored keys of backends may be shown.
-	SeesSecrets bool
-}
-
 // Roster knows the bearers of management tokens by the hashes of the tokens. An open
 // gateway has a nil Roster.
 type Roster struct {

@@ -30,6 +30,9 @@ type GateOptions struct {
 	// Roster returns the management tokens in force; nil, or a nil roster, means
 	// that no tokens are needed.
 	Roster func() *access.Roster
+	// Sessions find the person who holds a session of a browser, by the text of the cookie. The
+	// first one that knows it decides; a session that none of them knows belongs to a token.
+	Sessions []func(text string, now time.Time) (who access.Identity, known bool, err error)
 	// Attempts delays clients that present wrong tokens; nil delays no client.
 	Attempts *access.Attempts
 	// Ready reports whether the credentials are known; nil means that they are. Until then
@@ -74,7 +77,7 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 		return g.whenReady(g.keepPagesOut(route))
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, refusal := g.admit(r, route.Permission)
+		who, refusal := g.admit(r, &route)
 		if !isSafe(r.Method) || route.Audited {
 			ChangeOf(w).Before = g.options.Version()
 			defer g.audit(w, r, route, who)
@@ -92,7 +95,7 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 			// A change that has begun is made and reported in any case: the caller may have
 			// changed their own token, and the new text is shown only once.
 			admission.follow(w, func() func(http.ResponseWriter) {
-				_, refusal := g.admit(r, route.Permission)
+				_, refusal := g.admit(r, &route)
 				return refusal
 			})
 		}
@@ -174,12 +177,12 @@ func WithIdentity(r *http.Request, who access.Identity) *http.Request {
 
 // admit decides whether a request may pass. If not, it returns the function that
 // answers it.
-func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Identity, func(http.ResponseWriter)) {
+func (g *Gate) admit(r *http.Request, route *Route) (access.Identity, func(http.ResponseWriter)) {
 	crossSite, foreign := g.isCrossSite(r), g.isForeignPage(r)
 	who, wait, err := g.identify(r, crossSite)
 	isOpen := who.Name == access.OpenName
 	switch {
-	case permission == access.Anyone:
+	case route.Permission == access.Anyone:
 		return who, nil
 	case g.options.Ready != nil && !g.options.Ready():
 		return access.Identity{}, func(w http.ResponseWriter) {
@@ -202,10 +205,26 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 			w.Header().Set("Www-Authenticate", "Bearer")
 			Refuse(w, http.StatusUnauthorized, say.From(err))
 		}
-	case !who.Role.Holds(permission):
-		return who, forbid(say.New("manage.permission", "role", who.Role, "permission", permission))
+	case who.Scope(route.Permission, route.Team).IsEmpty():
+		return who, forbid(lacking(&who, route))
+	case !who.Scope(route.Permission, route.Team).Includes(r.PathValue(tenantParameter)) && route.isOfTenant():
+		return who, forbid(say.New("manage.other_tenant", "role", route.Team, "tenant",
+			Shorten(r.PathValue(tenantParameter))))
 	}
 	return who, nil
+}
+
+// lacking says what a caller lacks for a route.
+func lacking(who *access.Identity, route *Route) say.Sentence {
+	switch {
+	case route.Permission == access.ByMembership:
+		return say.New("manage.members_only")
+	case who.Role.Valid():
+		return say.New("manage.permission", "role", who.Role, "permission", route.Permission)
+	case who.RoleName() != "":
+		return say.New("manage.team_permission", "role", who.RoleName())
+	}
+	return say.New("manage.no_role")
 }
 
 // SessionCookie is the name of the cookie for the session of a browser.
@@ -237,6 +256,11 @@ func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, w
 	} else if session, missing := r.Cookie(SessionCookie); missing == nil && !crossSite {
 		// A page of another site, or of another port of this host, has a browser
 		// send the cookie too; it counts for our own pages only.
+		for _, find := range g.options.Sessions {
+			if who, known, err = find(session.Value, now); known {
+				return who, 0, err
+			}
+		}
 		who, err = roster.Session(session.Value, now)
 		return who, 0, err
 	}
@@ -293,7 +317,7 @@ func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who ac
 	}
 	attrs := []slog.Attr{
 		slog.String("who", who.Name),
-		slog.String("role", who.Role.String()),
+		slog.String("role", who.RoleName()),
 		slog.String("from", ClientAddr(r, g.options.TrustedProxies).String()),
 		slog.String("what", route.Pattern),
 		slog.String("path", loggedPath(r)),

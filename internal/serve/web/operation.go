@@ -15,6 +15,8 @@ import (
 type Call struct {
 	*http.Request
 	Who access.Identity
+	// Scope is the part of the gateway that the caller may see and change by the operation.
+	Scope access.Scope
 	// DryRun says that the caller wants to know the outcome without any change.
 	DryRun bool
 	// Content is the body. Given has the members that it gives, where the surface notes them.
@@ -97,8 +99,9 @@ func (s *Surface) Routes(tag string, table []Route) []Route {
 
 func (s *Surface) handler(route *Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &Call{Request: r, Who: IdentityOf(r), Message: route.Says, Status: cmp.Or(route.Status, http.StatusOK),
-			surface: s}
+		who := IdentityOf(r)
+		c := &Call{Request: r, Who: who, Scope: who.Scope(route.Permission, route.Team), Message: route.Says,
+			Status: cmp.Or(route.Status, http.StatusOK), surface: s}
 		err := s.read(w, c, route)
 		var value any
 		if err == nil {

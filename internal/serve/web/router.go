@@ -280,6 +280,10 @@ func hasDotSegment(path string) bool {
 type Route struct {
 	Pattern    string
 	Permission access.Permission
+	// Team is the least role in a tenant that opens the operation to people without the
+	// permission. They see only what belongs to their tenants (Call.Scope). Where the pattern
+	// names a {tenant}, the gate refuses all others. Zero opens it to nobody.
+	Team access.TeamRole
 	// Does is the function of an operation of a management surface. Surface derives the
 	// handler and the types below from it. Says is the message of its reply, unless the
 	// function gives another one.
@@ -328,3 +332,9 @@ type Route struct {
 	Errors  []int
 	Replies map[int]any
 }
+
+// tenantParameter is the parameter of a pattern that names the tenant of an operation.
+const tenantParameter = "tenant"
+
+// isOfTenant reports whether the pattern names the tenant of the operation.
+func (r *Route) isOfTenant() bool { return strings.Contains(r.Pattern, "{"+tenantParameter+"}") }

@@ -67,6 +67,10 @@ type Wing struct {
 	// Routes returns the endpoints of the wing. It is also called for a gateway that never
 	// opens, to describe it.
 	Routes func() []web.Route
+	// Session returns the person to whom a session belongs, by the text in the cookie of a
+	// browser. known is false for the text of another kind of session; the error says why a known
+	// one is no longer good.
+	Session func(text string, now time.Time) (who access.Identity, known bool, err error)
 	// Read completes a configuration before it is compiled: the one of the start, and later ones
 	// that are read again.
 	Read func(*config.Document)
@@ -98,7 +102,7 @@ type Wing struct {
 // New makes a wing. It neither reads nor opens anything.
 type New func(*Core) *Wing
 
-// Make makes wings. Functions that a wing leaves out do nothing, but for Run, which stays nil.
+// Make makes wings. Functions that a wing leaves out do nothing, but for Run and Session, which stay nil.
 func Make(core *Core, list ...New) []*Wing {
 	wings := make([]*Wing, len(list))
 	for i, create := range list {

@@ -30,6 +30,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 )
 
 // Gateway is a running gateway and a client of it.
@@ -63,6 +64,7 @@ type Setup struct {
 	Demo      bool           // the gateway says that it is a demo
 	Routes    []web.Route    // served in addition to the usual routes
 	Steps     []account.Step // run before the usual steps
+	Wings     []wing.New     // made in addition to the usual wings
 }
 
 // Start starts a gateway with this configuration on a port of its own.
@@ -81,7 +83,7 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	log := logs.New(out, logs.JSON, slog.LevelDebug)
 	g, err := gateway.New(LoadDocumentWith(t, s.YAML, s.DataDir, s.Env...), log, gateway.Options{
 		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile, Demo: s.Demo,
-		Routes: s.Routes, Steps: s.Steps,
+		Routes: s.Routes, Steps: s.Steps, Wings: s.Wings,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -299,7 +299,7 @@ func (a *API) quota() []web.Route {
 func (a *API) sessions() []web.Route {
 	return []web.Route{
 		{
-			Pattern: "GET /api/auth/me", Permission: access.ReadSelf, Does: web.Do(a.self),
+			Pattern: "GET /api/auth/me", Permission: access.ReadSelf, Team: access.Member, Does: web.Do(a.self),
 			Summary: "Who sends this request, and what that role may do", Says: "You.",
 		},
 		{
@@ -313,7 +313,8 @@ func (a *API) sessions() []web.Route {
 			Says: "The session has begun.", Status: http.StatusCreated,
 		},
 		{
-			Pattern: "DELETE /api/auth/session", Permission: access.UseSession, Does: web.Do(a.endSession),
+			Pattern: "DELETE /api/auth/session", Permission: access.UseSession, Team: access.Member,
+			Does:    web.Do(a.endSession),
 			Summary: "Have the browser forget its session", Says: "The session has ended.",
 		},
 	}

@@ -80,7 +80,7 @@ func (a *API) editTerms(c *web.Call, edit func(*access.TermSet) error) (changeVi
 		if err := problemsOf(terms.Check); err != nil {
 			return err
 		}
-		doc.Security = doc.Security.WithTerms(terms)
+		doc.Security.Settings = doc.Security.WithTerms(terms)
 		return nil
 	})
 }

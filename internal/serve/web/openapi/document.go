@@ -139,6 +139,9 @@ func (d *deriver) operation(route *web.Route) map[string]any {
 	default:
 		object["security"] = []any{map[string]any{}, map[string]any{"token": []string{}}}
 		object["x-permission"] = route.Permission
+		if route.Team.Valid() {
+			object["x-team-role"] = route.Team
+		}
 	}
 	return object
 }
