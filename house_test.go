@@ -104,6 +104,8 @@ var packageOrder = []string{
 	"internal/hosts/pace",
 	"internal/hosts/backend",
 	"internal/route/balance",
+	"internal/testing/jwttest",
+	"internal/serve/jwt",
 	"internal/serve/listen",
 	"internal/wings/realtime/sockets",
 	"internal/wings/processes",

@@ -1,0 +1,300 @@
+package jwt
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/store/condition"
+)
+
+// When keys are read.
+const (
+	// refreshEvery is the time between two reads of an address, and lookEvery between two looks at
+	// a file.
+	refreshEvery = 10 * time.Minute
+	lookEvery    = 5 * time.Second
+	// unknownEvery is the shortest time between two reads for the sake of unknown keys, and
+	// missingEvery the shortest while no key is known.
+	unknownEvery = time.Minute
+	missingEvery = time.Second
+	// readTime bounds a read.
+	readTime = 10 * time.Second
+	// maxDocument bounds the documents of an issuer.
+	maxDocument = 1 << 20
+)
+
+// Source says where the keys of an issuer are: at an address, or in a file.
+type Source struct {
+	Name string // in logs
+	URL  string
+	File string
+	// CA is a file with the certificates that are trusted in place of the system's.
+	CA  string
+	Log *slog.Logger
+}
+
+// Keys are the keys of an issuer as they were last read. While they cannot be read, the earlier
+// ones hold.
+type Keys struct {
+	source Source
+	get    func(context.Context) ([]byte, error) // reads the document
+	set    atomic.Pointer[Set]
+	health condition.Condition
+
+	mu      sync.Mutex // guards the fields below
+	data    []byte     // that the set was read from
+	last    time.Time  // of the last read that a token caused
+	reading chan struct{}
+	work    sync.WaitGroup
+	ctx     context.Context
+	stop    context.CancelFunc
+}
+
+// NewKeys returns the keys of a source. They are read by Run, and by Verify where it needs them.
+func NewKeys(source Source) *Keys {
+	if source.Log == nil {
+		source.Log = slog.New(slog.DiscardHandler)
+	}
+	k := &Keys{source: source}
+	k.get = k.fetch
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	return k
+}
+
+// Set returns the keys as they were last read, nil before that. The pointer changes with the keys.
+func (k *Keys) Set() *Set { return k.set.Load() }
+
+// Failure returns why the keys could not be read the last time, nil if they could.
+func (k *Keys) Failure() *condition.Failure { return k.health.Failure() }
+
+// Close ends the reads that run.
+func (k *Keys) Close() {
+	k.stop()
+	k.work.Wait()
+}
+
+// Verify is Set.Verify with the latest keys. If a token names an unknown key, they are read anew, at
+// most once a minute, and Verify waits for that until ctx ends.
+func (k *Keys) Verify(ctx context.Context, text string, want Expected, now time.Time) (Claims, error) {
+	claims, err := k.Set().Verify(text, want, now)
+	if !errors.Is(err, ErrUnknownKey) || !k.renew(ctx) {
+		return claims, k.orMissing(err)
+	}
+	claims, err = k.Set().Verify(text, want, now)
+	return claims, k.orMissing(err)
+}
+
+// ErrNoKeys says that the keys of the issuer could not be read yet, so nobody knows whether the
+// token is good.
+var ErrNoKeys = say.Error("token.no_keys")
+
+func (k *Keys) orMissing(err error) error {
+	if errors.Is(err, ErrUnknownKey) && k.Set() == nil {
+		return ErrNoKeys
+	}
+	return err
+}
+
+// renew reads the keys anew, or joins the read that runs, and reports whether it ended. It reports
+// false where the last such read was not long ago.
+func (k *Keys) renew(ctx context.Context) bool {
+	k.mu.Lock()
+	done := k.reading
+	if done == nil {
+		pause := unknownEvery
+		if k.Set() == nil {
+			pause = missingEvery
+		}
+		now := time.Now()
+		if k.ctx.Err() != nil || !k.last.IsZero() && now.Sub(k.last) < pause {
+			k.mu.Unlock()
+			return false
+		}
+		done = make(chan struct{})
+		k.last, k.reading = now, done
+		k.work.Go(func() {
+			defer func() {
+				k.mu.Lock()
+				defer k.mu.Unlock()
+				close(done)
+				k.reading = nil
+			}()
+			logs.Contain(k.source.Log, "reading the keys of an issuer", func() { _ = k.Read(k.ctx) })
+		})
+	}
+	k.mu.Unlock()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Run keeps the keys fresh until ctx ends.
+func (k *Keys) Run(ctx context.Context) {
+	pause := time.Second
+	for ctx.Err() == nil {
+		next := refreshEvery
+		if k.source.File != "" {
+			next = lookEvery
+		}
+		if k.Read(ctx) == nil {
+			pause = time.Second
+		} else {
+			next = min(pause, next)
+			pause = min(2*pause, time.Minute)
+		}
+		if waiting.Pause(ctx, next) != nil {
+			return
+		}
+	}
+}
+
+// Read reads the keys now. The error is a sentence for operators, which the log gets once.
+func (k *Keys) Read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	data, err := k.get(ctx)
+	if err == nil {
+		err = k.take(data)
+	}
+	if ctx.Err() != nil && k.ctx.Err() != nil {
+		return err // the gateway stops
+	}
+	if err != nil {
+		if k.health.Fail(say.From(err)) {
+			k.source.Log.Warn("the keys of an issuer of tokens cannot be read; those that were read before hold",
+				"issuer", k.source.Name, "keys", k.Set().Size(), "error", err)
+		}
+		return err
+	}
+	if k.health.Recover() {
+		k.source.Log.Info("the keys of an issuer of tokens can be read again", "issuer", k.source.Name)
+	}
+	return nil
+}
+
+// take puts the keys of a document in force.
+func (k *Keys) take(data []byte) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.Set() != nil && bytes.Equal(k.data, data) {
+		return nil
+	}
+	set, err := ReadSet(data)
+	if err != nil {
+		return err
+	}
+	k.data = data
+	k.set.Store(set)
+	return nil
+}
+
+func (k *Keys) fetch(ctx context.Context) ([]byte, error) {
+	if k.source.File == "" {
+		return Get(ctx, k.source.URL, k.source.CA)
+	}
+	file, err := os.Open(k.source.File)
+	if err != nil {
+		return nil, say.Wrap(err, "issuer.file", "why", err)
+	}
+	defer func() { _ = file.Close() }()
+	return readDocument(file)
+}
+
+func readDocument(from io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, maxDocument+1))
+	switch {
+	case err != nil:
+		return nil, say.Wrap(err, "issuer.away", "why", err)
+	case len(data) > maxDocument:
+		return nil, say.Error("issuer.large", "most", "1 MB")
+	}
+	return data, nil
+}
+
+// Get returns a document of an issuer. It follows no redirects.
+func Get(ctx context.Context, address, ca string) ([]byte, error) {
+	client, err := NewClient(ca)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, say.Wrap(err, "issuer.away", "why", err)
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, say.Wrap(err, "issuer.away", "why", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, say.Error("issuer.status", "status", response.StatusCode)
+	}
+	return readDocument(response.Body)
+}
+
+// NewClient returns a client for the addresses of an issuer. It obeys the rules for addresses of
+// instances, follows no redirects, and trusts the certificates of a file, where ca names one, in
+// place of the system's.
+func NewClient(ca string) (*http.Client, error) {
+	dialer := net.Dialer{Timeout: readTime, Control: transport.RefuseMetadata}
+	reach := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: readTime, ResponseHeaderTimeout: readTime,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	if ca != "" {
+		text, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, say.Wrap(err, "issuer.ca", "why", err)
+		}
+		reach.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !reach.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
+			return nil, say.Error("issuer.ca_empty")
+		}
+	}
+	return &http.Client{
+		Transport: reach, Timeout: readTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// AddressFault says why an address of an issuer cannot be used; the rules are those for instances.
+func AddressFault(address string) say.Sentence {
+	parsed, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return say.New("field.url")
+	case parsed.Scheme != "http" && parsed.Scheme != "https":
+		return say.New("field.url_scheme")
+	case parsed.User != nil:
+		return say.New("field.url_name")
+	case parsed.Hostname() == "":
+		return say.New("field.url_host")
+	case transport.ForbiddenHost(parsed.Hostname()):
+		return say.New("field.url_local")
+	case parsed.Fragment != "":
+		return say.New("field.url_fragment")
+	}
+	return say.Sentence{}
+}
