@@ -21,7 +21,9 @@ type part struct {
 }
 
 // catalogue returns all sentences that have a code.
-var catalogue = sync.OnceValue(func() []entry { return slices.Concat(facts, refusals, faults, invalid, values, tokens) })
+var catalogue = sync.OnceValue(func() []entry {
+	return slices.Concat(facts, refusals, faults, invalid, values, tokens)
+})
 
 // templates returns the texts of all codes in parts.
 var templates = sync.OnceValue(func() map[Code][]part {

@@ -25,8 +25,8 @@ var tokens = []entry{
 	{"issuer.ca", "the file of authorities (ca) cannot be read: {why}"},
 	{"issuer.ca_empty", "the file of authorities (ca) holds no certificate (PEM)"},
 	{"issuer.no_set", "it is not a set of keys (JWKS)"},
-	{"issuer.no_keys", "the set of keys (JWKS) has no public key for signatures of a kind that is accepted: RSA of at " +
-		"least 2048 bits, EC or Ed25519"},
+	{"issuer.no_keys", "the set of keys (JWKS) has no public key for signatures of a kind that is accepted: RSA of " +
+		"at least 2048 bits, EC or Ed25519"},
 	{"issuer.many_keys", "the set of keys (JWKS) has more than {most} keys"},
 	{"field.url_name", "must not contain a user name or password"},
 }
