@@ -267,18 +267,20 @@ const flows = {
     return `out after ${out} ms, in after ${back} ms`
   },
   'steer: hold a breaker open, let go': async (page) => {
-    await page.goto(`${base}resilience`)
-    await page.waitForSelector('.brk tbody tr')
-    const row = page.locator('.brk tbody tr', { hasText: 'demo-claude' })
-    await row.getByRole('button').click()
+    await page.goto(`${base}services`)
+    const row = page.locator('.svc tbody tr', { hasText: 'demo-claude' })
+    await row.locator('.mtd button').click()
     await page.getByRole('menuitem', { name: 'Hold open' }).click()
     await page.getByLabel('Reason').fill('maintenance <b>tonight</b>')
     await page.getByRole('button', { name: 'Hold open' }).click()
     await row.getByText('Held open').waitFor({ timeout: 2500 })
-    await page.locator('.brk tr.has-why + tr.why', { hasText: 'maintenance <b>tonight</b>' }).waitFor({ timeout: 2500 })
-    await row.getByRole('button').click()
+    await page.getByRole('button', { name: /^Problems/ }).click()
+    await page.locator('.svc tr.has-why + tr.why', { hasText: 'maintenance <b>tonight</b>' }).waitFor({ timeout: 2500 })
+    await row.locator('.mtd button').click()
     await page.getByRole('menuitem', { name: 'Back to automatic' }).click()
-    await row.getByText('Closed', { exact: true }).waitFor({ timeout: 2500 })
+    await page.getByText('The breaker of demo-claude works by itself again.').waitFor({ timeout: 2500 })
+    await page.getByRole('button', { name: /^All/ }).click()
+    await row.getByText('Healthy', { exact: true }).waitFor({ timeout: 2500 })
   },
   'a page of a model: its settings open beside it, its instances are tested and taken out by the keyboard': async (page) => {
     await page.goto(`${base}model?service=chat&id=demo-gemini`)
@@ -690,16 +692,19 @@ const flows = {
       return `created and used in ${time} ms`
     }),
   'quota: switched on, bars grow': async (page) => {
-    await page.goto(`${base}quota`)
+    await page.goto(`${base}spend`)
+    await page.getByRole('link', { name: 'Go to the ledger' }).click()
     await page.getByRole('button', { name: 'Switch the ledger on' }).click()
     await page.getByText('Can be changed now').waitFor()
     await chat('demo-chat')
-    await within(8000, page, () => document.querySelector('.qbar') !== null)
+    await page.getByRole('button', { name: 'Requests and tokens' }).click()
+    await within(8000, page, () => document.querySelector('.spendplot .u-axis') !== null)
   },
   'quota: one of the models only, and all again': async (page) => {
     await call('PUT', '/api/config/quota', { enabled: true })
     for (const model of ['demo-chat', 'demo-claude']) assert.equal((await chat(model)).status, 200, model)
-    await page.goto(`${base}quota`)
+    await page.goto(`${base}quota?window=MINUTE`)
+    await page.waitForURL('**/spend?window=MINUTE&view=usage')
     const names = () => page.locator('.cols.quota tbody tr code').allInnerTexts()
     await page.locator('.cols.quota').getByRole('button', { name: 'demo-claude' }).waitFor()
     assert.ok((await names()).includes('demo-chat'))
@@ -819,8 +824,10 @@ const flows = {
       const reply = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${issued.data.key}`, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'demo-chat', messages: [{ role: 'user', content: 'hi' }] }) })
       assert.equal(reply.status, 200)
       await reply.text()
+      // The address of before still leads to them.
       await page.goto(`${url}/quota`)
       await logIn(page, tokens.ADMIN)
+      await page.waitForURL('**/spend?view=ledger')
       await page.locator('.bdg >> text=/^0\\.\\d+ of 20 USD$/').waitFor()
       await page.goto(`${url}/keys?key=paid`)
       await page.locator('.drawer dd >> text=/^0\\.\\d+ of 20 USD/').waitFor()
@@ -869,7 +876,7 @@ const flows = {
     try {
       await ready(url)
       await fetch(`${url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ model: 'demo-chat', messages: [{ role: 'user', content: 'hi' }] }) })
-      await page.goto(`${url}/quota`)
+      await page.goto(`${url}/spend?view=ledger`)
       await page.locator('[data-part=probe]', { hasText: 'does not answer' }).waitFor()
       await page.locator('[data-part=degradations]', { hasText: '1 since the start' }).waitFor()
     } finally {
@@ -945,7 +952,7 @@ const flows = {
       if (reply.status >= 300 && !/^(400|409)$/.test(String(reply.status))) throw new Error(`${name}: ${reply.status}`)
       await call('POST', '/v1/chat/completions', { model: name, messages: [{ role: 'user', content: name }] })
     }
-    for (const path of ['', 'services', 'calls', 'resilience', 'versions', 'playground']) {
+    for (const path of ['', 'services', 'calls', 'spend', 'versions', 'playground']) {
       await page.goto(base + path)
       await page.waitForSelector('.live.live')
       await page.waitForTimeout(700)
@@ -1374,20 +1381,21 @@ const flows = {
       await page.goto(`${url}/services?policy=chat`)
       await page.locator('.drawer [role=note]').first().focus()
       assert.match(await page.evaluate(() => document.activeElement.textContent), denied)
-      await look('/quota', '.empty .btn.pri')
+      await look('/spend?view=ledger', '.empty .btn.pri')
       const changed = await fetch(`${url}/api/config/type/services/tts`, { method: 'PUT', headers: { authorization: `Bearer ${tokens.ADMIN}`, 'content-type': 'application/json' }, body: JSON.stringify({ loadBalancer: 'random' }) })
       assert.equal(changed.status, 200)
       await look('/versions?version=1', '.vg footer .btn.pri')
       await look('/settings', '.panel .sw')
       await page.goto(`${url}/resilience`)
-      await page.locator('.brk .b-menu button').first().click()
+      await page.waitForURL('**/services')
+      await page.locator('.svc .mtd button').first().click()
       const item = page.getByRole('menuitem', { name: 'Hold open' })
       assert.equal(await item.getAttribute('aria-disabled'), 'true')
       assert.match(await item.getAttribute('title'), denied)
       await page.keyboard.press('Escape')
       await page.keyboard.press('g')
       await page.keyboard.press('k')
-      assert.equal(new URL(page.url()).pathname, '/resilience')
+      assert.equal(new URL(page.url()).pathname, '/services')
       await logOut(page)
     }),
   'processes: one is started, read and stopped, and another one says why it does not start': async (page) =>
@@ -1459,6 +1467,7 @@ const flows = {
         assert.match(await page.locator('.head h2').innerText(), /out of memory/)
         const its = page.url()
         await page.goto(`${base}resilience?show=exceptions`)
+        await page.waitForURL('**/services?show=problems')
         for (const name of names) await page.locator(`tr[data-id="chat ${name}@${url}"] + tr`, { hasText: /^Fails since \d\d:\d\d: The backend answered with status 500: out of memory$/ }).waitFor()
         await page.goto(its)
         await page.getByRole('link', { name: 'All its calls' }).click()

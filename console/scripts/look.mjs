@@ -82,9 +82,9 @@ const places = {
   'calls-failed': { path: '/calls?show=failed', act: reasonFirst, few: true },
   'calls-filters': { path: '/calls?span=1h&httpStatus=500', act: press('.bar [aria-expanded]') },
   'calls-drawer': { path: `/calls?call=${calls[0].requestId}`, act: drawer, few: true },
-  resilience: { path: '/resilience', few: true },
-  'resilience-hold': { path: '/resilience', act: async (page) => (await page.locator('.brk .b-menu button').first().click(), await page.locator('[role=menuitem]').first().click(), await dialog(page)) },
-  quota: { path: '/quota', few: true },
+  'services-hold': { path: '/services', act: async (page) => (await row(page).locator('.mtd button').click(), await page.locator('[role=menuitem]', { hasText: /Hold open|保持断开/ }).click(), await dialog(page)) },
+  'spend-usage': { path: '/spend?view=usage', few: true },
+  'spend-ledger': { path: '/spend?view=ledger', few: true },
   spend: { path: '/spend', few: true, print: true },
   'spend-by-key': { path: '/spend?by=key' },
   batches: { path: '/batches', few: true },
@@ -104,9 +104,9 @@ const places = {
   gateways: { path: '/gateways', few: true },
   docs: { path: '/docs/api', few: true },
   'not-found': { path: '/nowhere' },
-  palette: { path: '/quota', act: async (page) => (await page.keyboard.press('Control+k'), await page.keyboard.type('demo'), await page.locator('[role=option]').first().waitFor()), few: true },
-  help: { path: '/quota', act: async (page) => (await page.keyboard.press('?'), await dialog(page)) },
-  'api-calls': { path: '/quota', act: async (page) => (await page.locator('.top .btn.onlydesk').click(), await dialog(page)), least: 768 },
+  palette: { path: '/spend', act: async (page) => (await page.keyboard.press('Control+k'), await page.keyboard.type('demo'), await page.locator('[role=option]').first().waitFor()), few: true },
+  help: { path: '/spend', act: async (page) => (await page.keyboard.press('?'), await dialog(page)) },
+  'api-calls': { path: '/spend', act: async (page) => (await page.locator('.top .btn.onlydesk').click(), await dialog(page)), least: 768 },
   'language-menu': { path: '/batches', act: async (page) => (await page.locator('.top button[aria-haspopup=menu]').first().click(), await menu(page)) },
   'more-menu': { path: '/batches', act: async (page) => (await page.locator('.tabbar button').click(), await menu(page)), most: 767 },
   ...(few ? {} : { 'log-in': { base: guarded.url, path: '/', isOut: true }, setup: { base: bare.url, path: '/' }, 'setup-services': { base: bare.url, path: '/services' } }),
@@ -119,7 +119,7 @@ const guides = { guide: '/docs', start: '/docs/start', 'first-backend': '/docs/f
 const saves = {
   services: { path: '/services', act: (page) => page.locator('.svc tr', { hasText: 'demo-chat' }).first().locator('.sw').click(), undo: (page) => page.locator('.toast button').click() },
   'services-edit': { path: edit, act: async (page) => (await drawer(page), await page.locator('.drawer .slider [role=slider]').focus(), await page.keyboard.press('ArrowRight'), await page.locator('.drawer footer .btn.pri').click()) },
-  resilience: { path: '/resilience', act: async (page) => (await page.locator('.brk .b-menu button').first().click(), await page.locator('[role=menuitem]:not([data-disabled])').first().click(), await page.locator('dialog .btn.danger').click()) },
+  'services-hold': { path: '/services', act: async (page) => (await row(page).locator('.mtd button').click(), await page.locator('[role=menuitem]', { hasText: /Hold open|保持断开/ }).click(), await page.locator('dialog .btn.danger').click()) },
 }
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args: chromiumArgs })

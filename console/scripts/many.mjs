@@ -162,48 +162,35 @@ async function overview(page, { url }, measure) {
   check((await page.evaluate(() => document.activeElement.matches('.jr:nth-child(2)'))), 'an arrow walks the bay')
 }
 
-/** How many rows of a table are in the page. */
-const drawnRows = (page, table) => page.locator(`${table} tr[data-id]`).count()
-
-async function resilience(page, { url, instances }, measure) {
-  await measure('load', async () => {
-    await page.goto(`${url}/resilience`)
-    await page.waitForSelector('.brk .b-menu')
-    await page.waitForSelector('.shr')
-    await page.waitForTimeout(2000)
-  })
-  await measure('live for 5 s', () => page.waitForTimeout(5000))
-  for (const table of ['.brk', '.shr']) {
-    const lines = await page.locator(table).evaluate((node) => Number(node.ariaRowCount) - 1)
-    check(lines === instances && (await drawnRows(page, table)) <= 60, `${table}: ${await drawnRows(page, table)} of ${lines} rows are drawn`)
-  }
+/** The list of instances on paper and on a phone, and from its end to its begin. */
+async function list(page, { url, instances }, measure) {
+  const drawn = () => page.locator('.svc tr[data-id]').count()
+  await page.goto(`${url}/services?group=host`)
+  await page.waitForSelector('.svc .mtd')
+  check((await drawn()) <= 60, `${await drawn()} rows are drawn`)
   await measure('scroll to the end and back', async () => {
     for (const to of [0.25, 0.5, 0.75, 1, 0.5, 0]) {
       await page.evaluate((share) => window.scrollTo(0, document.body.scrollHeight * share), to)
       await page.waitForTimeout(200)
     }
   })
-  await page.locator('.brk .where').first().focus()
-  await page.keyboard.press('End')
-  const last = await page.locator('.shr a').last().evaluate((node) => node === document.activeElement)
-  check(last, 'End walks to the last row')
   await page.emulateMedia({ media: 'print' })
-  await page.waitForFunction((rows) => document.querySelectorAll('.brk tr[data-id]').length === rows, instances)
+  await page.waitForFunction((rows) => document.querySelectorAll('.svc tr[data-id]').length === rows, instances)
   check((await page.locator('.gap').count()) === 0, 'paper has all rows')
   await page.emulateMedia({ media: null })
   // On a phone the rows of many are equally high, whatever has failed: the room of those that are not drawn is known.
   await page.setViewportSize({ width: 390, height: 844 })
-  await page.waitForFunction(() => document.querySelector('.brk .gap') !== null)
+  await page.waitForFunction(() => document.querySelector('.svc .gap') !== null)
   const heights = new Set()
   for (const to of [0, 0.1, 0.2, 0.3, 0.4]) {
     await page.evaluate((share) => window.scrollTo(0, document.body.scrollHeight * share), to)
     await page.waitForTimeout(300)
-    for (const height of await page.locator('.brk tr[data-id]:not([aria-busy])').evaluateAll((rows) => rows.map((row) => Math.round(row.getBoundingClientRect().height)))) heights.add(height)
+    for (const height of await page.locator('.svc tr[data-id]:not([aria-busy])').evaluateAll((rows) => rows.map((row) => Math.round(row.getBoundingClientRect().height)))) heights.add(height)
   }
   check(heights.size === 1, `rows of a phone are ${[...heights].join(', ')} px high`)
 }
 
-const visits = { services, overview, resilience }
+const visits = { services, overview, list }
 
 /** What is kept of calls, in the page (maxCalls of live/store.ts). */
 const kept = 10_000

@@ -1,4 +1,4 @@
-import { createRootRoute, createRoute, createRouter, Link, useRouterState } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter, Link, redirect, useRouterState } from '@tanstack/react-router'
 import { createElement, useEffect, useState, type ComponentType, type FunctionComponent } from 'react'
 import { T, useI18n } from '@/i18n'
 import { Away, loadPart, loadWhenIdle } from '@/lib/parts'
@@ -18,8 +18,6 @@ const loaders = {
   '/services': () => import('@/pages/services'),
   '/playground': () => import('@/pages/playground'),
   '/calls': () => import('@/pages/calls'),
-  '/resilience': () => import('@/pages/resilience'),
-  '/quota': () => import('@/pages/quota'),
   '/spend': () => import('@/pages/spend'),
   '/batches': () => import('@/pages/batches'),
   '/versions': () => import('@/pages/versions'),
@@ -75,6 +73,16 @@ const retryMs = 2000
 
 const page = <P extends Path>(path: P) => createRoute({ getParentRoute: () => root, path, component: lazyPage(loaders[path]) })
 
+/** The address of a page that is part of another one now. */
+const moved = (path: string, to: Path, search: (old: Search) => Search) =>
+  createRoute({
+    getParentRoute: () => root,
+    path,
+    beforeLoad: ({ search: old }) => {
+      throw redirect({ to, search: search(old) as never, replace: true })
+    },
+  })
+
 /** Begins to load the file of a page, which is needed when it is known who looks. */
 export function preloadPage(path: string): void {
   if (path in loaders) loaders[path as Path]().catch(() => undefined) // the page loads it again, and shows why it cannot
@@ -84,7 +92,9 @@ export function preloadPage(path: string): void {
 export const preloadAll = (...others: (() => Promise<unknown>)[]): void => loadWhenIdle([...Object.values(loaders), ...others])
 
 const tree = root.addChildren([
-  page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/instance'), page('/model'), page('/host'), page('/tenant'), page('/gateways'), page('/docs/api'),
+  page('/'), page('/services'), page('/playground'), page('/calls'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/instance'), page('/model'), page('/host'), page('/tenant'), page('/gateways'), page('/docs/api'),
+  moved('/resilience', '/services', ({ show }): Search => (show === 'exceptions' ? { show: 'problems' } : {})),
+  moved('/quota', '/spend', (search) => ({ ...search, view: search.window === undefined ? 'ledger' : 'usage' })),
 ])
 
 export const router = createRouter({

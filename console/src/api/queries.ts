@@ -183,6 +183,18 @@ export const batches = queryOptions({
   queryFn: async ({ signal }) => (await data(api.GET('/api/batches', { signal }))) as Batch[],
 })
 
+/** Whether the gateway takes batches, or has kept some. */
+export const batchesAreOn = queryOptions({
+  queryKey: ['batches', 'on'],
+  staleTime: 60_000,
+  retry: false,
+  queryFn: async ({ signal }): Promise<boolean> => {
+    const reply = await body(api.GET('/actuator/env/{name}', { params: { path: { name: 'batches.enabled' } }, signal })).catch(() => null)
+    if (String(reply?.property?.value) === 'true') return true
+    return ((await data(api.GET('/api/batches', { signal }))) as Batch[]).length > 0
+  },
+})
+
 /** One batch with its models and files. */
 export const batch = (id: string) =>
   queryOptions({ queryKey: ['batches', id], refetchInterval: 2000, retry: false, queryFn: ({ signal }) => data(api.GET('/api/batches/{id}', { params: { path: { id } }, signal })) })

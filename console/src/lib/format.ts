@@ -92,6 +92,12 @@ export function stamp(time: string | number | Date, millis = false): string {
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(date, millis)}`
 }
 
+/** The date and the time of day in UTC, as the ledger counts: "2026-12-01 00:00". */
+export function utc(time: string | number): string {
+  const date = new Date(time)
+  return Number.isNaN(date.getTime()) ? missing : date.toISOString().slice(0, 16).replace('T', ' ')
+}
+
 const ageUnits: [Intl.RelativeTimeFormatUnit, number, string][] = [
   ['second', 1, 's'],
   ['minute', 60, 'min'],

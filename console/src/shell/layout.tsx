@@ -6,13 +6,14 @@ import { info } from '@/api/queries'
 import { useI18n, type Key, type Language } from '@/i18n'
 import { useLive, useNow } from '@/live/context'
 import { since, span } from '@/lib/format'
+import type { Search } from '@/lib/url'
 import { Toasts, useToast } from '@/ui/feedback'
 import { BreakerGlyph, Mark } from '@/ui/glyphs'
 import { Kbd, Menu } from '@/ui/parts'
 import { ApiCalls, ApiCallsContext, type ApiCall } from './api-calls'
 import { FactContext } from './fact'
 import { Help } from './help'
-import { pages, running, usePages, type Page } from './pages'
+import { listed, pages, usePages, type Page } from './pages'
 import { Palette } from './palette'
 import { languageNames, usePreferences, type Theme } from './preferences'
 import { logOut, useMe } from './session'
@@ -20,7 +21,7 @@ import { useRowKeys } from './rows'
 import { useShortcuts } from './shortcuts'
 
 /** Pages that no menu has. */
-const others: Record<string, { title: Key }> = { '/docs/api': { title: 'docs.title' }, '/instance': { title: 'wrong.instance' }, '/model': { title: 'wrong.model' }, '/host': { title: 'wrong.host' }, '/tenant': { title: 'wrong.tenant' }, '/gateways': { title: 'wrong.gateways' } }
+const others: Record<string, { title: Key }> = { '/docs/api': { title: 'docs.title' }, '/instance': { title: 'wrong.instance' }, '/model': { title: 'wrong.model' }, '/host': { title: 'wrong.host' }, '/tenant': { title: 'wrong.tenant' } }
 
 /** The frame of all pages: menu, top bar, search and shortcuts. */
 export function Layout() {
@@ -34,9 +35,10 @@ export function Layout() {
   const page = others[path] ?? pages.find((candidate) => candidate.path === path)
   useRowKeys()
   useShortcuts({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
+  const object = useRouterState({ select: (state) => objectOf(state.location.search as Search) })
   useEffect(() => {
-    document.title = page === undefined ? 'Patchbay' : `${t(page.title)} · Patchbay`
-  }, [page, t])
+    document.title = [object, page === undefined ? '' : t(page.title), 'Patchbay'].filter((part) => part !== '').join(' · ')
+  }, [object, page, t])
   return (
     <FactContext.Provider value={setFact}>
       <ApiCallsContext.Provider value={calls}>
@@ -81,6 +83,11 @@ export function Layout() {
   )
 }
 
+/** The object that an address names, for the title of the tab. */
+function objectOf({ id, call, edit, key, batch }: Search): string {
+  return id ?? call ?? edit?.slice(edit.indexOf('/') + 1) ?? key ?? batch ?? ''
+}
+
 function useOpenBreakers(): number {
   const { snapshot } = useLive()
   return useMemo(() => (snapshot?.instances ?? []).filter((instance) => instance.enabled && instance.breaker === 'OPEN').length, [snapshot])
@@ -89,10 +96,10 @@ function useOpenBreakers(): number {
 function NavLink({ page, path, open }: { page: Page; path: string; open: number }) {
   const { t } = useI18n()
   return (
-    <Link to={page.path} title={t(page.title)} aria-current={page.path === path ? 'page' : undefined}>
+    <Link to={page.path} className={page.under === undefined ? '' : 'sub'} title={t(page.title)} aria-current={page.path === path ? 'page' : undefined}>
       {page.icon}
       <span>{t(page.title)}</span>
-      {page.path === '/resilience' && open > 0 && (
+      {page.path === '/services' && open > 0 && (
         <span className="count" role="img" aria-label={t('nav.open', { n: open })}>
           <BreakerGlyph state="OPEN" />
           {open}
@@ -105,7 +112,7 @@ function NavLink({ page, path, open }: { page: Page; path: string; open: number 
 function Sidebar({ path }: { path: string }) {
   const { t, locale } = useI18n()
   const open = useOpenBreakers()
-  const seen = usePages()
+  const seen = listed(usePages(), path)
   const { data } = useQuery(info)
   const now = useNow(30_000)
   return (
@@ -115,11 +122,11 @@ function Sidebar({ path }: { path: string }) {
         <span>Patchbay</span>
       </Link>
       <div className="nav">
-        {seen.filter((page) => pages.indexOf(page) < running).map((page) => (
+        {seen.filter((page) => page.runs).map((page) => (
           <NavLink key={page.path} {...{ page, path, open }} />
         ))}
         <div className="sep" />
-        {seen.filter((page) => pages.indexOf(page) >= running).map((page) => (
+        {seen.filter((page) => !page.runs).map((page) => (
           <NavLink key={page.path} {...{ page, path, open }} />
         ))}
       </div>

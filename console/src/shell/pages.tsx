@@ -1,38 +1,63 @@
-import { ChartNoAxesColumn, Coins, Gauge, History, KeyRound, Layers, List, Server, SlidersHorizontal, Terminal } from 'lucide-react'
+import { useQuery } from '@tanstack/react-query'
+import { Coins, Gauge, History, KeyRound, Layers, List, Network, Server, SlidersHorizontal, Terminal } from 'lucide-react'
 import { useMemo, type ReactNode } from 'react'
+import { batchesAreOn, gateways } from '@/api/queries'
 import type { Key } from '@/i18n'
-import { SwitchIcon } from '@/ui/glyphs'
 import { useMe } from './session'
 
+export type PagePath = '/' | '/services' | '/playground' | '/calls' | '/spend' | '/batches' | '/keys' | '/versions' | '/settings' | '/gateways'
+
+/** An entry of the menu. There are nine at most, because more are not grasped at a glance; what is part of another page has `under`. */
 export interface Page {
-  path: '/' | '/services' | '/playground' | '/calls' | '/resilience' | '/quota' | '/spend' | '/batches' | '/versions' | '/keys' | '/settings'
+  path: PagePath
   title: Key
   /** The letter after "g" that goes to the page. */
   letter: string
   icon: ReactNode
   /** Without this permission there is nothing to see on the page. */
   needs?: string
+  /** The page that it is part of: it is listed below that one while either is open. */
+  under?: PagePath
+  /** It is listed only where the gateway has such a thing. */
+  where?: 'batches' | 'gateways'
+  /** It shows what runs; the others are administration. */
+  runs?: true
 }
 
 export const pages: Page[] = [
-  { path: '/', title: 'nav.overview', letter: 'o', needs: 'monitoring:config:read', icon: <Gauge className="ic" aria-hidden /> },
-  { path: '/services', title: 'nav.services', letter: 's', needs: 'config:type:read', icon: <Server className="ic" aria-hidden /> },
-  { path: '/playground', title: 'nav.playground', letter: 'p', icon: <Terminal className="ic" aria-hidden /> },
-  { path: '/calls', title: 'nav.calls', letter: 'c', needs: 'monitoring:metrics:read', icon: <List className="ic" aria-hidden /> },
-  { path: '/resilience', title: 'nav.resilience', letter: 'r', needs: 'monitoring:metrics:read', icon: <SwitchIcon /> },
-  { path: '/quota', title: 'nav.quota', letter: 'q', needs: 'config:quota:read', icon: <ChartNoAxesColumn className="ic" aria-hidden /> },
-  { path: '/spend', title: 'nav.spend', letter: 'm', needs: 'monitoring:quota:read', icon: <Coins className="ic" aria-hidden /> },
-  { path: '/batches', title: 'nav.batches', letter: 'b', needs: 'batch:read', icon: <Layers className="ic" aria-hidden /> },
-  { path: '/versions', title: 'nav.versions', letter: 'v', needs: 'config:version:read', icon: <History className="ic" aria-hidden /> },
+  { path: '/', title: 'nav.overview', letter: 'o', runs: true, needs: 'monitoring:config:read', icon: <Gauge className="ic" aria-hidden /> },
+  { path: '/services', title: 'nav.services', letter: 's', runs: true, needs: 'config:type:read', icon: <Server className="ic" aria-hidden /> },
+  { path: '/playground', title: 'nav.playground', letter: 'p', runs: true, icon: <Terminal className="ic" aria-hidden /> },
+  { path: '/calls', title: 'nav.calls', letter: 'c', runs: true, needs: 'monitoring:metrics:read', icon: <List className="ic" aria-hidden /> },
+  { path: '/spend', title: 'nav.spend', letter: 'm', runs: true, needs: 'monitoring:quota:read', icon: <Coins className="ic" aria-hidden /> },
+  { path: '/batches', title: 'nav.batches', letter: 'b', runs: true, needs: 'batch:read', where: 'batches', icon: <Layers className="ic" aria-hidden /> },
   { path: '/keys', title: 'nav.keys', letter: 'k', needs: 'auth:key:manage', icon: <KeyRound className="ic" aria-hidden /> },
+  { path: '/versions', title: 'nav.versions', letter: 'v', needs: 'config:version:read', icon: <History className="ic" aria-hidden /> },
   { path: '/settings', title: 'nav.settings', letter: 't', needs: 'monitoring:config:read', icon: <SlidersHorizontal className="ic" aria-hidden /> },
+  { path: '/gateways', title: 'wrong.gateways', letter: 'w', needs: 'monitoring:config:read', under: '/settings', where: 'gateways', icon: <Network className="ic" aria-hidden /> },
 ]
 
-/** How many pages show what runs; the rest is administration. */
-export const running = 8
-
-/** The pages that the person may see something on. */
+/** The pages that the person may see something on, of what the gateway has. */
 export function usePages(): Page[] {
   const me = useMe()
-  return useMemo(() => pages.filter((page) => me === null || page.needs === undefined || me.permissions.includes(page.needs)), [me])
+  const may = (permission: string) => me === null || me.permissions.includes(permission)
+  const [readsBatches, readsGateways] = [may('batch:read'), may('monitoring:config:read')]
+  const { data: isOn = false } = useQuery({ ...batchesAreOn, enabled: readsBatches })
+  const { data: cluster } = useQuery({ ...gateways, enabled: readsGateways, refetchInterval: 60_000, retry: false })
+  const several = (cluster?.members.length ?? 0) > 1
+  return useMemo(
+    () =>
+      pages.filter(({ needs, where }) => {
+        if (where === 'batches' && !isOn) return false
+        if (where === 'gateways' && !several) return false
+        return me === null || needs === undefined || me.permissions.includes(needs)
+      }),
+    [me, isOn, several],
+  )
+}
+
+/** The entries of the menu while a page is open: what is part of a page is below it then. */
+export function listed(seen: readonly Page[], path: string): Page[] {
+  const open = seen.find((page) => page.path === path)
+  return seen.filter(({ under }) => under === undefined || under === path || under === open?.under)
 }

@@ -1,7 +1,7 @@
 import { useEffect } from 'react'
 
 /** What opens a row of a list, in every list of the pages. */
-const openers = 'main .nmad, main button.v, main .tbl td > button.link, main .tbl td:first-child a, main .shr td a'
+const openers = 'main .nmad, main button.v, main .tbl td > button.link, main .tbl td:first-child a'
 
 /** Of a list with more rows than these, Tab reaches one. */
 const fewRows = 12

@@ -49,14 +49,3 @@ export function BreakerGlyph({ state }: { state: 'CLOSED' | 'OPEN' | 'HALF_OPEN'
     </svg>
   )
 }
-
-/** The switch as an icon of the menu. */
-export function SwitchIcon() {
-  return (
-    <svg className="ic" viewBox="0 0 16 16" aria-hidden="true">
-      <path d="M1.5 11H4M12 11h2.5M4.6 10.4 11 5" />
-      <circle cx="4" cy="11" r="1" />
-      <circle cx="12" cy="11" r="1" />
-    </svg>
-  )
-}

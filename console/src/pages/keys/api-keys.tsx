@@ -104,7 +104,7 @@ export function ApiKeys() {
                     </td>
                     <td>
                       {isOut(key) ? (
-                        <Link className="bad font-semibold" to="/quota" title={t('key.outTitle')}>{t('key.out')}</Link>
+                        <Link className="bad font-semibold" to="/spend" search={{ view: 'ledger' } as never} title={t('key.outTitle')}>{t('key.out')}</Link>
                       ) : (
                         <span className={`tag ${key.status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${key.status}`)}</span>
                       )}

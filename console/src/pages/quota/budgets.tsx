@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { budgets } from '@/api/queries'
 import { useI18n } from '@/i18n'
-import { stamp } from '@/lib/format'
+import { utc } from '@/lib/format'
 import { budgetNumber, budgetText } from '@/lib/money'
 import { Bar } from '@/ui/parts'
 import { isAmong, RefusedNote, useRefusing } from './refused'
@@ -50,7 +50,7 @@ export function Budgets() {
                     <Bar share={share} kind={isOut ? 'bd' : share >= 0.9 ? 'wn' : ''} />
                   </td>
                   <td className="num onlydesk">{budgetNumber(row.reserved, row.unit, locale)}</td>
-                  <td className="onlydesk">{row.reset == null ? t('quota.budgetNever') : stamp(row.reset)}</td>
+                  <td className="onlydesk">{row.reset == null ? t('quota.budgetNever') : `${utc(row.reset)} UTC`}</td>
                 </tr>
               )
             })}

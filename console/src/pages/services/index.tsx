@@ -13,25 +13,27 @@ import { usePageCalls } from '@/shell/api-calls'
 import { GuardedLink, useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { DocsLink } from '@/ui/docs'
-import { ErrorNote } from '@/ui/feedback'
+import { ErrorNote, useToast } from '@/ui/feedback'
 import { Select } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
 import { Menu, Segments } from '@/ui/parts'
 import { manyRows } from '@/ui/sight'
-import { inTrouble } from '@/ui/status'
+import { isExceptional } from '../wrong/why'
 import { useServiceDrawer } from './drawers'
+import { HoldConfirm, useHold, type Hold } from './hold'
 import { LeftWithout } from './last'
 import { ManyConfirm, type Many } from './many'
 import { label } from './form'
 import { Models } from './models'
 import { Processes } from './processes'
+import { Queues } from './queues'
 import { columns, groupings, groupRows, inOrder, parseSort, rowKey, sortRows, sortText, type Column, type Readings, type Sort } from './order'
 import type { Last, Row } from './row'
 import { idsOf, lastOnes, rateOf, servingRows, useRows } from './rows'
 import { Grouped, ServiceGroup } from './table'
 
 export default function Services() {
-  const { t } = useI18n()
+  const { t, failure } = useI18n()
   const [search, setSearch] = useSearchState()
   const configured = useRows()
   const { query, rows, services, version } = configured
@@ -39,6 +41,9 @@ export default function Services() {
   const now = useNow()
   const edit = useEdit()
   const [removing, setRemoving] = useState<Row | null>(null)
+  const [held, setHeld] = useState<Hold | null>(null)
+  const force = useHold()
+  const toast = useToast()
   const [last, setLast] = useState<Last | null>(null)
   const show = oneOf(search.show, ['all', 'problems', 'off'] as const)
   const grouping = oneOf(search.group, groupings)
@@ -49,7 +54,7 @@ export default function Services() {
   const serving = useMemo(() => servingRows(rows), [rows])
   const lasts = useMemo(() => lastOnes(serving), [serving])
   const isLast = (row: Row) => idsOf(row).some((id) => lasts.has(id))
-  const isBad = (row: Row) => row.state !== undefined && inTrouble(row.state)
+  const isBad = (row: Row) => row.state !== undefined && isExceptional(row.state)
   const matches = (row: Row) =>
     (q === '' || `${row.service} ${row.id} ${row.state?.adapter ?? ''} ${row.state?.breaker ?? ''} ${row.state?.health ?? ''}`.toLowerCase().includes(q)) &&
     (show === 'all' || (show === 'off' ? isOff(row) : isBad(row)))
@@ -68,8 +73,10 @@ export default function Services() {
   const { drawer, close } = useServiceDrawer(configured)
 
   const table = {
-    readings, version, now, sort, isLast, selected: search.edit ?? '', isMany: filtered.length > manyRows,
+    readings, version, now, sort, isLast, selected: search.edit ?? '', isMany: filtered.length > manyRows, explains: show === 'problems',
     onSort: (next: Sort | null) => setSearch({ sort: sortText(next) }), onLast: setLast, onRemove: setRemoving,
+    // To let go of a breaker takes nothing from anybody.
+    onHold: (hold: Hold) => (hold.state === 'AUTO' ? force.mutate(hold, { onError: (error) => toast(failure(error)) }) : setHeld(hold)),
   }
   const groups = serviceTypes.flatMap((service) => {
     const value = services[service]
@@ -140,6 +147,7 @@ export default function Services() {
           <Grouped key={grouping} groups={groupRows(shownRows, grouping)} grouping={grouping} {...table} />
         )}
       </div>
+      {q === '' && show === 'all' && <Queues />}
       {q === '' && show === 'all' && <Models />}
       {q === '' && show === 'all' && <Processes />}
       {query.data !== undefined && filtered.length === 0 && (
@@ -150,6 +158,7 @@ export default function Services() {
         </div>
       )}
       {many !== null && <ManyConfirm many={many} serving={serving} version={version} onClose={() => setMany(null)} />}
+      {held !== null && <HoldConfirm hold={held} serving={serving} onClose={() => setHeld(null)} />}
       {last !== null && (
         <Confirm
           title={t('services.lastTitle', { model: label(last.row.instance) })}

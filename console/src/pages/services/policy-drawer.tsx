@@ -10,12 +10,14 @@ import { usePageCalls } from '@/shell/api-calls'
 import { useDraft } from '@/shell/draft'
 import { Guard } from '@/shell/guard'
 import { useLeaveGuard } from '@/shell/leave'
+import { DocsLink } from '@/ui/docs'
 import { NotSaved } from '@/ui/conflict'
 import { SelectField, TextField } from '@/ui/field'
 import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Confirm, Drawer } from '@/ui/overlay'
 import { PairsField } from '@/ui/pairs'
 import { Toggle } from '@/ui/parts'
+import { Limits } from './limits'
 import { policyChanges, same, toPolicyForm } from './policy'
 import { strategyNames } from './strategies'
 
@@ -171,7 +173,10 @@ export function PolicyDrawer({ service, alias, value, version, onClose }: { serv
           </div>
         )}
 
-        <div className="sub">{t('services.limiter')}</div>
+        <div className="sub row">
+          <span className="grow">{t('services.limiter')}</span>
+          <DocsLink page="limits" section="rate-limits">{t('guide.how')}</DocsLink>
+        </div>
         <div className="mb-3">
           <Toggle checked={limit.enabled ?? false} onChange={(next) => set('rateLimit', 'enabled', next)}>
             {t('services.limitOn')}
@@ -204,10 +209,14 @@ export function PolicyDrawer({ service, alias, value, version, onClose }: { serv
             </div>
             <LimiterPicture capacity={capacity} refill={refill} />
             <p className="hint mb-2">{t('services.limitSentence', { capacity, rate: refill })}</p>
+            <Limits service={service} />
           </>
         )}
 
-        <div className="sub">{t('services.breakerTitle')}</div>
+        <div className="sub row">
+          <span className="grow">{t('services.breakerTitle')}</span>
+          <DocsLink page="failures" section="circuit-breaker">{t('guide.how')}</DocsLink>
+        </div>
         <div className="mb-3">
           <Toggle checked={breaker.enabled ?? false} onChange={(next) => set('circuitBreaker', 'enabled', next)}>
             {t('services.breakerOn')}

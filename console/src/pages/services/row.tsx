@@ -11,7 +11,9 @@ import { useDenied } from '@/shell/guard'
 import { useToast } from '@/ui/feedback'
 import { Menu, Name, Slider, Switch } from '@/ui/parts'
 import { StatePill } from '@/ui/status'
+import { isExceptional, Why } from '../wrong/why'
 import { label } from './form'
+import type { Hold } from './hold'
 
 export interface Row {
   service: ServiceType
@@ -36,10 +38,14 @@ interface RowProps {
   version: number
   now: number
   selected: boolean
+  /** What is wrong with it is said in a line of its own. */
+  explains: boolean
   /** Nothing else serves its model. */
   isLast: boolean
   onLast(last: Last): void
   onRemove(row: Row): void
+  /** Holds the breaker, or lets go of it. */
+  onHold(hold: Hold): void
 }
 
 function useOpen({ service, id }: Row): () => void {
@@ -58,8 +64,9 @@ export function InstanceRow({ index, rowHeight, ...props }: RowProps & { index: 
   const { row, selected } = props
   const { instance, id } = row
   const open = useOpen(row)
-  return (
-    <tr data-id={`${row.service} ${id}`} className={selected ? 'sel' : ''} aria-selected={selected} aria-rowindex={index + 2} aria-busy={isWhole ? undefined : true} style={isWhole ? undefined : { height: rowHeight }}>
+  const cause = props.explains && row.state !== undefined && isExceptional(row.state) ? row.state : undefined
+  const line = (
+    <tr data-id={`${row.service} ${id}`} className={`${selected ? 'sel' : ''} ${cause === undefined ? '' : 'has-why'}`} aria-selected={selected} aria-rowindex={index + 2} aria-busy={isWhole ? undefined : true} style={isWhole ? undefined : { height: rowHeight }}>
       {isWhole ? <OnOff {...props} /> : <td />}
       <td className="cut nmtd" colSpan={isWhole ? undefined : 9}>
         <button type="button" className="nmad" title={id} onClick={open}>
@@ -73,6 +80,17 @@ export function InstanceRow({ index, rowHeight, ...props }: RowProps & { index: 
       </td>
       {isWhole && <Cells {...props} />}
     </tr>
+  )
+  if (cause === undefined) return line
+  return (
+    <>
+      {line}
+      <tr className="why">
+        <td colSpan={10}>
+          <Why instance={cause} now={props.now} />
+        </td>
+      </tr>
+    </>
   )
 }
 
@@ -113,7 +131,7 @@ function Cells(props: RowProps) {
   const { t, said: tell } = useI18n()
   const navigate = useNavigate()
   const denied = useDenied('config:instance:write')
-  const { row, stat, share, now, onRemove } = props
+  const { row, stat, share, now, onRemove, onHold } = props
   const { instance, service, id } = row
   const [weight, setWeight] = useState<number | null>(null)
   const discovers = (instance.models ?? []).length > 0
@@ -127,6 +145,16 @@ function Cells(props: RowProps) {
   useEffect(() => {
     latest.current = change
   })
+  const breakerItems = (state: InstanceState | undefined) => {
+    if (state === undefined) return []
+    const item = (label: string, to: Hold['state'], isSo: boolean) => ({ label, title: denied, disabled: denied !== undefined || isSo, onSelect: () => onHold({ instance: state, state: to }) })
+    return [
+      'separator' as const,
+      item(t('res.holdOpen'), 'OPEN', state.forced && state.breaker === 'OPEN'),
+      item(t('res.holdClosed'), 'CLOSED', state.forced && state.breaker === 'CLOSED'),
+      ...(state.forced ? [item(t('res.auto'), 'AUTO', false)] : []),
+    ]
+  }
   const weigh = (next: number) => {
     clearTimeout(rest.current)
     rest.current = setTimeout(() => latest.current({ weight: next }, t('services.weightIs', { n: next }), () => setWeight(null)), 400)
@@ -176,9 +204,11 @@ function Cells(props: RowProps) {
           }
           items={[
             { label: t('services.edit'), onSelect: open },
+            ...(row.state === undefined ? [] : [{ label: t('services.page'), onSelect: () => void navigate({ to: '/instance', search: { service, id } as never }) }]),
             { label: t('services.try'), onSelect: () => void navigate({ to: '/playground', search: { type: service, model: instance.name } as never }) },
             { label: t('services.calls'), onSelect: () => void navigate({ to: '/calls', search: { service, q: id } as never }) },
             { label: t('services.copy'), disabled: denied !== undefined, title: denied, onSelect: () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, add: service, from: id, edit: undefined })) as never }) },
+            ...breakerItems(row.state),
             'separator',
             { label: t('services.remove'), danger: true, disabled: denied !== undefined, title: denied, onSelect: () => onRemove(row) },
           ]}

@@ -9,6 +9,7 @@ import { GuardedLink } from '@/shell/guard'
 import { Name } from '@/ui/parts'
 import { Gap, useTableLines, type Drawn, type Kind } from '@/ui/sight'
 import { inTrouble, type Condition } from '@/ui/status'
+import type { Hold } from './hold'
 import { nextSort, rowKey, type Column, type Group, type Grouping, type Readings, type Sort } from './order'
 import { InstanceRow, type Last, type Row } from './row'
 import { strategyLabel } from './strategies'
@@ -50,12 +51,15 @@ export interface TableProps {
   now: number
   selected: string
   sort: Sort | null
+  /** What is wrong with an instance is said in a line below it. */
+  explains: boolean
   /** There are so many rows that only those in sight are drawn. */
   isMany: boolean
   isLast(row: Row): boolean
   onSort(sort: Sort | null): void
   onLast(last: Last): void
   onRemove(row: Row): void
+  onHold(hold: Hold): void
 }
 
 export function ServiceGroup({ service, value, rows, hasSorts, ...table }: TableProps & { service: ServiceType; value: Service; rows: Row[]; hasSorts: boolean }) {
@@ -124,7 +128,7 @@ function useLines(groups: Group[], hasHeadings: boolean, selected: string, isMan
   return { bodies, ...rest }
 }
 
-function InstanceTable({ groups, heading, hasSorts, readings, version, now, selected, sort, isMany, isLast, onSort, onLast, onRemove }: TableProps & { groups: Group[]; heading?: (group: Group) => ReactNode; hasSorts: boolean }) {
+function InstanceTable({ groups, heading, hasSorts, readings, version, now, selected, sort, isMany, explains, isLast, onSort, onLast, onRemove, onHold }: TableProps & { groups: Group[]; heading?: (group: Group) => ReactNode; hasSorts: boolean }) {
   const { t } = useI18n()
   const { bodies, after, rowHeight, props } = useLines(groups, heading !== undefined, selected, isMany)
   const Head = ({ column, className = '', title, children }: { column: Column; className?: string; title?: string; children: ReactNode }) => (
@@ -181,10 +185,11 @@ function InstanceTable({ groups, heading, hasSorts, readings, version, now, sele
                   </tr>
                 ) : (
                   <InstanceRow
-                    {...{ row, version, now, onLast, onRemove, index, rowHeight }}
+                    {...{ row, version, now, onLast, onRemove, onHold, index, rowHeight }}
                     stat={readings.stats.instances.get(key) ?? empty}
                     share={readings.shares.get(key)}
                     isLast={isLast(row)}
+                    explains={explains && !isMany}
                     selected={selected === `${row.service}/${row.id}`}
                   />
                 )}

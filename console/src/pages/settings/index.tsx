@@ -11,6 +11,7 @@ import { languageNames, usePreferences, type Theme } from '@/shell/preferences'
 import { Part } from '@/ui/feedback'
 import { Segments } from '@/ui/parts'
 import { HealthGlyph } from '@/ui/glyphs'
+import { Degradation } from './degradation'
 import { Downloads } from './downloads'
 import { Loggers } from './loggers'
 import { Monitoring } from './monitoring'
@@ -25,6 +26,9 @@ export default function Settings() {
         <Appearance />
         <Part>
           <Monitoring />
+        </Part>
+        <Part>
+          <Degradation />
         </Part>
         <Part>
           <Loggers />

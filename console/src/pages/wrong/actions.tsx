@@ -1,4 +1,4 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import { Ellipsis } from 'lucide-react'
 import { useState } from 'react'
 import { api, data } from '@/api/client'
@@ -11,9 +11,9 @@ import { empty } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
 import { useDenied } from '@/shell/guard'
 import { useToast } from '@/ui/feedback'
-import { TextField } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
 import { Menu } from '@/ui/parts'
+import { HoldConfirm, useHold } from '../services/hold'
 import { LeftWithout } from '../services/last'
 import { servingRows, servingStates, type useRows } from '../services/rows'
 
@@ -26,7 +26,7 @@ export function tested({ t, said }: Pick<I18n, 't' | 'said'>, result: TestResult
   return result.ok ? t('wrong.testOk', { ms: text(duration(result.durationMs)) }) : t('wrong.testFailed', { text: result.upstreamError !== undefined ? said(result.said, result.upstreamError) : result.cause ?? String(result.httpStatus ?? '') })
 }
 
-type Asked = 'off' | 'drain' | 'hold'
+type Asked = 'off' | 'drain' | 'OPEN' | 'CLOSED'
 
 /** What can be done with an instance: as buttons, or in a menu. What takes it out asks, and names what that does. */
 export function InstanceActions({ state, table, menu = false }: { state: InstanceState; table: ReturnType<typeof useRows>; menu?: boolean }) {
@@ -34,21 +34,15 @@ export function InstanceActions({ state, table, menu = false }: { state: Instanc
   const { t, failure } = i18n
   const edit = useEdit()
   const toast = useToast()
-  const client = useQueryClient()
   const { snapshot } = useLive()
   const denied = useDenied('config:instance:write')
   const [asks, setAsks] = useState<Asked | null>(null)
-  const [reason, setReason] = useState('')
+  const force = useHold()
   const { service, id } = state
   const { model, host } = splitId(id)
   const stat = useStats('5m').instances.get(`${service} ${id}`) ?? empty
   const change = (instance: { enabled?: boolean; weight?: number }, said: string) => edit.mutateAsync({ edit: { kind: 'update', service, id, instance }, version: table.version, said })
   const failed = (error: Error) => toast(failure(error))
-  const hold = (to: 'OPEN' | 'AUTO') =>
-    data(api.POST('/api/config/instance/circuit-breaker/{serviceType}', { params: { path: { serviceType: service } }, body: { instanceId: id, state: to, ...(reason === '' ? {} : { reason }) } }) as never).then(() => {
-      toast(t(to === 'OPEN' ? 'res.held' : 'res.isAuto', { id: model }))
-      return client.invalidateQueries({ queryKey: ['shares'] })
-    })
   const test = useMutation({ mutationFn: () => testOf(service, id) })
   const isStored = table.rows.some((row) => row.service === service && row.id === id)
   const off = denied ?? (edit.isPending ? t('common.loading') : undefined)
@@ -61,9 +55,9 @@ export function InstanceActions({ state, table, menu = false }: { state: Instanc
     state.weight > 0
       ? { name: t('wrong.drain'), off: fixed, run: () => setAsks('drain') }
       : { name: t('wrong.undrain'), off: fixed, run: () => void change({ weight: 1 }, t('services.weightIs', { n: 1 })).catch(failed) },
-    state.forced
-      ? { name: t('wrong.release'), off, run: () => void hold('AUTO').catch(failed) }
-      : { name: t('wrong.hold'), off, run: () => { setReason(''); setAsks('hold') } },
+    ...(state.forced
+      ? [{ name: t('wrong.release'), off, run: () => force.mutate({ instance: state, state: 'AUTO' }, { onError: failed }) }]
+      : [{ name: t('wrong.hold'), off, run: () => setAsks('OPEN') }, { name: t('res.holdClosed'), off, run: () => setAsks('CLOSED') }]),
   ]
   const serving = isStored ? servingRows(table.rows) : servingStates(snapshot?.instances ?? [])
   const said = test.data !== undefined ? tested(i18n, test.data) : test.error === null ? undefined : failure(test.error)
@@ -91,16 +85,16 @@ export function InstanceActions({ state, table, menu = false }: { state: Instanc
           {said !== undefined && <span className={test.data?.ok === true ? 'soft' : 'bad'} role="status">{said}</span>}
         </>
       )}
-      {asks !== null && (
+      {(asks === 'OPEN' || asks === 'CLOSED') && <HoldConfirm hold={{ instance: state, state: asks }} serving={serving} onClose={() => setAsks(null)} />}
+      {(asks === 'off' || asks === 'drain') && (
         <Confirm
-          title={t(asks === 'off' ? 'wrong.disableTitle' : asks === 'drain' ? 'wrong.drainTitle' : 'wrong.holdTitle', { model })}
-          action={t(asks === 'off' ? 'wrong.disable' : asks === 'drain' ? 'wrong.drain' : 'wrong.hold')}
+          title={t(asks === 'off' ? 'wrong.disableTitle' : 'wrong.drainTitle', { model })}
+          action={t(asks === 'off' ? 'wrong.disable' : 'wrong.drain')}
           onClose={() => setAsks(null)}
-          onConfirm={() => (asks === 'off' ? change({ enabled: false }, t('services.disabled', { model, host })) : asks === 'drain' ? change({ weight: 0 }, t('services.weightIs', { n: 0 })) : hold('OPEN'))}
+          onConfirm={() => (asks === 'off' ? change({ enabled: false }, t('services.disabled', { model, host })) : change({ weight: 0 }, t('services.weightIs', { n: 0 })))}
         >
           <LeftWithout serving={serving} out={[`${service} ${id}`]} />
           <p>{t('wrong.effect', { host, rate: rate(stat.rate) })}</p>
-          {asks === 'hold' && <TextField label={t('wrong.reason')} value={reason} maxLength={200} onChange={setReason} />}
         </Confirm>
       )}
     </>

@@ -13,6 +13,7 @@ import { StatePill } from '@/ui/status'
 import { useServiceDrawer } from '../services/drawers'
 import { useRows } from '../services/rows'
 import { InstanceActions } from './actions'
+import { BreakerFacts } from './breaker'
 import { ObjectPage, useWorst } from './frame'
 import { changesInstance, Errors, Here, Section } from './parts'
 import { isExceptional, Why } from './why'
@@ -52,6 +53,7 @@ export default function InstancePage() {
         <>
           {state !== undefined && <StatePill instance={state} now={now} />}
           {state !== undefined && isExceptional(state) && <Why instance={state} now={now} />}
+          {state !== undefined && <BreakerFacts instance={state} now={now} />}
           <Link className="soft" to="/model" search={{ service, id: model } as never}>{t('wrong.itsModel', { model })}</Link>
           {host !== '' && <Link className="soft" to="/host" search={{ id: host } as never}>{t('wrong.itsHost', { host })}</Link>}
         </>

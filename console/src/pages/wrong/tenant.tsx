@@ -101,7 +101,7 @@ function Budgets({ accounts }: { accounts: ReadonlySet<string> }) {
   const { data } = useQuery({ ...budgets, refetchInterval: 5000 })
   const uses = (data?.budgets ?? []).filter((one) => accounts.has(one.of))
   return (
-    <Section title={t('wrong.budgets')} more={<Link to="/quota">{t('nav.quota')}</Link>}>
+    <Section title={t('wrong.budgets')} more={<Link to="/spend" search={{ view: 'ledger' } as never}>{t('nav.spend')}</Link>}>
       <div className="panel">
         {uses.length === 0 && <div className="muted px-3 py-3">{t('wrong.noBudgets')}</div>}
         {uses.map((one) => (

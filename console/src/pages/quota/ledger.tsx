@@ -1,27 +1,25 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Download, Lock, X } from 'lucide-react'
-import { useMemo, useState } from 'react'
+import { Lock } from 'lucide-react'
+import { useState } from 'react'
 import { api, data } from '@/api/client'
-import { quotaConfig, quotaStatus, quotaUsage } from '@/api/queries'
-import type { QuotaConfig, Usage, Sentence } from '@/api/types'
+import { quotaConfig, quotaStatus } from '@/api/queries'
+import type { QuotaConfig, Sentence } from '@/api/types'
 import { T, useI18n } from '@/i18n'
-import { digits, percent, shorten, stamp } from '@/lib/format'
-import { download } from '@/lib/money'
-import { oneOf } from '@/lib/url'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { Guard } from '@/shell/guard'
-import { useSearchState } from '@/shell/search'
 import { DocsLink } from '@/ui/docs'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { FileText, FormViews, type FormView } from '@/ui/file-text'
-import { Bar, CodeBox, Segments, Toggle } from '@/ui/parts'
+import { CodeBox, Toggle } from '@/ui/parts'
 import { Budgets } from './budgets'
-import { dimensionOf, dimensions, parseOnly, toCsv, totals, windows } from './usage'
+import { windows } from './usage'
 
-export default function Quota() {
+/** The budgets, and the ledger that counts what was used. */
+export function Ledger() {
   const { t } = useI18n()
   usePageFact(t('quota.sum'))
+  usePageCalls([{ path: '/api/monitoring/budgets' }, { path: '/api/config/quota' }, { path: '/api/monitoring/quota/status' }])
   const config = useQuery(quotaConfig)
   const toast = useToast()
   const client = useQueryClient()
@@ -63,170 +61,8 @@ export default function Quota() {
     <>
       {error}
       <Budgets />
-      <UsageView />
       <Settings config={config.data} busy={change.isPending} onChange={(part, said) => change.mutate({ part, said })} />
     </>
-  )
-}
-
-/** Fewer bars than these do not reach the right end of the chart. */
-const fewBars = 16
-
-function UsageView() {
-  const { t, locale } = useI18n()
-  const [search, setSearch] = useSearchState()
-  const window = oneOf(search.window, windows)
-  const by = oneOf(search.by, dimensions)
-  const measure = oneOf(search.of, ['requests', 'tokens'] as const)
-  const query = useQuery({ ...quotaUsage(window), refetchInterval: 3000 })
-  const only = useMemo(() => parseOnly(search.only ?? ''), [search.only])
-  const all = useMemo(() => query.data ?? [], [query.data])
-  const rows = useMemo(() => (only === null ? all : all.filter((row) => dimensionOf(row, only.by) === only.value)), [all, only])
-  usePageCalls([{ path: `/api/monitoring/quota/usage?window=${window}` }, { path: '/api/monitoring/quota/status' }, { path: '/api/monitoring/budgets' }])
-  const { bars, groups } = useMemo(() => totals(rows, by, measure), [rows, by, measure])
-  const max = Math.max(1, ...bars.map((bar) => bar.total))
-  const label = (value: string) => (value === '' ? t('quota.nobody') : value)
-  const number = (value: number) => new Intl.NumberFormat(locale).format(value)
-  return (
-    <>
-      <div className="bar">
-        <Segments label={t('quota.window')} value={window} options={windows.map((value) => ({ value, label: t(`quota.${value}`) }))} onChange={(value) => setSearch({ window: value })} />
-        <Segments label={t('quota.by')} value={by} options={dimensions.map((value) => ({ value, label: t(`quota.${value}`) }))} onChange={(value) => setSearch({ by: value })} />
-        {only !== null && (
-          <button type="button" className="btn sm" aria-label={t('quota.all', { name: only.value })} title={t('quota.all', { name: only.value })} onClick={() => setSearch({ only: undefined })}>
-            <code>{shorten(only.value, 20)}</code>
-            <X className="ic s14" aria-hidden />
-          </button>
-        )}
-        <Segments
-          label={t('quota.value')}
-          value={measure}
-          options={[
-            { value: 'requests' as const, label: t('quota.requests') },
-            { value: 'tokens' as const, label: t('quota.tokens') },
-          ]}
-          onChange={(value) => setSearch({ of: value })}
-        />
-        <span className="grow onlydesk" />
-        <button type="button" className="btn" disabled={rows.length === 0} onClick={() => download(`quota-${window.toLowerCase()}.csv`, toCsv(rows), 'text/csv')}>
-          <Download className="ic s14" aria-hidden />
-          {t('quota.csv')}
-        </button>
-      </div>
-      {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
-      {query.data !== undefined && rows.length === 0 && <div className="panel muted p-4">{t('quota.noUse')}</div>}
-      {rows.length > 0 && (
-        <div className="cols quota">
-          <div className="panel p-4">
-            <div className="qbars" aria-hidden="true">
-              {bars.slice(-60).map((bar) => (
-                <div key={bar.start} className="qbar" title={`${stamp(bar.start)} · ${number(bar.total)}`} style={{ height: `${(bar.total / max) * 100}%` }}>
-                  {bar.parts.map((part, index) => (
-                    <i key={index} style={{ height: `${(part / Math.max(1, bar.total)) * 100}%`, opacity: [1, 0.62, 0.38, 0.2][Math.min(3, index)] }} />
-                  ))}
-                </div>
-              ))}
-            </div>
-            <div className="xax mt-1">
-              <span>
-                {stamp(bars[Math.max(0, bars.length - 60)]!.start).slice(0, 16)}
-                {/* Few bars are at the left: so is the name of the last. */}
-                {bars.length > 1 && bars.length < fewBars && ` – ${stamp(bars[bars.length - 1]!.start).slice(0, 16)}`}
-              </span>
-              {bars.length >= fewBars && <span>{stamp(bars[bars.length - 1]!.start).slice(0, 16)}</span>}
-            </div>
-          </div>
-          <div className="panel">
-            <table className="tbl fx">
-              <thead>
-                <tr>
-                  <th>{t(`quota.${by}`)}</th>
-                  <th className="num w-[90px]">{t(`quota.${measure}`)}</th>
-                  <th className="num w-[64px]">{t('common.share')}</th>
-                  <th className="onlydesk qshare w-[84px]">
-                    <span className="sr-only">{t('common.share')}</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {groups.map((group) => (
-                  <tr key={group.name}>
-                    <td className="cut" title={group.name}>
-                      {group.name === '' ? (
-                        <code>{label(group.name)}</code>
-                      ) : (
-                        <button type="button" className="link trunc max-w-full" title={t('quota.only', { name: group.name })} onClick={() => setSearch({ only: `${by}~${group.name}` })}>
-                          <code>{group.name}</code>
-                        </button>
-                      )}
-                    </td>
-                    <td className="num">{number(group.value)}</td>
-                    <td className="num">{percent(group.share, 0)}</td>
-                    <td className="onlydesk qshare">
-                      <Bar share={group.share} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-        </div>
-      )}
-      {rows.length > 0 && <UsageTable rows={rows} label={label} />}
-    </>
-  )
-}
-
-/** When a window began; a phone has no room for the year and the seconds. */
-function Start({ of }: { of: string }) {
-  const whole = stamp(of)
-  return (
-    <>
-      <span className="onlydesk">{whole.slice(0, 5)}</span>
-      {whole.slice(5, 16)}
-      <span className="onlydesk">{whole.slice(16)}</span>
-    </>
-  )
-}
-
-function UsageTable({ rows, label }: { rows: Usage[]; label(value: string): string }) {
-  const { t } = useI18n()
-  const shown = rows.toSorted((a, b) => b.windowStart.localeCompare(a.windowStart)).slice(0, 200)
-  return (
-    <div className="panel tw mt-4 max-h-[360px] overflow-y-auto" tabIndex={0}>
-      <table className="tbl">
-        <thead>
-          <tr>
-            <th>{t('quota.start')}</th>
-            <th className="onlydesk">{t('common.service')}</th>
-            <th className="w-[30%]">{t('common.model')}</th>
-            <th className="onlydesk">{t('quota.tenant')}</th>
-            <th className="onlydesk">{t('quota.key')}</th>
-            <th className="onlydesk">{t('quota.user')}</th>
-            <th className="num">{t('quota.requests')}</th>
-            <th className="num">{t('quota.tokens')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {shown.map((row, index) => (
-            <tr key={index}>
-              <td className="soft">
-                <Start of={row.windowStart} />
-              </td>
-              <td className="onlydesk">{row.dimensions.serviceType}</td>
-              <td className="cut" title={row.dimensions.model}>
-                <code>{row.dimensions.model}</code>
-              </td>
-              <td className="soft onlydesk">{label(row.dimensions.tenantId)}</td>
-              <td className="soft onlydesk">{label(row.dimensions.apiKeyId)}</td>
-              <td className="soft onlydesk">{label(row.dimensions.userId)}</td>
-              <td className="num">{digits(row.requestCount)}</td>
-              <td className="num">{digits(row.tokenCount)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   )
 }
 

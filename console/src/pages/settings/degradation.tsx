@@ -5,7 +5,7 @@ import { percent } from '@/lib/format'
 import { Guard } from '@/shell/guard'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Bar, Segments, Toggle } from '@/ui/parts'
-import { useMonitoring } from './query'
+import { useMonitoring } from '@/api/monitoring'
 
 type Level = 'NORMAL' | 'PARTIAL' | 'MINIMAL' | 'DISABLED'
 const levels: readonly Level[] = ['NORMAL', 'PARTIAL', 'MINIMAL', 'DISABLED']
