@@ -74,6 +74,7 @@ var packageOrder = []string{
 	"internal/wings/batches/keeping",
 	"internal/wings/batches",
 	"internal/serve/access",
+	"internal/serve/access/sessions",
 	"internal/hosts/wire",
 	"internal/hosts/engines",
 	"internal/dialect",

@@ -195,6 +195,9 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		opened.add(g.closeBook)
 		g.Credentials.SetBook(g.book)
 	}
+	if err = g.openSessions(opened); err != nil {
+		return err
+	}
 	g.attempts = access.NewAttempts(time.Now())
 	g.Keys, g.Budgets = g.keys(), g.book.Uses
 	g.renewCredentials()
@@ -269,7 +272,8 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	}
 	g.useSteps(g.Document)
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.Credentials, Ledger: g.Ledger, Budgets: g.book.Uses,
+		Control: g.Control, Current: g.Current, Credentials: g.Credentials, Sessions: g.Sessions, Ledger: g.Ledger,
+		Budgets:    g.book.Uses,
 		EditLedger: g.editLedger,
 		Explain: func(view *explain.Explanation, service schema.ServiceType) {
 			for _, w := range g.wings {

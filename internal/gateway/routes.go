@@ -183,6 +183,7 @@ func (g *Gateway) newRouterOf(port *Port) *web.Router {
 	gate := web.NewGate(web.GateOptions{
 		Roster:         g.Credentials.Roster,
 		Sessions:       g.sessions(),
+		Kept:           g.Sessions,
 		Attempts:       g.attempts,
 		Ready:          g.readiness(),
 		NotReady:       notReady,

@@ -28,6 +28,9 @@ func (g *Gateway) Start() {
 	g.persist(ctx, "following the configuration", g.Control.Follow)
 	g.persist(ctx, "recording calls", g.Recorder.Run)
 	g.persist(ctx, "sampling what is counted", g.feed.Run)
+	if g.Sessions != nil {
+		g.persist(ctx, "reading the sessions of browsers", g.Sessions.Run)
+	}
 	for _, w := range g.wings {
 		if w.Run != nil {
 			g.persist(ctx, w.Doing, w.Run)

@@ -37,6 +37,8 @@ const (
 	WriteBatches    Permission = "batch:write"
 	ManageKeys      Permission = "auth:key:manage"
 	ManageTokens    Permission = "auth:token:manage" //nolint:gosec // a code, no secret
+	// ManageSessions is the right to see the sessions of all people, and to end them.
+	ManageSessions Permission = "auth:sessions:manage"
 	// ReadSelf and UseSession are for every bearer of a token, with any role.
 	ReadSelf   Permission = "auth:self:read"
 	UseSession Permission = "auth:session:use"
@@ -65,7 +67,7 @@ func (r Role) Permissions() []Permission {
 	all := []Permission{
 		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms,
 		ReadModels, ReadRoutes, ReadProcesses, ManageProcesses, ReadBatches, WriteBatches,
-		ManageKeys, ManageTokens, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
+		ManageKeys, ManageTokens, ManageSessions, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
 		ReadMonitoring, WriteMonitoring, ReadMetrics, StopRequests, ManageContents, ReadActuator, WriteLoggers,
 		ManageAccessLog,
 	}

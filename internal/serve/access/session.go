@@ -7,24 +7,53 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // A browser holds a session in place of a management token. A session consists of the time of its
 // end, a fingerprint of the token, and the signature of both, made with a key that all gateways
-// of a shared configuration have in common. No gateway keeps a list of sessions: a session is
-// good while its token is.
+// of a shared configuration have in common. Such a session is good while its token is, unless it
+// was ended; package sessions knows which ones were.
+//
+// The session of a person who signed in is a pass: an id, and its signature. Package sessions
+// knows who holds it.
 
-// SessionLife is the longest life of a session.
+// SessionLife is the longest life of a session where the settings say nothing.
 const SessionLife = 12 * time.Hour
+
+// SessionSettings are the settings of sessions.
+type SessionSettings struct {
+	// MaxAge is the longest life of a session; 0 is SessionLife.
+	MaxAge schema.Duration `json:"maxAge" doc:"The longest life of a session of the console."`
+}
+
+// longestSession is the most that MaxAge may be.
+const longestSession = 30 * 24 * time.Hour
+
+// Life returns the longest life of a session.
+func (s SessionSettings) Life() time.Duration {
+	if s.MaxAge == 0 {
+		return SessionLife
+	}
+	return s.MaxAge.Std()
+}
+
+func (s SessionSettings) check(report func(path string, fault say.Sentence)) {
+	if age := s.MaxAge.Std(); age != 0 && age < time.Minute || age > longestSession {
+		report("session.maxAge", say.New("field.from_to", "least", "1m", "most", "720h"))
+	}
+}
 
 const (
 	sessionKind = "session/"
@@ -35,6 +64,8 @@ const (
 	sealedSessionName = sealedKind + "session"
 	sessionKeyBytes   = 32
 	sessionPrefix     = "s1."
+	passPrefix        = "s2."
+	passBytes         = 16
 	fingerprintBytes  = 16
 	sessionTimeBytes  = 8
 	sessionTotalBytes = sessionTimeBytes + fingerprintBytes + sha256.Size
@@ -128,21 +159,80 @@ func (c *Credentials) BeginSession(ctx context.Context, h http.Header,
 	if c.Roster() == nil || bearer(h) == "" {
 		return "", end, ErrNoToken
 	}
-	if c.Roster().sessionKey == nil {
-		if err := c.makeSessionKey(ctx); err != nil {
-			return "", end, err
-		}
+	if err := c.needSessionKey(ctx); err != nil {
+		return "", end, err
 	}
-	return c.Roster().beginSession(h, now)
+	return c.Roster().beginSession(h, c.settings.Session.Life(), now)
 }
 
-func (r *Roster) beginSession(h http.Header, now time.Time) (text string, end time.Time, err error) {
+// needSessionKey makes the key that signs sessions where there is none.
+func (c *Credentials) needSessionKey(ctx context.Context) error {
+	if c.Roster().sessionKey != nil {
+		return nil
+	}
+	return c.makeSessionKey(ctx)
+}
+
+// NewPass returns a pass for a session, and its id.
+func (c *Credentials) NewPass(ctx context.Context) (text, id string, err error) {
+	if err := c.needSessionKey(ctx); err != nil {
+		return "", "", err
+	}
+	data := make([]byte, passBytes, passBytes+sha256.Size)
+	_, _ = rand.Read(data) // never fails
+	id = hex.EncodeToString(data)
+	return passPrefix + base64.RawURLEncoding.EncodeToString(c.Roster().sign(data)), id, nil
+}
+
+// SessionID returns the id of a session of a token. Nobody can make the session from it.
+func SessionID(text string) string { return HashOf("session " + text)[:2*passBytes] }
+
+// SessionOf returns the id of a session that this gateway, or another one of its configuration,
+// signed; empty for any other text.
+func (r *Roster) SessionOf(text string, now time.Time) string {
+	if id, isPass, _ := r.PassID(text); isPass {
+		return id
+	}
+	if _, err := r.Session(text, now); err != nil {
+		return ""
+	}
+	return SessionID(text)
+}
+
+// SessionKey returns a key for a purpose, which all gateways of a shared configuration have in
+// common.
+func (c *Credentials) SessionKey(ctx context.Context, purpose string) ([]byte, error) {
+	if err := c.needSessionKey(ctx); err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, c.Roster().sessionKey)
+	mac.Write([]byte("key of " + purpose))
+	return mac.Sum(nil), nil
+}
+
+// PassID returns the id of a session from its pass. It returns an error for one that was not
+// signed here. isPass is false for a text of another form.
+func (r *Roster) PassID(text string) (id string, isPass bool, err error) {
+	encoded, isPass := strings.CutPrefix(text, passPrefix)
+	if !isPass {
+		return "", false, nil
+	}
+	data, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+	if err != nil || len(data) != passBytes+sha256.Size || r.sessionKey == nil ||
+		!hmac.Equal(r.sign(data[:passBytes:passBytes]), data) {
+		return "", true, ErrSessionUnknown
+	}
+	return hex.EncodeToString(data[:passBytes]), true, nil
+}
+
+func (r *Roster) beginSession(h http.Header, life time.Duration,
+	now time.Time) (text string, end time.Time, err error) {
 	sum := sha256.Sum256([]byte(bearer(h)))
 	found, known := r.entries[sum]
 	if !known || found.expired(now) {
 		return "", end, ErrNoToken
 	}
-	end = now.Add(SessionLife).Truncate(time.Second)
+	end = now.Add(life).Truncate(time.Second)
 	if !found.expires.IsZero() && found.expires.Before(end) {
 		end = found.expires
 	}
@@ -162,7 +252,7 @@ var (
 	ErrSessionUnknown = say.Error("manage.session_unknown")
 )
 
-// Session returns who holds a session, or why it is no longer good.
+// Session returns who holds a session of a token, or why it is no longer good.
 func (r *Roster) Session(text string, now time.Time) (Identity, error) {
 	if r.sessionKey == nil || len(text) != len(sessionPrefix)+base64.RawURLEncoding.EncodedLen(sessionTotalBytes) ||
 		text[:len(sessionPrefix)] != sessionPrefix {

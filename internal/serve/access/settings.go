@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -87,6 +88,8 @@ type Settings struct {
 	// ReserveTokens is the number of tokens reserved for the answer to a request that does not
 	// limit them itself.
 	ReserveTokens int64 `json:"reserveTokens"`
+	// Session bounds the sessions of browsers.
+	Session SessionSettings `json:"session"`
 }
 
 // Token lets its bearer manage the gateway. Only its hash is stored.
@@ -108,7 +111,10 @@ type Key struct {
 }
 
 // DefaultSettings returns the settings of an empty configuration: an open gateway.
-func DefaultSettings() Settings { return Settings{SignExisting: true, ReserveTokens: 1024} }
+func DefaultSettings() Settings {
+	return Settings{SignExisting: true, ReserveTokens: 1024,
+		Session: SessionSettings{MaxAge: schema.Duration(SessionLife)}}
+}
 
 // Check reports every field that has a value it may not have. Its messages never
 // repeat a hash.
@@ -144,6 +150,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	if s.ReserveTokens < 0 || s.ReserveTokens > maxReserve {
 		report("reserveTokens", say.New("field.from_to", "least", "0", "most", "10000000"))
 	}
+	s.Session.check(report)
 }
 
 func (s Settings) checkMasterKeys(report func(path string, fault say.Sentence)) {

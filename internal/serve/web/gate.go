@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
 )
 
 // Gate controls the access to all routes. For routes outside the unified API it identifies
@@ -33,6 +35,8 @@ type GateOptions struct {
 	// Sessions find the person who holds a session of a browser, by the text of the cookie. The
 	// first one that knows it decides; a session that none of them knows belongs to a token.
 	Sessions []func(text string, now time.Time) (who access.Identity, known bool, err error)
+	// Kept knows which sessions were ended; nil means that none was.
+	Kept *sessions.Sessions
 	// Attempts delays clients that present wrong tokens; nil delays no client.
 	Attempts *access.Attempts
 	// Ready reports whether the credentials are known; nil means that they are. Until then
@@ -200,6 +204,11 @@ func (g *Gate) admit(r *http.Request, route *Route) (access.Identity, func(http.
 			w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
 			Refuse(w, http.StatusTooManyRequests, say.New("manage.wrong_tokens"))
 		}
+	case errors.Is(err, sessions.ErrUnread):
+		return who, func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "1")
+			Refuse(w, http.StatusServiceUnavailable, say.From(err))
+		}
 	case err != nil:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Www-Authenticate", "Bearer")
@@ -261,7 +270,13 @@ func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, w
 				return who, 0, err
 			}
 		}
-		who, err = roster.Session(session.Value, now)
+		if who, err = roster.Session(session.Value, now); err == nil && g.options.Kept != nil {
+			who.Session = access.SessionID(session.Value)
+			err = g.options.Kept.Check(who.Session)
+		}
+		if err != nil {
+			who = access.Identity{}
+		}
 		return who, 0, err
 	}
 	return who, wait, say.Error("manage.no_token")

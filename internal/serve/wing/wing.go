@@ -25,6 +25,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
@@ -58,6 +59,8 @@ type Core struct {
 	Budgets func() []budget.Use
 	// Credentials are the API keys and management tokens.
 	Credentials *access.Credentials
+	// Sessions are the sessions of browsers, nil where security is off.
+	Sessions *sessions.Sessions
 	// Keys decides which keys are good. Where security is off, it accepts every caller.
 	Keys access.Callers
 }

@@ -48,7 +48,7 @@ type SignedOptions struct {
 	// Keys are the master keys; there must be one.
 	Keys *seal.Keys
 	// Takeovers say whether unsigned documents are read, and WritesBefore that gateways
-	// of the release before run, which write such documents.
+	// of the release before run, which write such documents. Without Takeovers none is read.
 	Takeovers    *takeover.Records
 	WritesBefore bool
 	// Kinds are the kinds of documents in the store.
@@ -102,7 +102,7 @@ func (s *Signed) renew(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.options.WritesBefore || !s.options.Takeovers.IsOpen(takeover.Documents) {
+	if s.options.WritesBefore || s.options.Takeovers == nil || !s.options.Takeovers.IsOpen(takeover.Documents) {
 		return nil
 	}
 	return s.options.Takeovers.Finish(ctx, takeover.Documents)
@@ -200,7 +200,7 @@ func signatureOf(data []byte) string {
 func (s *Signed) check(doc *Document) bool {
 	signature := signatureOf(doc.Data)
 	if signature == "" {
-		if s.options.Takeovers.ReadsUnsigned(takeover.Documents) {
+		if s.options.Takeovers != nil && s.options.Takeovers.ReadsUnsigned(takeover.Documents) {
 			return true
 		}
 		s.warn(doc, errUnsigned)
@@ -224,7 +224,7 @@ func (s *Signed) warn(doc *Document, err error) {
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.warned) >= warnEvery {
 		s.warned = now
-		s.options.Log.Warn("the description of a file or batch is refused: no gateway with this master key stored it "+
-			"so", "kind", doc.Kind, "id", doc.ID, "error", err)
+		s.options.Log.Warn("a stored document is refused: no gateway with this master key stored it so",
+			"kind", doc.Kind, "id", doc.ID, "error", err)
 	}
 }

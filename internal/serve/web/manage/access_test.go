@@ -21,11 +21,11 @@ func TestEveryRouteHasAPermissionAndADescription(t *testing.T) {
 	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	// What only administrators may do, they need one permission for, to read too.
-	forAdministrators := map[access.Permission]bool{access.ManageKeys: true, access.ManageTokens: true, access.ManageContents: true}
+	forAdministrators := map[access.Permission]bool{access.ManageKeys: true, access.ManageTokens: true, access.ManageSessions: true, access.ManageContents: true}
 	for _, route := range r.Routes {
 		// What the document does not list are pages and their files, and what clients of
 		// Ollama's API ask of every server of it.
-		isUnified := (!route.Undescribed || isOllamas(route.Pattern)) && !regexp.MustCompile(`^\w+ /(api|actuator|docs|openapi|metrics|$)`).MatchString(route.Pattern)
+		isUnified := (!route.Undescribed || isOllamas(route.Pattern)) && !regexp.MustCompile(`^\w+ /(api|actuator|auth|docs|openapi|metrics|$)`).MatchString(route.Pattern)
 		switch {
 		case !route.Permission.Valid():
 			t.Errorf("%s has no permission", route.Pattern)

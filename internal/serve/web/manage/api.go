@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 )
@@ -33,7 +34,9 @@ type Options struct {
 	Current *routing.Current
 	// Credentials are the API keys and management tokens.
 	Credentials *access.Credentials
-	Ledger      *quota.Ledger
+	// Sessions are the sessions of browsers, nil where security is off.
+	Sessions *sessions.Sessions
+	Ledger   *quota.Ledger
 	// Budgets returns how much of every budget is used.
 	Budgets func() []budget.Use
 	// EditLedger changes the ledger.

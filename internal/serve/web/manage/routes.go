@@ -315,7 +315,19 @@ func (a *API) sessions() []web.Route {
 		{
 			Pattern: "DELETE /api/auth/session", Permission: access.UseSession, Team: access.Member,
 			Does:    web.Do(a.endSession),
-			Summary: "Have the browser forget its session", Says: "The session has ended.",
+			Summary: "End the session of this request; a copy of its cookie is worth nothing from then on",
+			Says:    "The session has ended.", Errors: []int{http.StatusServiceUnavailable},
+		},
+		{
+			Pattern: "GET /api/auth/sessions", Permission: access.ManageSessions, Does: web.List(a.listSessions),
+			Summary: "The sessions of all people and tokens, the newest first", Says: "The sessions.",
+			Errors: []int{http.StatusServiceUnavailable},
+		},
+		{
+			Pattern: "DELETE /api/auth/sessions/{id}", Permission: access.ManageSessions,
+			Does:    web.Do(a.endOne),
+			Summary: "End a session, on all gateways within seconds", Says: "The session has ended.",
+			Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 	}
 }

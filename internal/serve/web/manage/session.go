@@ -2,29 +2,50 @@ package manage
 
 import (
 	"errors"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // selfView describes the sender of a request.
 type selfView struct {
-	Name string      `json:"name" doc:"The name of the token; open where security is off."`
-	Role access.Role `json:"role"`
+	Name string      `json:"name" doc:"The name of the token or of the person; open where security is off."`
+	Role access.Role `json:"role,omitzero" doc:"In the whole gateway; a person may have none."`
 	// Permissions are the codes that the role holds.
 	Permissions     []access.Permission `json:"permissions"`
 	SecurityEnabled bool                `json:"securityEnabled"`
+	Issuer          string              `json:"issuer,omitzero" doc:"Of a person who signed in."`
+	Subject         string              `json:"subject,omitzero" doc:"Identifies the person, together with the issuer."`
+	Provider        string              `json:"provider,omitzero" doc:"Where the person signed in."`
+	Memberships     []membershipView    `json:"memberships,omitzero" doc:"The tenants of the person."`
+	Session         string              `json:"session,omitzero" doc:"The id of the session of this request."`
+	ExpiresAt       string              `json:"sessionExpiresAt,omitzero" format:"date-time"`
+}
+
+// membershipView is the role of a person in a tenant.
+type membershipView struct {
+	Tenant string          `json:"tenant"`
+	Role   access.TeamRole `json:"role"`
 }
 
 func (a *API) self(c *web.Call) (selfView, error) {
-	return selfView{
+	view := selfView{
 		Name: c.Who.Name, Role: c.Who.Role, Permissions: c.Who.Role.Permissions(),
-		SecurityEnabled: a.options.Credentials.Enforced(),
-	}, nil
+		SecurityEnabled: a.options.Credentials.Enforced(), Issuer: c.Who.Issuer, Subject: c.Who.Subject,
+		Session: c.Who.Session,
+	}
+	for _, m := range c.Who.Memberships {
+		view.Memberships = append(view.Memberships, membershipView{m.Tenant, m.Role})
+	}
+	if c.Who.Session != "" {
+		if session, err := a.options.Sessions.Find(c.Context(), c.Who.Session, time.Now()); err == nil {
+			view.Provider, view.ExpiresAt = session.Provider, web.Time(session.Until)
+		}
+	}
+	return view, nil
 }
 
 // roleView is a role and the codes that it holds.
@@ -54,27 +75,106 @@ func (a *API) beginSession(c *web.Call) (view sessionView, err error) {
 		c.Say("Dry run: a session would begin.")
 		return view, nil
 	}
-	text, end, err := a.options.Credentials.BeginSession(c.Context(), c.Header, time.Now())
+	text, end, err := a.newSession(c)
 	if errors.Is(err, access.ErrNoToken) {
 		// Who has a session cannot make it last longer with it.
 		return view, web.Invalid("Authorization", say.New("field.token"))
 	}
-	c.Cookie = newSessionCookie(c.Request, text)
+	c.Cookie = web.NewSessionCookie(c.Request, text)
 	c.Cookie.Expires = end
 	return sessionView{end.UTC()}, err
 }
 
-func (a *API) endSession(c *web.Call) (sessionView, error) {
-	c.Cookie = newSessionCookie(c.Request, "")
-	c.Cookie.MaxAge = -1
-	return sessionView{}, nil
+// newSession begins a session of the token of a request. It is good even if it cannot be kept now,
+// and not listed then.
+func (a *API) newSession(c *web.Call) (text string, end time.Time, err error) {
+	now := time.Now()
+	// Two sessions of a token have different ends, because one of them may be ended.
+	for at := now; ; at = at.Add(-time.Second) {
+		text, end, err = a.options.Credentials.BeginSession(c.Context(), c.Header, at)
+		if err != nil {
+			return "", end, err
+		}
+		err = a.options.Sessions.Begin(c.Context(), sessions.Session{ID: access.SessionID(text), Name: c.Who.Name,
+			Since: now, Until: end, Address: web.ClientAddr(c.Request, a.options.TrustedProxies).String()})
+		if errors.Is(err, sessions.ErrExists) && at.After(now.Add(-time.Minute)) {
+			continue
+		}
+		if err != nil {
+			a.options.Log.Warn("a session has begun and is not listed", "who", c.Who.Name, "error", err)
+		}
+		return text, end, nil
+	}
 }
 
-// newSessionCookie returns the cookie of a session: out of the reach of scripts and
-// of pages of other sites, and of anybody on the way where the way is encrypted.
-func newSessionCookie(r *http.Request, value string) *http.Cookie {
-	return &http.Cookie{
-		Name: web.SessionCookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
+func (a *API) endSession(c *web.Call) (view sessionView, err error) {
+	if c.DryRun {
+		c.Say("Dry run: the session would end.")
+		return view, nil
 	}
+	if err := web.EndSession(c, a.options.Credentials.Roster(), a.options.Sessions); err != nil {
+		a.options.Log.Error("a session cannot be ended now", "who", c.Who.Name, "error", err)
+		return view, web.Away(say.New("manage.session_not_ended"))
+	}
+	return view, nil
+}
+
+// heldSession is a session of a browser.
+type heldSession struct {
+	ID       string `json:"id"`
+	Name     string `json:"name" doc:"The name of the token, or of the person."`
+	Provider string `json:"provider,omitzero" doc:"Where the person signed in; none for the session of a token."`
+	Issuer   string `json:"issuer,omitzero"`
+	Subject  string `json:"subject,omitzero" doc:"Identifies the person, together with the issuer."`
+	Since    string `json:"since" format:"date-time"`
+	Until    string `json:"until" format:"date-time" doc:"The end of its longest life."`
+	Address  string `json:"address,omitzero" doc:"The address of the browser when it began."`
+	Current  bool   `json:"current,omitzero" doc:"Whether it is the session of this request."`
+}
+
+func viewOfSession(s *sessions.Session, c *web.Call) heldSession {
+	return heldSession{ID: s.ID, Name: s.Name, Provider: s.Provider, Issuer: s.Issuer, Subject: s.Subject,
+		Since: web.Time(s.Since), Until: web.Time(s.Until), Address: s.Address, Current: s.ID == c.Who.Session}
+}
+
+func (a *API) listSessions(c *web.Call) (views []heldSession, err error) {
+	if a.options.Sessions == nil {
+		return nil, nil
+	}
+	list, err := a.options.Sessions.List(time.Now())
+	if err != nil {
+		return nil, web.Away(say.From(err))
+	}
+	for i := range list {
+		views = append(views, viewOfSession(&list[i], c))
+	}
+	return views, nil
+}
+
+// endOne ends the session that a request names.
+func (a *API) endOne(c *web.Call) (view heldSession, err error) {
+	id := c.PathValue("id")
+	if a.options.Sessions == nil {
+		return view, noSession(id)
+	}
+	session, err := a.options.Sessions.Find(c.Context(), id, time.Now())
+	switch {
+	case errors.Is(err, sessions.ErrUnread):
+		return view, web.Away(say.From(err))
+	case err != nil:
+		return view, noSession(id)
+	case c.DryRun:
+		c.Say("Dry run: the session of %s would end.", session.Name)
+		return viewOfSession(&session, c), nil
+	}
+	c.Done("session of %s ended", session.Name)
+	if err := a.options.Sessions.End(c.Context(), id, session.Until); err != nil {
+		a.options.Log.Error("a session cannot be ended now", "session", id, "error", err)
+		return view, web.Away(say.New("manage.session_not_ended"))
+	}
+	return viewOfSession(&session, c), nil
+}
+
+func noSession(id string) error {
+	return web.NotFound(say.New("manage.no_session", "id", web.Shorten(id)))
 }

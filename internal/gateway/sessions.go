@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+// openSessions opens the list of the sessions of browsers: in the data directory or, where
+// gateways share their configuration, beside that in PostgreSQL. Without security there is none.
+func (g *Gateway) openSessions(opened *cleanups) error {
+	security, isShared := g.Document.Security, g.Document.Store.Config != ""
+	if !security.Enabled {
+		return nil
+	}
+	keys, err := seal.New(security.MasterKey, security.PreviousMasterKey)
+	if err != nil {
+		return err
+	}
+	var docs documents.Store
+	if isShared {
+		shared, err := pgdocuments.New(g.Document.Store.Config)
+		if err != nil {
+			return err
+		}
+		opened.add(shared.Close)
+		docs = shared
+	} else {
+		local, err := documents.OpenDir(filepath.Join(g.Document.Server.DataDir, "sessions"), g.log)
+		if err != nil {
+			return fmt.Errorf("sessions: %w", err)
+		}
+		docs = local
+	}
+	if keys != nil {
+		signed := documents.NewSigned(docs, documents.SignedOptions{Keys: keys, Kinds: sessions.Kinds(), Log: g.log})
+		opened.add(signed.Close)
+		docs = signed
+	}
+	g.Sessions, err = sessions.Open(context.Background(), sessions.Options{Documents: docs, IsShared: isShared,
+		Life: security.Session.Life(), Log: g.log})
+	return err
+}
