@@ -184,12 +184,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // letGo serves the requests that are on their way on connections that seem idle: a proxy cannot
 // send them elsewhere once it has written them. Each request ends its connection. When the number
-// of connections stays the same, no request is on the way any more.
+// of connections stays the same for a while, no request is on the way any more. The while is long
+// for a busy machine, on which neither side gets its turn at once.
 func (s *Server) letGo(ctx context.Context) {
-	const look, looks = 20 * time.Millisecond, 15
-	before := s.count()
+	const look, still, looks = 20 * time.Millisecond, 5, 50
+	before, same := s.count(), 0
 	for range looks {
-		if before == 0 {
+		if before == 0 || same == still {
 			return
 		}
 		select {
@@ -198,10 +199,9 @@ func (s *Server) letGo(ctx context.Context) {
 			return
 		}
 		now := s.count()
-		if now == before {
-			return
+		if same++; now != before {
+			before, same = now, 0
 		}
-		before = now
 	}
 }
 
