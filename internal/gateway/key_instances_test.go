@@ -104,3 +104,23 @@ services:
 		t.Errorf("the west was called %d times", got)
 	}
 }
+
+// A key that stays at its instances sees the models of these instances in every list.
+func TestAKeyOfInstancesSeesTheirModels(t *testing.T) {
+	t.Parallel()
+	east, west := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, keyed(`
+services:
+  chat: {aliases: {here: near, there: away}, instances: [{name: near, base-url: "`+east.URL()+`"}, {name: away, base-url: "`+west.URL()+`"}]}
+`, "", map[string]string{"east": ", instances: ['*@" + east.URL() + "']", "free": ""}))
+	for _, path := range []string{"/v1/models", "/ollama/api/tags", "/v1beta/models"} {
+		for key, sees := range map[string]bool{"east": false, "free": true} {
+			list := r.Do(http.MethodGet, path, "", bearer(key)...).Succeeds(t).Body
+			if !strings.Contains(list, "near") || !strings.Contains(list, "here") ||
+				strings.Contains(list, "away") != sees || strings.Contains(list, "there") != sees {
+				t.Errorf("%s lists for %s: %s", path, key, list)
+			}
+		}
+	}
+	r.Do(http.MethodGet, "/v1/models/away", "", bearer("east")...).FailsWith(t, 404, "not_found_error", "model_not_found", "model")
+}

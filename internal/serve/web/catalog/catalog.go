@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
@@ -128,8 +129,7 @@ func (c *Catalog) models(r *http.Request) ([]model, *schema.Error) {
 	if grant != nil {
 		good := make(map[string]bool)
 		for _, m := range table.Entries() {
-			good[m.ID] = good[m.ID] || grant.MayUse(m.Service, m.ID) || m.Target != "" &&
-				grant.MayUse(m.Service, m.Target)
+			good[m.ID] = good[m.ID] || mayUse(grant, table, m)
 		}
 		usable = func(m routing.Model) bool { return good[m.ID] }
 	}
@@ -140,6 +140,17 @@ func (c *Catalog) models(r *http.Request) ([]model, *schema.Error) {
 		}
 	}
 	return models, nil
+}
+
+// mayUse reports whether the bearer of a grant may use an entry of the table: by its name or the
+// name of its model, and at one of its instances.
+func mayUse(grant *access.Grant, table *routing.Table, m routing.Model) bool {
+	if !grant.MayUse(m.Service, m.ID) && (m.Target == "" || !grant.MayUse(m.Service, m.Target)) {
+		return false
+	}
+	pool := table.Service(m.Service).Find(m.ID)
+	return !grant.IsPlaced() || pool == nil ||
+		slices.ContainsFunc(pool.Instances, func(i *backend.Instance) bool { return grant.MayCall(i.ID) })
 }
 
 // SpeaksMessages reports whether the caller of an endpoint that several APIs have speaks

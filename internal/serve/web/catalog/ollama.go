@@ -97,11 +97,12 @@ func (c *Catalog) listModels(r *http.Request) ([]asked, *schema.Error) {
 		return nil, err
 	}
 	var list []asked
-	for _, m := range c.Current.Load().Entries() {
+	table := c.Current.Load()
+	for _, m := range table.Entries() {
 		if m.Service != schema.Chat && m.Service != schema.Embedding {
 			continue
 		}
-		if grant != nil && !grant.MayUse(m.Service, m.ID) && (m.Target == "" || !grant.MayUse(m.Service, m.Target)) {
+		if !mayUse(grant, table, m) {
 			continue
 		}
 		n := slices.IndexFunc(list, func(a asked) bool { return a.ID == m.ID })
