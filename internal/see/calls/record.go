@@ -410,14 +410,15 @@ func (c *Record) counted() metrics.Request {
 	r := metrics.Request{
 		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost),
 		Cache:    c.Cache,
-		Duration: c.Ended, Queued: c.Queued, Class: c.Class, Overhead: -1,
+		Duration: c.Ended, Queued: c.Queued, Held: c.Held, Class: c.Class, Overhead: -1,
 	}
 	if c.Streamed {
 		r.FirstToken, r.PerToken = c.FirstToken, c.PerToken
 	}
 	if c.Attempts > 0 {
 		r.Overhead = c.Overhead()
-		if try := c.Try(); try.Expected > 0 {
+		try := c.Try()
+		if r.Picked = try.Began; try.Expected > 0 {
 			r.Estimate = float64(c.FirstTokenOf(try)) / float64(try.Expected)
 		}
 	}

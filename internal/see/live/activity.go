@@ -1,6 +1,7 @@
 package live
 
 import (
+	"math"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -16,27 +17,54 @@ type Activity struct {
 	LastMinute Window           `json:"lastMinute"`
 }
 
-// Window holds the counts of a span of time that ends now.
+// Window holds the counts and figures of a span of time that ends now.
 type Window struct {
-	Requests  int64      `json:"requests"`
-	Errors    int64      `json:"errors" doc:"Failed, or turned away by open circuit breakers."`
-	TokensIn  int64      `json:"tokensIn"`
-	TokensOut int64      `json:"tokensOut"`
-	Latency   *Quantiles `json:"latency,omitzero" doc:"Milliseconds of whole requests."`
-	TTFT      *Quantiles `json:"ttft,omitzero" doc:"Milliseconds to the first token of streams."`
-	Overhead  *Quantiles `json:"overhead,omitzero" doc:"Milliseconds in the gateway; not of models and instances."`
+	Requests  int64 `json:"requests"`
+	Errors    int64 `json:"errors" doc:"Failed, or turned away by open circuit breakers."`
+	TokensIn  int64 `json:"tokensIn"`
+	TokensOut int64 `json:"tokensOut"`
+	Figures
 }
 
-// Quantiles are two quantiles in milliseconds.
+// Figures say how fast something was. A figure that nothing is known about is left out.
+type Figures struct {
+	Latency         *Quantiles `json:"latency,omitzero"`
+	TTFT            *Quantiles `json:"ttft,omitzero" doc:"Milliseconds to the first token of streams."`
+	PerToken        *Quantiles `json:"perToken,omitzero" doc:"Milliseconds per output token after the first."`
+	TokensPerSecond *Quantiles `json:"tokensPerSecond,omitzero"`
+	Overhead        *Quantiles `json:"overhead,omitzero" doc:"Milliseconds in the gateway; only of service types."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (Figures) Docs() map[string]string {
+	return map[string]string{
+		"latency": "Milliseconds of whole requests; of instances and hosts, of calls from when the instance was " +
+			"picked. Figures are never of more than one service type: where several had requests, there are " +
+			"none but by service type.",
+		"tokensPerSecond": "Output tokens of a stream in a second, after the first: p50, p95 and p99 are what that " +
+			"part of the streams reached or exceeded.",
+	}
+}
+
+// Quantiles are three quantiles, each within 2.5 % of the true one, and how many requests are
+// behind them.
 type Quantiles struct {
-	P50 float64 `json:"p50"`
-	P95 float64 `json:"p95"`
+	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
+	P99   float64 `json:"p99"`
+	Count int64   `json:"count" doc:"How many requests were measured."`
 }
 
 // ModelKey names a model of a service type.
 type ModelKey struct {
 	Service schema.ServiceType
 	Model   string
+}
+
+// HostKey names a host of backends of a service type.
+type HostKey struct {
+	Service schema.ServiceType
+	Host    string
 }
 
 // Activities are the counts of everything.
@@ -53,67 +81,78 @@ const minute = 60
 func (s *Sampler) Activities() Activities {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := Activities{Models: map[ModelKey]Activity{}, Instances: make(map[InstanceKey]Activity, len(s.instances))}
-	all.Total = s.activity(&s.total)
+	all := Activities{Models: make(map[ModelKey]Activity, len(s.models)),
+		Instances: make(map[InstanceKey]Activity, len(s.instances))}
+	var to times
+	var sum sums
 	for service := range s.services {
-		all.Services[service] = s.activity(&s.services[service])
+		own := &s.services[service]
+		all.Services[service] = s.activity(&own.sum, own.track, &to)
+		sum.add(&own.sum)
 	}
-	type windows struct{ sum, second, minute counts }
-	models := map[ModelKey]*windows{}
+	all.Total = s.activity(&sum, s.total(), &to)
+	for key, own := range s.models {
+		all.Models[key] = s.activity(&own.sum, own.track, &to)
+	}
 	for key, own := range s.instances {
-		w := windows{
-			sum:    difference(&own.read, new(metrics.InstanceTotals)),
-			second: own.track.sum(FiveMinutes, s.second, s.second),
-			minute: own.track.sum(FiveMinutes, s.second-minute+1, s.second),
-		}
-		model := models[ModelKey{key.Service, own.model}]
-		if model == nil {
-			model = new(windows)
-			models[ModelKey{key.Service, own.model}] = model
-		}
-		model.sum.add(&w.sum)
-		model.second.add(&w.second)
-		model.minute.add(&w.minute)
-		for _, c := range []*counts{&w.sum, &w.second, &w.minute} {
-			c.outcomes.Failed += c.failovers // of an instance, calls count
-		}
-		all.Instances[key] = activityOf(&w.sum, &w.second, &w.minute)
-	}
-	for key, w := range models {
-		all.Models[key] = activityOf(&w.sum, &w.second, &w.minute)
+		all.Instances[key] = s.activity(&own.sum, own.track, &to)
 	}
 	return all
 }
 
-func (s *Sampler) activity(of *series) Activity {
-	second, last := of.track.sum(FiveMinutes, s.second, s.second),
-		of.track.sum(FiveMinutes, s.second-minute+1, s.second)
-	return activityOf(&of.sum, &second, &last)
-}
-
-func activityOf(sum, second, last *counts) Activity {
-	return Activity{Requests: sum.outcomes, TokensIn: sum.tokensIn, TokensOut: sum.tokensOut,
-		LastSecond: windowOf(second), LastMinute: windowOf(last)}
-}
-
-func windowOf(c *counts) Window {
-	return Window{
-		Requests: c.outcomes.Total(), Errors: c.outcomes.Failed + c.outcomes.BreakerOpen, TokensIn: c.tokensIn,
-		TokensOut: c.tokensOut,
-		Latency:   quantilesOf(&c.duration, (*metrics.Buckets).RequestQuantile),
-		TTFT:      quantilesOf(&c.firstToken, (*metrics.Buckets).RequestQuantile),
-		Overhead:  quantilesOf(&c.overhead, (*metrics.Buckets).OverheadQuantile),
+// total returns the history of all service types.
+func (s *Sampler) total() services {
+	var all services
+	for service := range s.services {
+		if t := s.services[service].track; t != nil {
+			all = append(all, t)
+		}
 	}
+	return all
 }
 
-// quantilesOf returns two quantiles in milliseconds, nil where there are no requests.
-func quantilesOf(b *metrics.Buckets, of func(*metrics.Buckets, float64) (time.Duration, bool)) *Quantiles {
-	p50, p95 := quantiles(b, of)
-	if p50 == nil {
+func (s *Sampler) activity(sum *sums, of summed, to *times) Activity {
+	return Activity{Requests: sum.outcomes, TokensIn: sum.tokensIn, TokensOut: sum.tokensOut,
+		LastSecond: windowOf(of, FiveMinutes, s.second, s.second, to),
+		LastMinute: windowOf(of, FiveMinutes, s.second-minute+1, s.second, to)}
+}
+
+// windowOf returns the counts and figures of slots of a range. It uses the memory of to.
+func windowOf(of summed, r Range, first, last int64, to *times) Window {
+	c := of.sum(r, first, last)
+	w := Window{Requests: c.outcomes.Total(), Errors: c.outcomes.Failed + c.outcomes.BreakerOpen,
+		TokensIn: c.tokensIn, TokensOut: c.tokensOut}
+	if w.Requests > 0 {
+		*to = times{}
+		of.times(r, first, last, to)
+		w.Figures = figuresOf(to)
+	}
+	return w
+}
+
+func figuresOf(t *times) Figures {
+	f := Figures{Latency: quantilesOf(&t[duration]), TTFT: quantilesOf(&t[firstToken]),
+		PerToken: quantilesOf(&t[perToken]), Overhead: quantilesOf(&t[overhead])}
+	if q := f.PerToken; q != nil && q.P50 > 0 {
+		f.TokensPerSecond = &Quantiles{inASecond(q.P50), inASecond(q.P95), inASecond(q.P99), q.Count}
+	}
+	return f
+}
+
+// inASecond returns how often something happens in a second that takes some milliseconds, with
+// three decimals.
+func inASecond(ms float64) float64 { return math.Round(1e6/ms) / 1000 }
+
+// quantilesOf returns quantiles in milliseconds, nil where there are no requests.
+func quantilesOf(d *metrics.Distribution) *Quantiles {
+	if d.Count() == 0 {
 		return nil
 	}
-	return &Quantiles{*p50, *p95}
+	return &Quantiles{milliseconds(d.Quantile(0.5)), milliseconds(d.Quantile(0.95)), milliseconds(d.Quantile(0.99)),
+		d.Count()}
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // Usage is the use of an instance in a range.
 type Usage struct {
@@ -127,11 +166,10 @@ func (s *Sampler) Usage(r Range) map[InstanceKey]Usage {
 	defer s.mu.RUnlock()
 	used := make(map[InstanceKey]Usage, len(s.instances))
 	last := s.second / shapes[r].step
+	var to times
 	for key, own := range s.instances {
-		c := own.track.sum(r, last-shapes[r].points+1, last)
-		c.outcomes.Failed += c.failovers
-		used[key] = Usage{Calls: c.outcomes.Total(), Errors: c.outcomes.Failed,
-			Latency: quantilesOf(&c.duration, (*metrics.Buckets).RequestQuantile)}
+		w := windowOf(own.track, r, last-shapes[r].points+1, last, &to)
+		used[key] = Usage{Calls: w.Requests, Errors: w.Errors, Latency: w.Latency}
 	}
 	return used
 }

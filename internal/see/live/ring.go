@@ -2,7 +2,9 @@ package live
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
@@ -60,67 +62,108 @@ func ParseRange(name string) (Range, error) {
 
 // sums are the numbers that were counted in a span of time.
 type sums struct {
-	outcomes                       metrics.Outcomes
-	tokensIn, tokensOut, failovers int64
-	cost                           int64 // in 10^-12 of the currency's unit
+	outcomes            metrics.Outcomes
+	tokensIn, tokensOut int64
+	tokensCached        int64 // the part of tokensIn that came from caches of prompts
+	failovers           int64
+	cost                int64 // in 10^-12 of the currency's unit
+	held                time.Duration
 }
 
 func (s *sums) add(other *sums) {
 	s.outcomes.Add(other.outcomes)
 	s.tokensIn += other.tokensIn
 	s.tokensOut += other.tokensOut
+	s.tokensCached += other.tokensCached
 	s.failovers += other.failovers
 	s.cost += other.cost
+	s.held += other.held
 }
 
-// counts are the counts of a span of time.
+// difference returns the sums between two readings of an instance.
+func difference(now, before *metrics.InstanceTotals) sums {
+	return sums{
+		now.Outcomes.Sub(before.Outcomes), now.TokensIn - before.TokensIn, now.TokensOut - before.TokensOut,
+		now.TokensCached - before.TokensCached, now.Failovers - before.Failovers, now.Cost - before.Cost,
+		now.Held - before.Held,
+	}
+}
+
+// The lengths of time that have a history.
+const (
+	duration = iota
+	firstToken
+	perToken
+	overhead // of service types and in total only
+
+	timeCount
+)
+
+// times are distributions of lengths of time in a span.
+type times [timeCount]metrics.Distribution
+
+// counts are what one second adds to a history.
 type counts struct {
 	sums
-	duration, firstToken metrics.Buckets
-	overhead             metrics.Buckets // of service types and in total only
+	cells []cell
+}
+
+// cell is how many lengths of time of a kind fell into a bucket.
+type cell struct {
+	key uint32 // kind<<bucketBits | bucket
+	n   uint64
+}
+
+// A point keeps a cell as a number: the key, and a count of at most mostInCell. Further counts
+// have another cell with the same key.
+const (
+	bucketBits = 10
+	countBits  = 20
+	mostInCell = 1<<countBits - 1
+)
+
+// note adds lengths of time.
+func (c *counts) note(kind, bucket int, n uint64) {
+	c.cells = append(c.cells, cell{uint32(kind<<bucketBits | bucket), n})
+}
+
+// take adds how much a histogram has grown.
+func (c *counts) take(kind int, from *metrics.Histogram, seen *metrics.Seen) {
+	from.Since(seen, func(bucket int, by uint64) { c.note(kind, bucket, by) })
 }
 
 func (c *counts) add(other *counts) {
 	c.sums.add(&other.sums)
-	c.duration.Add(&other.duration)
-	c.firstToken.Add(&other.firstToken)
-	c.overhead.Add(&other.overhead)
+	c.cells = append(c.cells, other.cells...)
 }
 
 // isZero reports whether nothing was counted.
-func (c *counts) isZero() bool { return *c == counts{} }
+func (c *counts) isZero() bool { return len(c.cells) == 0 && c.sums == sums{} }
 
-// difference returns the counts between two readings of an instance.
-func difference(now, before *metrics.InstanceTotals) counts {
-	return counts{
-		sums: sums{
-			now.Outcomes.Sub(before.Outcomes), now.TokensIn - before.TokensIn, now.TokensOut - before.TokensOut,
-			now.Failovers - before.Failovers, now.Cost - before.Cost,
-		},
-		duration: now.Duration.Sub(&before.Duration), firstToken: now.FirstToken.Sub(&before.FirstToken),
-	}
-}
-
-// narrow are buckets in half the memory.
-type narrow [len(metrics.Buckets{})]uint32
-
-func (n *narrow) add(b *metrics.Buckets) {
-	for i, count := range b {
-		n[i] += uint32(count)
-	}
-}
-
-func (n *narrow) addTo(b *metrics.Buckets) {
-	for i, count := range n {
-		b[i] += uint64(count)
-	}
-}
+// clear makes room for other counts.
+func (c *counts) clear() { *c = counts{cells: c.cells[:0]} }
 
 // point holds the counts of one step of a range.
 type point struct {
-	slot                           int64 // which step it is; others are empty
-	counts                         sums
-	duration, firstToken, overhead narrow
+	slot  int64 // which step it is; others are empty
+	sums  sums
+	cells []uint32 // by key
+}
+
+func (p *point) count(c cell) {
+	at, _ := slices.BinarySearch(p.cells, c.key<<countBits)
+	for c.n > 0 {
+		if at == len(p.cells) || p.cells[at]>>countBits != c.key {
+			if n := len(p.cells); n == cap(p.cells) { // points are many, so they grow by little
+				p.cells = append(make([]uint32, 0, n+n/4+4), p.cells...)
+			}
+			p.cells = slices.Insert(p.cells, at, c.key<<countBits)
+		}
+		more := uint32(min(c.n, uint64(mostInCell-p.cells[at]&mostInCell)))
+		p.cells[at] += more
+		c.n -= uint64(more)
+		at++
+	}
 }
 
 // track is the history of one thing that is counted. It takes no memory before
@@ -148,46 +191,91 @@ func (t *track) add(second int64, c *counts) {
 		}
 		p := &t.points[r][slot%size]
 		if p.slot != slot {
-			*p = point{slot: slot}
+			*p = point{slot: slot, cells: p.cells[:0]}
 		}
-		p.counts.add(&c.sums)
-		p.duration.add(&c.duration)
-		p.firstToken.add(&c.firstToken)
-		p.overhead.add(&c.overhead)
+		p.sums.add(&c.sums)
+		for _, one := range c.cells {
+			p.count(one)
+		}
+	}
+}
+
+// within passes on the points of a range with counts, from the slot first to last.
+func (t *track) within(r Range, first, last int64, yield func(p *point)) {
+	if t == nil || t.points[r] == nil {
+		return
+	}
+	size := r.ringSize()
+	for slot := max(first, last-size+1, 0); slot <= last; slot++ { // before the first sample the last is 0
+		if p := &t.points[r][slot%size]; p.slot == slot {
+			yield(p)
+		}
 	}
 }
 
 // sum adds up the counts in the slots of a range from first to last.
-func (t *track) sum(r Range, first, last int64) counts {
-	var c counts
-	if t == nil || t.points[r] == nil {
-		return c
-	}
-	size := r.ringSize()
-	for slot := max(first, last-size+1, 0); slot <= last; slot++ { // before the first sample the last is 0
-		p := &t.points[r][slot%size]
-		if p.slot != slot {
-			continue
+func (t *track) sum(r Range, first, last int64) sums {
+	var s sums
+	t.within(r, first, last, func(p *point) { s.add(&p.sums) })
+	return s
+}
+
+// times adds the lengths of time in the slots of a range to others.
+func (t *track) times(r Range, first, last int64, to *times) {
+	t.within(r, first, last, func(p *point) {
+		for _, c := range p.cells {
+			key := c >> countBits
+			to[key>>bucketBits].Add(int(key&(1<<bucketBits-1)), uint64(c&mostInCell))
 		}
-		c.sums.add(&p.counts)
-		p.duration.addTo(&c.duration)
-		p.firstToken.addTo(&c.firstToken)
-		p.overhead.addTo(&c.overhead)
-	}
-	return c
+	})
 }
 
 // tracks are the histories of the parts of one thing.
 type tracks []*track
 
 // sum adds up the counts of all parts.
-func (parts tracks) sum(r Range, first, last int64) counts {
-	var c counts
+func (parts tracks) sum(r Range, first, last int64) sums {
+	var s sums
 	for _, t := range parts {
 		own := t.sum(r, first, last)
-		c.add(&own)
+		s.add(&own)
 	}
-	return c
+	return s
+}
+
+// times adds the lengths of time of all parts.
+func (parts tracks) times(r Range, first, last int64, to *times) {
+	for _, t := range parts {
+		t.times(r, first, last, to)
+	}
+}
+
+// services are the histories of all service types. Together they have no times where more than one
+// of them has: a figure of an embedding and of a chat would mean nothing.
+type services tracks
+
+func (parts services) sum(r Range, first, last int64) sums { return tracks(parts).sum(r, first, last) }
+
+func (parts services) times(r Range, first, last int64, to *times) {
+	with := 0
+	for _, t := range parts {
+		before := to.count()
+		if t.times(r, first, last, to); to.count() > before {
+			with++
+		}
+	}
+	if with > 1 {
+		*to = times{}
+	}
+}
+
+// count returns how many lengths of time there are.
+func (t *times) count() int64 {
+	var n int64
+	for kind := range t {
+		n += t[kind].Count()
+	}
+	return n
 }
 
 // watched remembers how many seconds of each step were sampled.

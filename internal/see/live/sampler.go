@@ -2,6 +2,8 @@ package live
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"sync"
 	"time"
 
@@ -13,8 +15,9 @@ import (
 )
 
 const (
-	// maxInstances is how many instances have a history. One takes about 210 KiB
-	// from its first request on.
+	// maxInstances is how many instances have a history, and how many models. One takes 105 KiB
+	// from its first request on, and 4 bytes for each bucket of a step that counts something:
+	// about 0.5 MiB with 5 calls a second, and 1 MiB with 50.
 	maxInstances = 100
 	// idleAfter is the number of seconds without a request after which the history of an
 	// instance makes room for another one.
@@ -33,17 +36,31 @@ type Sampler struct {
 	mu        sync.RWMutex
 	second    int64 // that was sampled last
 	watched   watched
-	total     series
-	services  [schema.ServiceTypeCount]series
+	services  [schema.ServiceTypeCount]serviceSeries
+	models    map[ModelKey]*series
 	instances map[InstanceKey]*instanceSeries
-	tenants   map[string]*track
+	tenants   map[tenantKey]*track
+	// These are used again by each sample: what instances, models and service types add.
+	instance, model, service counts
 }
 
-// series is the history of a service type, or of all.
+// series is the history of a model or an instance.
 type series struct {
-	track
-	sum  counts // since the start
-	last metrics.ServiceTotals
+	// track is nil while there is no history: there was no request yet, or too many others
+	// have one.
+	track *track
+	sum   sums // since the start
+}
+
+// isOmitted reports whether there were requests and no room for their history.
+func (s *series) isOmitted() bool { return s.track == nil && s.sum.outcomes.Total() > 0 }
+
+// serviceSeries is the history of a service type.
+type serviceSeries struct {
+	series
+	last     metrics.ServiceTotals
+	seen     seen
+	overhead metrics.Seen
 }
 
 // InstanceKey names an instance.
@@ -53,21 +70,24 @@ type InstanceKey struct {
 }
 
 type instanceSeries struct {
-	// track is nil while the instance has no history: it had no request yet, or
-	// too many others have one.
-	track *track
+	series
 	model string
-	// read holds the counts at the last sample, and from is the instance that they belong
-	// to.
+	// read holds the counts at the last sample, seen the histograms, and from is the instance
+	// that they belong to.
 	read metrics.InstanceTotals
+	seen seen
 	from *metrics.Instance
 }
+
+// seen holds the histograms of an instance at the last sample.
+type seen struct{ duration, firstToken, callDuration, callFirst, perToken metrics.Seen }
 
 // NewSampler returns a sampler of the counts of a registry and of the instances
 // in the table in force.
 func NewSampler(registry *metrics.Registry, current *routing.Current) *Sampler {
 	return &Sampler{registry: registry, current: current, started: registry.Started(),
-		instances: map[InstanceKey]*instanceSeries{}, tenants: map[string]*track{}}
+		models: map[ModelKey]*series{}, instances: map[InstanceKey]*instanceSeries{},
+		tenants: map[tenantKey]*track{}}
 }
 
 // everySecond calls f shortly after each full second until ctx ends.
@@ -100,45 +120,56 @@ func (s *Sampler) sample(now time.Time) {
 	}
 	s.second = second
 	table := s.current.Load()
-	inTable := make(map[InstanceKey]struct{}, len(s.instances))
-	var all counts
+	instances, models := make(map[InstanceKey]struct{}, len(s.instances)), make(map[ModelKey]struct{}, len(s.models))
 	for _, service := range schema.ServiceTypes() {
-		c := s.sampleService(service)
+		s.service.clear()
+		s.sampleService(service)
 		if configured := table.Service(service); configured != nil {
 			for _, pool := range configured.Pools {
+				key := ModelKey{service, pool.Model}
+				models[key] = struct{}{}
+				s.model.clear()
 				for _, i := range pool.Instances {
-					inTable[InstanceKey{service, i.ID}] = struct{}{}
-					more := s.sampleInstance(i, second)
-					c.add(&more)
+					instances[InstanceKey{service, i.ID}] = struct{}{}
+					s.sampleInstance(i)
 				}
+				own := s.models[key]
+				if own == nil {
+					own = new(series)
+					s.models[key] = own
+				}
+				keep(s, maps.Values(s.models), own, &s.model)
+				s.service.add(&s.model)
 			}
 		}
-		own := &s.services[service]
-		own.add(second, &c)
-		own.sum.add(&c)
-		all.add(&c)
+		keep(s, nil, &s.services[service].series, &s.service)
 	}
-	s.total.add(second, &all)
-	s.total.sum.add(&all)
-	for key := range s.instances {
-		if _, there := inTable[key]; !there {
-			delete(s.instances, key)
-		}
-	}
+	maps.DeleteFunc(s.instances, func(key InstanceKey, _ *instanceSeries) bool { return !has(instances, key) })
+	maps.DeleteFunc(s.models, func(key ModelKey, _ *series) bool { return !has(models, key) })
 }
 
-// sampleService returns the counts of a service type beside its instances.
-func (s *Sampler) sampleService(service schema.ServiceType) counts {
-	own, now := &s.services[service], s.registry.Totals(service)
-	c := difference(&now.None, &own.last.None)
+func has[K comparable](set map[K]struct{}, key K) bool {
+	_, there := set[key]
+	return there
+}
+
+// sampleService adds the counts of a service type beside its instances.
+func (s *Sampler) sampleService(service schema.ServiceType) {
+	own, now, c := &s.services[service], s.registry.Totals(service), &s.service
+	c.sums = difference(&now.None, &own.last.None)
 	c.outcomes.Limited += now.Limited - own.last.Limited
 	c.outcomes.Rejected += now.Rejected - own.last.Rejected
-	c.overhead = now.Overhead.Sub(&own.last.Overhead)
+	none := s.registry.Unanswered(service).Times()
+	c.take(duration, none.Duration, &own.seen.duration)
+	c.take(firstToken, none.FirstToken, &own.seen.firstToken)
+	c.take(overhead, s.registry.Overhead(service), &own.overhead)
 	own.last = now
-	return c
 }
 
-func (s *Sampler) sampleInstance(i *backend.Instance, second int64) counts {
+// sampleInstance adds the counts of an instance to its own history and to those of its model.
+// A request counts once for a model, from its arrival on, and for each instance that was called,
+// from when it was picked.
+func (s *Sampler) sampleInstance(i *backend.Instance) {
 	key := InstanceKey{i.Service, i.ID}
 	own := s.instances[key]
 	if own == nil {
@@ -146,29 +177,53 @@ func (s *Sampler) sampleInstance(i *backend.Instance, second int64) counts {
 		s.instances[key] = own
 	}
 	if own.from != i.Series { // it was removed and added again
-		own.from, own.read = i.Series, metrics.InstanceTotals{}
+		own.from, own.read, own.seen, own.sum = i.Series, metrics.InstanceTotals{}, seen{}, sums{}
 	}
-	now := i.Series.Totals()
-	c := difference(&now, &own.read)
+	now, times := i.Series.Totals(), i.Series.Times()
+	s.instance.clear()
+	s.instance.sums = difference(&now, &own.read)
 	own.read = now
-	if c.isZero() {
-		return c
+	s.instance.take(perToken, times.PerToken, &own.seen.perToken)
+	s.model.add(&s.instance)
+	s.model.take(duration, times.Duration, &own.seen.duration)
+	s.model.take(firstToken, times.FirstToken, &own.seen.firstToken)
+	s.instance.take(duration, times.CallDuration, &own.seen.callDuration)
+	s.instance.take(firstToken, times.CallFirst, &own.seen.callFirst)
+	s.instance.outcomes.Failed += s.instance.failovers
+	keep(s, instancesOf(s.instances), &own.series, &s.instance)
+}
+
+func instancesOf(all map[InstanceKey]*instanceSeries) iter.Seq[*series] {
+	return func(yield func(*series) bool) {
+		for _, own := range all {
+			if !yield(&own.series) {
+				return
+			}
+		}
 	}
-	if own.track == nil && s.makeRoom(second) {
+}
+
+// keep adds the counts of the last second to a history, where there is room for one beside the
+// others; nil means that there is.
+func keep(s *Sampler, others iter.Seq[*series], own *series, c *counts) {
+	if c.isZero() {
+		return
+	}
+	own.sum.add(&c.sums)
+	if own.track == nil && (others == nil || makeRoom(others, s.second)) {
 		own.track = new(track)
 	}
 	if own.track != nil {
-		own.track.add(second, &c)
+		own.track.add(s.second, c)
 	}
-	return c
 }
 
-// makeRoom reports whether one more instance may have a history. If all places are
-// taken, an instance that had no request for long gives up its own.
-func (s *Sampler) makeRoom(second int64) bool {
+// makeRoom reports whether one more may have a history. If all places are taken, the one that
+// had no request for long gives up its own.
+func makeRoom(others iter.Seq[*series], second int64) bool {
 	taken := 0
-	var idlest *instanceSeries
-	for _, other := range s.instances {
+	var idlest *series
+	for other := range others {
 		if other.track == nil {
 			continue
 		}

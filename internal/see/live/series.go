@@ -21,6 +21,7 @@ const (
 	Requests Metric = "requests"
 	Latency  Metric = "latency"
 	TTFT     Metric = "ttft"
+	PerToken Metric = "perToken"
 	Tokens   Metric = "tokens"
 	Overhead Metric = "overhead"
 	Cost     Metric = "cost"
@@ -29,7 +30,9 @@ const (
 )
 
 // Metrics returns every metric.
-func Metrics() []Metric { return []Metric{Requests, Latency, TTFT, Tokens, Overhead, Cost, Whole} }
+func Metrics() []Metric {
+	return []Metric{Requests, Latency, TTFT, PerToken, Tokens, Overhead, Cost, Whole}
+}
 
 // ParseMetrics reads names with commas between them; all where there are none.
 func ParseMetrics(names string) ([]Metric, error) {
@@ -55,6 +58,7 @@ const (
 	ByService  Grouping = "service"
 	ByModel    Grouping = "model"
 	ByInstance Grouping = "instance"
+	ByHost     Grouping = "host"
 	ByTenant   Grouping = "tenant"
 )
 
@@ -92,16 +96,19 @@ func (History) Docs() map[string]string {
 	}
 }
 
-// TimeSeries is the history of a service type, of a model, of an instance, of a tenant or of all.
+// TimeSeries is the history of a service type, of a model, of an instance, of a host, of a tenant
+// or of all.
 type TimeSeries struct {
 	Service    *schema.ServiceType `json:"service,omitzero"`
 	Model      string              `json:"model,omitzero"`
 	InstanceID string              `json:"instanceId,omitzero"`
+	Host       string              `json:"host,omitzero"`
 	Tenant     string              `json:"tenant,omitzero"`
 	Requests   *RequestSeries      `json:"requests,omitzero" doc:"Requests that ended; of an instance, calls."`
 	Tokens     *TokenSeries        `json:"tokens,omitzero" doc:"Tokens that backends reported in each step."`
 	Latency    *QuantileSeries     `json:"latency,omitzero"`
 	TTFT       *QuantileSeries     `json:"ttft,omitzero" doc:"Time to the first token of streams, in milliseconds."`
+	PerToken   *QuantileSeries     `json:"perToken,omitzero" doc:"Milliseconds per output token after the first."`
 	Overhead   *QuantileSeries     `json:"overhead,omitzero" doc:"Milliseconds in the gateway; of services and in all."`
 	Cost       *Counts             `json:"cost,omitzero" doc:"Of ended requests, in millionths of the currency."`
 	Whole      *Window             `json:"whole,omitzero" doc:"What all points come to."`
@@ -111,7 +118,8 @@ type TimeSeries struct {
 func (TimeSeries) Docs() map[string]string {
 	return map[string]string{
 		"latency": "How long whole requests took, in milliseconds, over the last 10 seconds, 30 seconds or 5 " +
-			"minutes, by range.",
+			"minutes, by range. Of instances and hosts: how long calls took. Null where requests of more than " +
+			"one service type ended, as for ttft, perToken and overhead.",
 	}
 }
 
@@ -133,10 +141,12 @@ type TokenSeries struct {
 	Output Counts `json:"output"`
 }
 
-// QuantileSeries are two quantiles; null where there were no requests.
+// QuantileSeries are three quantiles; null where there were no requests.
 type QuantileSeries struct {
-	P50 []*float64 `json:"p50"`
-	P95 []*float64 `json:"p95"`
+	P50   []*float64 `json:"p50"`
+	P95   []*float64 `json:"p95"`
+	P99   []*float64 `json:"p99"`
+	Count []int64    `json:"count" doc:"How many requests were measured."`
 }
 
 // History answers a query.
@@ -156,75 +166,89 @@ func (s *Sampler) History(q Query) History {
 	switch q.By {
 	case ByService:
 		for _, service := range schema.ServiceTypes() {
-			if t := &s.services[service].track; t.points[0] != nil && q.wants(service, "") {
-				h.Series = append(h.Series, s.render(q, t, TimeSeries{Service: &service}, false))
+			if t := s.services[service].track; t != nil && q.wants(service, "") {
+				h.Series = append(h.Series, s.render(q, t, TimeSeries{Service: &service}))
 			}
 		}
 	case ByModel:
 		h.Series, h.Omitted = s.byModel(q)
-	case ByInstance:
-		for key, own := range s.instances {
-			if !q.wants(key.Service, key.ID) || q.Model != "" && q.Model != own.model ||
-				q.Host != "" && q.Host != calls.HostOf(key.ID) {
-				continue
-			}
-			if own.isOmitted() {
-				h.Omitted++
-			}
-			if own.track == nil {
-				continue
-			}
-			service := key.Service
-			h.Series = append(h.Series, s.render(q, own.track,
-				TimeSeries{Service: &service, Model: own.model, InstanceID: key.ID}, true))
-		}
-		slices.SortFunc(h.Series, func(a, b TimeSeries) int {
-			return cmp.Or(cmp.Compare(*a.Service, *b.Service), cmp.Compare(a.InstanceID, b.InstanceID))
-		})
+	case ByInstance, ByHost:
+		h.Series, h.Omitted = s.byInstance(q)
 	case ByTenant:
-		for name, own := range s.tenants {
-			if q.Tenant == "" || q.Tenant == name {
-				h.Series = append(h.Series, s.render(q, own, TimeSeries{Tenant: name}, true))
-			}
-		}
-		slices.SortFunc(h.Series, func(a, b TimeSeries) int { return cmp.Compare(a.Tenant, b.Tenant) })
+		h.Series = s.byTenant(q)
 	default:
-		h.Series = append(h.Series, s.render(q, &s.total.track, TimeSeries{}, false))
+		h.Series = append(h.Series, s.render(q, s.total(), TimeSeries{}))
 	}
+	slices.SortFunc(h.Series, func(a, b TimeSeries) int {
+		return cmp.Or(cmp.Compare(a.service(), b.service()), cmp.Compare(a.InstanceID, b.InstanceID),
+			cmp.Compare(a.Model, b.Model), cmp.Compare(a.Host+a.Tenant, b.Host+b.Tenant))
+	})
 	return h
 }
 
-// isOmitted reports whether the instance had requests and there was no room for their history.
-func (own *instanceSeries) isOmitted() bool {
-	return own.track == nil && own.read.Outcomes.Total() > 0
+func (t *TimeSeries) service() schema.ServiceType {
+	if t.Service == nil {
+		return 0
+	}
+	return *t.Service
 }
 
-// byModel returns the history of each model with instances that have one, and the number of
-// omitted instances. A request counts once, however many of them were tried.
+// byModel returns the history of each model, and how many models have none though they had
+// requests. A request counts once, however many instances were tried.
 func (s *Sampler) byModel(q Query) (list []TimeSeries, omitted int) {
-	q.Metrics = slices.DeleteFunc(slices.Clone(q.Metrics), func(m Metric) bool { return m == Overhead })
-	parts := map[ModelKey]tracks{}
-	for key, own := range s.instances {
-		if !q.wants(key.Service, "") || q.Model != "" && q.Model != own.model {
+	list = []TimeSeries{}
+	for key, own := range s.models {
+		if !q.wants(key.Service, "") || q.Model != "" && q.Model != key.Model {
 			continue
 		}
 		if own.isOmitted() {
 			omitted++
 		}
 		if own.track != nil {
-			model := ModelKey{key.Service, own.model}
-			parts[model] = append(parts[model], own.track)
+			list = append(list, s.render(q, own.track, TimeSeries{Service: &key.Service, Model: key.Model}))
 		}
 	}
-	list = make([]TimeSeries, 0, len(parts))
-	for key, of := range parts {
-		service := key.Service
-		list = append(list, s.render(q, of, TimeSeries{Service: &service, Model: key.Model}, false))
-	}
-	slices.SortFunc(list, func(a, b TimeSeries) int {
-		return cmp.Or(cmp.Compare(*a.Service, *b.Service), cmp.Compare(a.Model, b.Model))
-	})
 	return list, omitted
+}
+
+// byInstance returns the history of each instance, or of each host and service type, and how
+// many instances have none though they had calls.
+func (s *Sampler) byInstance(q Query) (list []TimeSeries, omitted int) {
+	list = []TimeSeries{}
+	hosts := map[HostKey]tracks{}
+	for key, own := range s.instances {
+		host := HostKey{key.Service, calls.HostOf(key.ID)}
+		if !q.wants(key.Service, key.ID) || q.Model != "" && q.Model != own.model ||
+			q.Host != "" && q.Host != host.Host {
+			continue
+		}
+		if own.isOmitted() {
+			omitted++
+		}
+		switch {
+		case own.track == nil:
+		case q.By == ByHost:
+			hosts[host] = append(hosts[host], own.track)
+		default:
+			list = append(list, s.render(q, own.track,
+				TimeSeries{Service: &key.Service, Model: own.model, InstanceID: key.ID}))
+		}
+	}
+	for key, of := range hosts {
+		list = append(list, s.render(q, of, TimeSeries{Service: &key.Service, Host: key.Host}))
+	}
+	return list, omitted
+}
+
+// byTenant returns the history of each tenant and service type.
+func (s *Sampler) byTenant(q Query) []TimeSeries {
+	list := []TimeSeries{}
+	for key, own := range s.tenants {
+		if (q.Tenant == "" || q.Tenant == key.tenant) && q.wants(key.service, "") {
+			list = append(list, s.render(q, own, TimeSeries{Service: &key.service, Tenant: key.tenant}))
+		}
+	}
+	return list
 }
 
 func (q *Query) wants(service schema.ServiceType, instance string) bool {
@@ -233,13 +257,16 @@ func (q *Query) wants(service schema.ServiceType, instance string) bool {
 
 // summed is the source that a history is rendered from.
 type summed interface {
-	sum(r Range, first, last int64) counts
+	sum(r Range, first, last int64) sums
+	times(r Range, first, last int64, to *times)
 }
 
-// render shows the history of a track. The history of a part has no overhead.
-func (s *Sampler) render(q Query, t summed, out TimeSeries, isPart bool) TimeSeries {
+// render shows the history of a track. Only service types and the total have overhead.
+func (s *Sampler) render(q Query, t summed, out TimeSeries) TimeSeries {
 	shape := shapes[q.Range]
 	last := s.second / shape.step
+	var to times
+	shown := [timeCount]*QuantileSeries{}
 	for _, metric := range q.Metrics {
 		switch metric {
 		case Requests:
@@ -250,43 +277,36 @@ func (s *Sampler) render(q Query, t summed, out TimeSeries, isPart bool) TimeSer
 			out.Latency = newQuantiles(shape.points)
 		case TTFT:
 			out.TTFT = newQuantiles(shape.points)
+		case PerToken:
+			out.PerToken = newQuantiles(shape.points)
 		case Overhead:
-			if !isPart {
+			if out.Model+out.InstanceID+out.Host+out.Tenant == "" {
 				out.Overhead = newQuantiles(shape.points)
 			}
 		case Cost:
 			out.Cost = new(Counts)
 		case Whole:
-			all := t.sum(q.Range, last-shape.points+1, last)
-			if isPart {
-				all.outcomes.Failed += all.failovers
-			}
-			whole := windowOf(&all)
+			whole := windowOf(t, q.Range, last-shape.points+1, last, &to)
 			out.Whole = &whole
 		}
 	}
+	shown[duration], shown[firstToken], shown[perToken] = out.Latency, out.TTFT, out.PerToken
+	shown[overhead] = out.Overhead
 	for slot := last - shape.points + 1; slot <= last; slot++ {
 		known := s.watched.seconds(q.Range, slot) > 0
 		own := t.sum(q.Range, slot, slot)
-		if isPart {
-			own.outcomes.Failed += own.failovers
-		}
 		out.Requests.add(known, own.outcomes)
 		out.Tokens.add(known, &own)
 		out.Cost.add(known, prices.Amount(own.cost).Micros())
-		if !known || out.Latency == nil && out.TTFT == nil && out.Overhead == nil {
-			out.Latency.add(nil, nil)
-			out.TTFT.add(nil, nil)
-			out.Overhead.add(nil, nil)
+		if shown == ([timeCount]*QuantileSeries{}) {
 			continue
 		}
-		window := own
-		if shape.window > 1 {
-			window = t.sum(q.Range, slot-shape.window+1, slot)
+		if to = (times{}); known {
+			t.times(q.Range, slot-shape.window+1, slot, &to)
 		}
-		out.Latency.add(quantiles(&window.duration, (*metrics.Buckets).RequestQuantile))
-		out.TTFT.add(quantiles(&window.firstToken, (*metrics.Buckets).RequestQuantile))
-		out.Overhead.add(quantiles(&window.overhead, (*metrics.Buckets).OverheadQuantile))
+		for kind, series := range shown {
+			series.add(quantilesOf(&to[kind]))
+		}
 	}
 	return out
 }
@@ -302,7 +322,7 @@ func (r *RequestSeries) add(known bool, o metrics.Outcomes) {
 	r.Rejected.add(known, o.Rejected)
 }
 
-func (t *TokenSeries) add(known bool, c *counts) {
+func (t *TokenSeries) add(known bool, c *sums) {
 	if t != nil {
 		t.Input.add(known, c.tokensIn)
 		t.Output.add(known, c.tokensOut)
@@ -321,25 +341,17 @@ func (c *Counts) add(known bool, n int64) {
 }
 
 func newQuantiles(points int64) *QuantileSeries {
-	return &QuantileSeries{P50: make([]*float64, 0, points), P95: make([]*float64, 0, points)}
+	return &QuantileSeries{make([]*float64, 0, points), make([]*float64, 0, points), make([]*float64, 0, points),
+		make([]int64, 0, points)}
 }
 
-func (q *QuantileSeries) add(p50, p95 *float64) {
-	if q != nil {
-		q.P50, q.P95 = append(q.P50, p50), append(q.P95, p95)
+func (s *QuantileSeries) add(q *Quantiles) {
+	switch {
+	case s == nil:
+	case q == nil:
+		s.P50, s.P95, s.P99, s.Count = append(s.P50, nil), append(s.P95, nil), append(s.P99, nil), append(s.Count, 0)
+	default:
+		s.P50, s.P95, s.P99 = append(s.P50, &q.P50), append(s.P95, &q.P95), append(s.P99, &q.P99)
+		s.Count = append(s.Count, q.Count)
 	}
-}
-
-// quantiles returns two quantiles in milliseconds, nil where there are no
-// requests.
-func quantiles(b *metrics.Buckets, of func(*metrics.Buckets, float64) (time.Duration, bool)) (p50, p95 *float64) {
-	return inMilliseconds(of(b, 0.5)), inMilliseconds(of(b, 0.95))
-}
-
-func inMilliseconds(d time.Duration, known bool) *float64 {
-	if !known {
-		return nil
-	}
-	ms := float64(d.Microseconds()) / 1000
-	return &ms
 }

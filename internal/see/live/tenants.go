@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxTenants is how many tenants have a history. One takes about 210 KiB from its first
-	// request on.
+	// maxTenants is how many tenants have a history, counted for each service type. One takes as
+	// much memory as that of an instance.
 	maxTenants = 100
 	// lateRecord is how many seconds after the end of a request its record still counts in
 	// the second of that end. A later one counts now: its step may be another's already.
@@ -29,44 +29,53 @@ func (s *Sampler) Note(batch []calls.Record) {
 		if second < s.second-lateRecord {
 			second = s.second
 		}
-		if t := s.tenant(c.Tenant, second); t != nil {
+		if t := s.tenant(tenantKey{c.Tenant, c.Service}, second); t != nil {
 			counted := countsOf(c)
 			t.add(second, &counted)
 		}
 	}
 }
 
+// tenantKey names a tenant that uses a service type.
+type tenantKey struct {
+	tenant  string
+	service schema.ServiceType
+}
+
 // tenant returns the history of a tenant, nil where there is no room for it.
-func (s *Sampler) tenant(name string, second int64) *track {
-	if own := s.tenants[name]; own != nil {
+func (s *Sampler) tenant(key tenantKey, second int64) *track {
+	if own := s.tenants[key]; own != nil {
 		return own
 	}
 	if len(s.tenants) >= maxTenants {
-		idlest := ""
+		var idlest *tenantKey
 		for other, t := range s.tenants {
-			if idlest == "" || t.last < s.tenants[idlest].last {
-				idlest = other
+			if idlest == nil || t.last < s.tenants[*idlest].last {
+				idlest = &other
 			}
 		}
-		if second-s.tenants[idlest].last < idleAfter {
+		if second-s.tenants[*idlest].last < idleAfter {
 			return nil
 		}
-		delete(s.tenants, idlest)
+		delete(s.tenants, *idlest)
 	}
 	own := new(track)
-	s.tenants[name] = own
+	s.tenants[key] = own
 	return own
 }
 
 // countsOf returns the counts that a request adds.
 func countsOf(c *calls.Record) counts {
 	own := counts{sums: sums{outcomes: outcomeOf(c), cost: int64(c.Cost), tokensIn: c.Usage.Prompt,
-		tokensOut: c.Usage.Completion}}
+		tokensOut: c.Usage.Completion, tokensCached: c.Usage.Cached, held: c.Held}}
 	if c.Attempts > 0 {
-		own.duration.Request(c.Ended)
+		own.note(duration, metrics.BucketOf(c.Ended), 1)
 	}
 	if c.Streamed && c.FirstToken > 0 {
-		own.firstToken.Request(c.FirstToken)
+		own.note(firstToken, metrics.BucketOf(c.FirstToken), 1)
+	}
+	if c.Streamed && c.PerToken > 0 {
+		own.note(perToken, metrics.BucketOf(c.PerToken), 1)
 	}
 	return own
 }

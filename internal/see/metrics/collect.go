@@ -57,7 +57,7 @@ func (s *scrape) service(service schema.ServiceType) {
 	if n := series.none.Requests(schema.ResultSuccess); n > 0 { // answered without an instance
 		s.value("model_router_requests_total", float64(n), name, none, schema.ResultSuccess.String())
 	}
-	duration := series.none.duration.Snapshot()
+	duration, _, _, _ := series.none.snapshots()
 	s.histogram("model_router_request_duration_seconds", &duration, name, none)
 	s.value("model_router_request_duration_seconds_max", duration.Max.Seconds(), name, none)
 	s.value("model_router_cancelled_requests_total", float64(series.none.cancelledRequests()), name, none)
@@ -86,11 +86,11 @@ func (s *scrape) service(service schema.ServiceType) {
 				what.String())
 		}
 	}
-	wait, overhead := series.queueWait.Snapshot(), series.overhead.Snapshot()
+	wait, overhead := series.queueWait.Snapshot(requestBounds), series.overhead.Snapshot(overheadBounds)
 	s.histogram("model_router_queue_wait_seconds", &wait, name)
 	s.value("model_router_queue_wait_seconds_max", wait.Max.Seconds(), name)
 	for _, class := range schema.Classes() {
-		if wait := series.classWait[class].Snapshot(); wait.Count > 0 || class == schema.Normal {
+		if wait := series.classWait[class].Snapshot(requestBounds); wait.Count > 0 || class == schema.Normal {
 			s.histogram("model_router_queue_class_wait_seconds", &wait, name, class.String())
 		}
 	}

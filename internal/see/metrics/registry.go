@@ -24,9 +24,6 @@ type Registry struct {
 // NewRegistry returns a registry at zero with settings that passed Check.
 func NewRegistry(settings *Settings) *Registry {
 	r := &Registry{started: time.Now()}
-	for i := range r.services {
-		r.services[i].setBounds()
-	}
 	r.Configure(settings)
 	return r
 }

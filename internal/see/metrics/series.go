@@ -49,119 +49,6 @@ func raiseTo(to *atomic.Int64, n int64) {
 	}
 }
 
-// maxBuckets is the largest number of bounds of a histogram.
-const maxBuckets = 14
-
-// requestBounds are the bounds for whole requests: from a cached embedding to a
-// long answer.
-var requestBounds = []time.Duration{
-	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
-	250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
-	10 * time.Second, 30 * time.Second, 60 * time.Second, 120 * time.Second,
-}
-
-// overheadBounds are the bounds for the time that the gateway itself takes.
-var overheadBounds = []time.Duration{
-	25 * time.Microsecond, 50 * time.Microsecond, 100 * time.Microsecond, 200 * time.Microsecond,
-	500 * time.Microsecond,
-	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
-	50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, time.Second,
-}
-
-// tokenBounds are the bounds for the time per output token: from a small model on a fast
-// GPU to a large one on a processor.
-var tokenBounds = []time.Duration{
-	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 15 * time.Millisecond,
-	20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond, 50 * time.Millisecond, 75 * time.Millisecond,
-	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second,
-}
-
-const (
-	// ratio is a ratio of 1 in a histogram, which shows it as 1.
-	ratio = time.Second
-	// mostRatio keeps a ratio that means nothing from filling the sum.
-	mostRatio = 1000
-)
-
-// ratioBounds are the bounds for the actual value divided by the expected one.
-var ratioBounds = []time.Duration{
-	ratio / 10, ratio / 5, ratio / 3, ratio / 2, ratio * 2 / 3, ratio * 4 / 5, ratio,
-	ratio * 5 / 4, ratio * 3 / 2, ratio * 2, ratio * 3, ratio * 5, ratio * 10, ratio * 30,
-}
-
-// Histogram counts lengths of time by their size. Its bounds must be set before it is
-// used, and it must not be copied.
-type Histogram struct {
-	bounds       []time.Duration // the upper bounds of the buckets
-	counts       [maxBuckets + 1]atomic.Uint64
-	sum, longest atomic.Int64
-	exemplars    [maxBuckets + 1]atomic.Pointer[exemplar]
-}
-
-// exemplar is one observation of a bucket that can be looked up as a trace.
-type exemplar struct {
-	trace string
-	took  time.Duration
-	at    time.Time
-}
-
-// Observe counts one length of time.
-func (h *Histogram) Observe(d time.Duration) {
-	h.counts[h.bucket(d)].Add(1)
-	h.sum.Add(int64(d))
-	raiseTo(&h.longest, int64(d))
-}
-
-func (h *Histogram) bucket(d time.Duration) int { return bucketOf(h.bounds, d) }
-
-func bucketOf(bounds []time.Duration, d time.Duration) int {
-	for i, bound := range bounds {
-		if d <= bound {
-			return i
-		}
-	}
-	return maxBuckets
-}
-
-// keepExemplar keeps an observation as the example of its bucket.
-func (h *Histogram) keepExemplar(trace string, took time.Duration, at time.Time) {
-	h.exemplars[h.bucket(took)].Store(&exemplar{trace, took, at})
-}
-
-// HistogramSnapshot is a histogram at one moment.
-type HistogramSnapshot struct {
-	bounds    []time.Duration
-	counts    [maxBuckets + 1]uint64
-	exemplars [maxBuckets + 1]*exemplar
-	Count     uint64
-	Sum, Max  time.Duration
-}
-
-// Snapshot returns the histogram as it is now. Its count is the sum of its
-// buckets, whatever is counted meanwhile.
-func (h *Histogram) Snapshot() HistogramSnapshot {
-	s := HistogramSnapshot{bounds: h.bounds, Sum: time.Duration(h.sum.Load()), Max: time.Duration(h.longest.Load())}
-	for i := range h.counts {
-		s.counts[i] = h.counts[i].Load()
-		s.exemplars[i] = h.exemplars[i].Load()
-		s.Count += s.counts[i]
-	}
-	return s
-}
-
-// merge adds another histogram of the same bounds.
-func (s *HistogramSnapshot) merge(other *HistogramSnapshot) {
-	for i := range s.counts {
-		s.counts[i] += other.counts[i]
-		if s.exemplars[i] == nil {
-			s.exemplars[i] = other.exemplars[i]
-		}
-	}
-	s.Count += other.Count
-	s.Sum += other.Sum
-	s.Max = max(s.Max, other.Max)
-}
-
 // statusCount counts the results of requests that were not rejected: success,
 // and the ways to fail.
 const statusCount = int(schema.ResultInvalid)
@@ -227,26 +114,22 @@ type Instance struct {
 	tokensIn, tokensOut Counter
 	tokensCached        Counter // the part of tokensIn that came from a cache of prompts
 	cost                Counter // in 10^-12 of the currency's unit
-	duration            Histogram
-	firstToken          Histogram
-	perToken            Histogram
-	estimate            Histogram // of ratios
+	// duration and firstToken are those of whole requests, callDuration and callFirst begin when
+	// the instance was picked: it is not to blame for what was before.
+	duration, firstToken    Histogram
+	callDuration, callFirst Histogram
+	perToken                Histogram
+	estimate                Histogram // of ratios
+	exemplars               exemplars // of duration
+	// held adds up how long requests waited for the model to load, in nanoseconds.
+	held Counter
 	// Failovers counts the calls that failed and were followed by a try on another
 	// instance.
 	Failovers Counter
 }
 
 // NewInstance returns series at zero.
-func NewInstance() *Instance {
-	i := new(Instance)
-	i.setBounds()
-	return i
-}
-
-func (i *Instance) setBounds() {
-	i.duration.bounds, i.firstToken.bounds, i.perToken.bounds = requestBounds, requestBounds, tokenBounds
-	i.estimate.bounds = ratioBounds
-}
+func NewInstance() *Instance { return new(Instance) }
 
 // Requests returns how many requests had a result on this instance that is no
 // rejection.
@@ -254,7 +137,7 @@ func (i *Instance) Requests(result schema.Result) int64 { return i.requests[resu
 
 // KeepExemplar keeps a request of a trace as the exemplar of its duration.
 func (i *Instance) KeepExemplar(trace string, took time.Duration, at time.Time) {
-	i.duration.keepExemplar(trace, took, at)
+	i.exemplars.keep(requestBounds, trace, took, at)
 }
 
 // cancelledRequests returns the number of requests that ended because the client left.
@@ -297,14 +180,6 @@ type Service struct {
 	overhead      Histogram
 }
 
-func (s *Service) setBounds() {
-	s.none.setBounds()
-	s.queueWait.bounds, s.overhead.bounds = requestBounds, overheadBounds
-	for class := range s.classWait {
-		s.classWait[class].bounds = requestBounds
-	}
-}
-
 // Cached is the part that the cache of answers played in a request.
 type Cached uint8
 
@@ -341,6 +216,10 @@ type Request struct {
 	// of each later token, Queued the time spent waiting for a slot. Zero means none or
 	// unknown.
 	Duration, FirstToken, PerToken, Queued time.Duration
+	// Picked is when the instance that answered was picked, counted from the arrival.
+	Picked time.Duration
+	// Held is the part of Queued spent waiting for the model to load.
+	Held time.Duration
 	// Class is how urgent the request was while it waited. The waits of Spare are not counted:
 	// it waits until nobody else does.
 	Class schema.Class
@@ -372,17 +251,24 @@ func (s *Service) count(i *Instance, r *Request) {
 	}
 	i.requests[r.Result].Add(1)
 	i.duration.Observe(r.Duration)
+	i.callDuration.count(BucketOf(r.Duration - r.Picked))
 	if r.Cancelled {
 		i.cancelled[r.Result].Add(1)
 	}
 	if r.FirstToken > 0 {
 		i.firstToken.Observe(r.FirstToken)
+		if r.FirstToken > r.Picked { // otherwise it came from another instance, before the stream broke
+			i.callFirst.count(BucketOf(r.FirstToken - r.Picked))
+		}
+	}
+	if r.Held > 0 {
+		i.held.Add(int64(r.Held))
 	}
 	if r.PerToken > 0 {
 		i.perToken.Observe(r.PerToken)
 	}
 	if r.Estimate > 0 {
-		i.estimate.Observe(time.Duration(min(r.Estimate, mostRatio) * float64(ratio)))
+		i.estimate.Observe(time.Duration(min(r.Estimate, mostRatio) * ratioScale * float64(ratio)))
 	}
 	if r.Usage.Known {
 		i.tokensIn.Add(r.Usage.Prompt)

@@ -108,11 +108,19 @@ type mergedInstance struct {
 
 func newMerged(i InstanceView) mergedInstance {
 	m := mergedInstance{InstanceView: i}
-	m.duration, m.firstToken, m.perToken = i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot(),
-		i.Series.perToken.Snapshot()
-	m.estimate = i.Series.estimate.Snapshot()
+	m.duration, m.firstToken, m.perToken, m.estimate = i.Series.snapshots()
 	m.addCounts(i.Series)
 	return m
+}
+
+// snapshots returns the histograms as a scrape shows them.
+func (i *Instance) snapshots() (duration, firstToken, perToken, estimate HistogramSnapshot) {
+	duration = i.duration.Snapshot(requestBounds)
+	for n := range i.exemplars {
+		duration.exemplars[n] = i.exemplars[n].Load()
+	}
+	return duration, i.firstToken.Snapshot(requestBounds), i.perToken.Snapshot(tokenBounds),
+		i.estimate.snapshot(ratioBounds, ratioScale)
 }
 
 func (m *mergedInstance) addCounts(s *Instance) {
@@ -129,12 +137,10 @@ func (m *mergedInstance) addCounts(s *Instance) {
 
 func (m *mergedInstance) add(i InstanceView) {
 	m.addCounts(i.Series)
-	duration, firstToken, perToken := i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot(),
-		i.Series.perToken.Snapshot()
+	duration, firstToken, perToken, estimate := i.Series.snapshots()
 	m.duration.merge(&duration)
 	m.firstToken.merge(&firstToken)
 	m.perToken.merge(&perToken)
-	estimate := i.Series.estimate.Snapshot()
 	m.estimate.merge(&estimate)
 	m.Slots += i.Slots
 	m.InFlight += i.InFlight

@@ -22,16 +22,14 @@ type Outcomes struct {
 	Rejected int64 `json:"rejected"`
 }
 
-// Buckets are the counts of a histogram, the last one without an upper bound.
-type Buckets [maxBuckets + 1]uint64
-
 // InstanceTotals are the counts of an instance since it was added.
 type InstanceTotals struct {
-	Outcomes             Outcomes
-	TokensIn, TokensOut  int64
-	Failovers            int64
-	Cost                 int64 // in 10^-12 of the currency's unit
-	Duration, FirstToken Buckets
+	Outcomes            Outcomes
+	TokensIn, TokensOut int64
+	TokensCached        int64
+	Failovers           int64
+	Cost                int64 // in 10^-12 of the currency's unit
+	Held                time.Duration
 }
 
 // ServiceTotals are the counts of a service type since the start, without those
@@ -41,13 +39,13 @@ type ServiceTotals struct {
 	None InstanceTotals
 	// Limited and Rejected are the requests that no backend saw; see Outcomes.
 	Limited, Rejected int64
-	Overhead          Buckets
 }
 
 // Totals returns the counts as they are now.
 func (i *Instance) Totals() InstanceTotals {
-	t := InstanceTotals{TokensIn: i.tokensIn.Value(), TokensOut: i.tokensOut.Value(), Failovers: i.Failovers.Value(),
-		Cost: i.cost.Value()}
+	t := InstanceTotals{TokensIn: i.tokensIn.Value(), TokensOut: i.tokensOut.Value(),
+		TokensCached: i.tokensCached.Value(), Failovers: i.Failovers.Value(), Cost: i.cost.Value(),
+		Held: time.Duration(i.held.Value())}
 	// The counts of cancelled requests are incremented after those of requests, so
 	// they are read first: that keeps the differences from falling below 0.
 	left := i.cancelled[schema.ResultFailed].Value() + i.cancelled[schema.ResultTimedOut].Value()
@@ -56,9 +54,16 @@ func (i *Instance) Totals() InstanceTotals {
 		Failed:      i.Requests(schema.ResultFailed) + i.Requests(schema.ResultTimedOut) - left,
 		BreakerOpen: i.Requests(schema.ResultBreakerOpen),
 	}
-	i.duration.read(&t.Duration)
-	i.firstToken.read(&t.FirstToken)
 	return t
+}
+
+// Times are the histograms of an instance. Duration and FirstToken are those of whole requests,
+// CallDuration and CallFirst begin when the instance was picked.
+type Times struct{ Duration, FirstToken, CallDuration, CallFirst, PerToken *Histogram }
+
+// Times returns the histograms.
+func (i *Instance) Times() Times {
+	return Times{&i.duration, &i.firstToken, &i.callDuration, &i.callFirst, &i.perToken}
 }
 
 // Totals returns the counts of a service type as they are now.
@@ -73,52 +78,16 @@ func (r *Registry) Totals(service schema.ServiceType) ServiceTotals {
 			t.Rejected += n
 		}
 	}
-	s.overhead.read(&t.Overhead)
 	return t
 }
 
-func (h *Histogram) read(to *Buckets) {
-	for i := range h.counts {
-		to[i] = h.counts[i].Load()
-	}
-}
+// Unanswered returns the series of the requests of a service type that no instance answered.
+func (r *Registry) Unanswered(service schema.ServiceType) *Instance { return &r.services[service].none }
 
-// Request counts the duration of a request, or its time to the first token.
-func (b *Buckets) Request(d time.Duration) { b[bucketOf(requestBounds, d)]++ }
-
-// RequestQuantile returns the length of time that a part q of the requests in the
-// buckets of a duration or of a time to the first token did not exceed. It is
-// interpolated within a bucket, and false where there are no requests.
-func (b *Buckets) RequestQuantile(q float64) (time.Duration, bool) {
-	return b.quantile(q, requestBounds)
-}
-
-// OverheadQuantile is RequestQuantile for the buckets of the gateway's own time.
-func (b *Buckets) OverheadQuantile(q float64) (time.Duration, bool) {
-	return b.quantile(q, overheadBounds)
-}
-
-func (b *Buckets) quantile(q float64, bounds []time.Duration) (time.Duration, bool) {
-	var count uint64
-	for _, n := range b {
-		count += n
-	}
-	if count == 0 {
-		return 0, false
-	}
-	rank := q * float64(count)
-	below := time.Duration(0)
-	for i, n := range b {
-		if i == len(bounds) {
-			break // beyond the last bound nothing is known but that it is longer
-		}
-		if n > 0 && rank <= float64(n) {
-			return below + time.Duration(rank/float64(n)*float64(bounds[i]-below)), true
-		}
-		rank -= float64(n)
-		below = bounds[i]
-	}
-	return below, true
+// Overhead returns the histogram of the time that the gateway itself took for requests of a
+// service type.
+func (r *Registry) Overhead(service schema.ServiceType) *Histogram {
+	return &r.services[service].overhead
 }
 
 // Add adds other counts.
@@ -142,20 +111,4 @@ func (o Outcomes) Sub(before Outcomes) Outcomes {
 // Total returns the number of requests.
 func (o Outcomes) Total() int64 {
 	return o.Answered + o.Failed + o.BreakerOpen + o.Limited + o.Rejected
-}
-
-// Add adds other counts.
-func (b *Buckets) Add(other *Buckets) {
-	for i, n := range other {
-		b[i] += n
-	}
-}
-
-// Sub returns how much more the counts are than they were.
-func (b *Buckets) Sub(before *Buckets) Buckets {
-	var d Buckets
-	for i := range b {
-		d[i] = b[i] - before[i]
-	}
-	return d
 }

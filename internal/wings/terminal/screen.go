@@ -94,9 +94,24 @@ func (s *Screen) head() []string {
 	}
 	traffic := fmt.Sprintf("requests/s %-6d in flight %-5d queued %-4d tokens/s %d in, %d out   %s", second.Requests,
 		inFlight, queued, second.TokensIn, second.TokensOut, spark(s.rates))
-	lastMinute := fmt.Sprintf("last minute: %d requests, %s errors, latency %s, first token %s, gateway itself %s",
-		minute.Requests, errors, quantiles(minute.Latency), quantiles(minute.TTFT), quantiles(minute.Overhead))
-	return []string{first, traffic, lastMinute}
+	lastMinute := fmt.Sprintf("last minute: %d requests, %s errors", minute.Requests, errors)
+	// Figures of several service types have a line each: one for all would mean nothing.
+	var apart []string
+	for _, service := range state.Services {
+		if of := service.LastMinute; of.Latency != nil {
+			apart = append(apart, fmt.Sprintf("%11s: %d requests%s", service.Service, of.Requests, figures(of)))
+		}
+	}
+	if len(apart) > 1 {
+		return append([]string{first, traffic, lastMinute}, apart...)
+	}
+	return []string{first, traffic, lastMinute + figures(minute)}
+}
+
+// figures says how fast requests were.
+func figures(of live.Window) string {
+	return fmt.Sprintf(", latency %s, first token %s, gateway itself %s", quantiles(of.Latency), quantiles(of.TTFT),
+		quantiles(of.Overhead))
 }
 
 func quantiles(q *live.Quantiles) string {

@@ -117,6 +117,21 @@ func TestScreenShowsWhatNeedsAttentionFirst(t *testing.T) {
 	}
 }
 
+func TestScreenShowsTheFiguresOfEachService(t *testing.T) {
+	screen := screenOf(t, terminal.Style{}, "event: snapshot\ndata: {\"total\":{\"lastMinute\":{\"requests\":90}},\"services\":["+
+		"{\"service\":\"chat\",\"lastMinute\":{\"requests\":50,\"latency\":{\"p50\":1400,\"p95\":1500},\"ttft\":{\"p50\":80,\"p95\":90}}},"+
+		"{\"service\":\"rerank\"},{\"service\":\"embedding\",\"lastMinute\":{\"requests\":40,\"latency\":{\"p50\":3,\"p95\":4}}}]}\n\n")
+	page := strings.Join(screen.Lines(0, 0), "\n")
+	for _, part := range []string{
+		"last minute: 90 requests, 0 errors\n", "       chat: 50 requests, latency p50 1.40s p95 1.50s, first token p50 80ms p95 90ms, gateway itself -\n",
+		"  embedding: 40 requests, latency p50 3.0ms p95 4.0ms, first token -, gateway itself -\n",
+	} {
+		if !strings.Contains(page, part) {
+			t.Errorf("%q is missing in\n%s", part, page)
+		}
+	}
+}
+
 func TestScreenFitsTheTerminal(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		screen := screenOf(t, terminal.Style{Colour: colour}, snapshotEvent, changeEvent, callEvent, failedEvent)

@@ -14,19 +14,20 @@ import (
 // seriesQuery chooses a part of the history.
 type seriesQuery struct {
 	Metric     metricList `json:"metric" doc:"Those wanted, with commas between them; all if left out."`
-	By         string     `json:"by" empty:"true" enum:"total,service,model,instance,tenant"`
+	By         string     `json:"by" empty:"true" enum:"total,service,model,instance,host,tenant"`
 	Range      string     `json:"range" empty:"true" enum:"5m,1h,24h"`
 	Service    string     `json:"service" doc:"Only this service type."`
-	Model      string     `json:"model" doc:"Only this model, or its instances, by model and by instance."`
+	Model      string     `json:"model" doc:"Only this model, or its instances, by model, instance and host."`
 	InstanceID string     `json:"instanceId" doc:"Only this instance."`
-	Host       string     `json:"host" doc:"Only instances of this host, by instance."`
+	Host       string     `json:"host" doc:"Only this host, or its instances, by host and by instance."`
 	Tenant     string     `json:"tenant" doc:"Only this tenant, by tenant."`
 }
 
 // Docs says more about some members than a tag has room for.
 func (seriesQuery) Docs() map[string]string {
 	return map[string]string{
-		"by":    "total if left out. Tenants have what sampling leaves of their requests.",
+		"by": "total if left out. Hosts and tenants have a series for each service type, and tenants what " +
+			"sampling leaves of their requests.",
 		"range": "5m if left out: 300 points of a second, 240 of 15 seconds, 288 of 5 minutes.",
 	}
 }
@@ -36,7 +37,7 @@ type metricList string
 
 // Keywords describe such a list.
 func (metricList) Keywords() map[string]any {
-	const one = "(requests|latency|ttft|tokens|overhead|cost|whole)"
+	const one = "(requests|latency|ttft|perToken|tokens|overhead|cost|whole)"
 	return map[string]any{"pattern": "^(|" + one + "(," + one + ")*)$"}
 }
 
@@ -54,10 +55,10 @@ func (a *API) series(_ *web.Call, asked *seriesQuery) (live.History, error) {
 		return live.History{}, err
 	}
 	switch q.By {
-	case live.Total, live.ByService, live.ByModel, live.ByInstance, live.ByTenant:
+	case live.Total, live.ByService, live.ByModel, live.ByInstance, live.ByHost, live.ByTenant:
 	default:
 		return live.History{}, web.Invalid("by",
-			say.New("field.want_one_of", "known", "total, service, model, instance, tenant"))
+			say.New("field.want_one_of", "known", "total, service, model, instance, host, tenant"))
 	}
 	if asked.Service != "" {
 		service, err := schema.ParseServiceType(asked.Service)
