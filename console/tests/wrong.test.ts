@@ -67,11 +67,13 @@ describe('the history of an object', () => {
   })
 })
 
-describe('charts of several instances', () => {
-  it('add what is known, take the worst time, and keep gaps', () => {
-    const one = { step: 1, times: [1, 2, 3], answered: [1, null, null], p95: [10, null, null] } as unknown as Series
-    const two = { step: 1, times: [1, 2, 3], answered: [2, 3, null], p95: [30, 5, null] } as unknown as Series
-    expect(merged([one, two])).toEqual({ step: 1, times: [1, 2, 3], answered: [3, 3, null], p95: [30, 5, null] })
+describe('charts of several services', () => {
+  it('add what is known, take the times of one of them, and keep gaps', () => {
+    const nothing = { p50: [null, null, null], firstToken: [null, null, null], overhead50: [null, null, null], overhead95: [null, null, null] }
+    const one = { step: 1, times: [1, 2, 3], answered: [1, null, null], p95: [10, null, null], ...nothing } as unknown as Series
+    const two = { step: 1, times: [1, 2, 3], answered: [2, 3, null], p95: [30, 5, null], ...nothing } as unknown as Series
+    expect(merged([one, two])).toEqual({ ...one, answered: [3, 3, null] })
+    expect(merged([one, two], two)).toEqual({ ...two, answered: [3, 3, null] })
     expect(merged([one])).toBe(one)
   })
 })

@@ -674,6 +674,7 @@ export const en = {
   'wrong.disableTitle': 'Disable {model}',
   'wrong.drainTitle': 'Drain {model}: weight 0, what runs goes on',
   'wrong.effect': '{rate} requests a second go to {host} now.',
+  'figures.of': 'Times of',
   'wrong.charts': 'Over time',
   'wrong.chart.refused': 'refused',
   'wrong.chart.spend': 'Spend',

@@ -675,6 +675,7 @@ export const zh: Dictionary = {
   'wrong.disableTitle': '停用 {model}',
   'wrong.drainTitle': '排空 {model}：权重 0，运行中的请求继续',
   'wrong.effect': '{host} 目前承载 {rate} 次/秒的请求。',
+  'figures.of': '耗时所属服务',
   'wrong.charts': '走势',
   'wrong.chart.refused': '被拒',
   'wrong.chart.spend': '费用',

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { createContext, useContext, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from 'react'
-import { history, smoothed, unknown, whole } from './history'
+import type { ServiceType } from '@/api/types'
+import { history, smoothed, unknown, whole, withTimes } from './history'
 import type { Range, Series } from './series'
 import { noStats, summarise, type Stats } from './stats'
 import type { LiveState, LiveStore } from './store'
@@ -61,7 +62,8 @@ export function useStats(range: Range): Stats {
   }, [calls, time, isLong, data, store, snapshot?.stats])
 }
 
-export function useSeries(range: Range): Series {
+/** What was counted of all services, with the times of one. */
+export function useSeries(range: Range, service: ServiceType | undefined): Series {
   const store = useStore()
   const { snapshot } = useLive()
   const time = snapshot?.time ?? 0
@@ -69,6 +71,7 @@ export function useSeries(range: Range): Series {
   return useMemo(() => {
     // A few calls are no rate: before the gateway has told, nothing is known.
     if (data === undefined) return unknown(range, time === 0 ? Date.now() : time)
-    return smoothed(time === 0 ? data : store.seconds.extend(data, time))
-  }, [store, range, time, data])
+    const known = withTimes(data.all, service === undefined ? undefined : data.services.get(service))
+    return smoothed(time === 0 ? known : store.seconds.extend(known, time, service))
+  }, [store, range, time, data, service])
 }

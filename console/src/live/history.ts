@@ -1,22 +1,27 @@
 // The charts: what the gateway remembers, and the seconds since then.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
-import type { LiveHistory } from '@/api/types'
+import type { LiveHistory, LiveWindow, ServiceType } from '@/api/types'
 import { counts, rangeShape, type Range, type Series } from './series'
-import { wholeStats } from './stats'
+import { wholeStats, type Stat } from './stats'
 import type { Snapshot } from './types'
 
 /** How often a range that nobody extends is asked for again. */
 export const refetchEvery: Record<Range, number> = { '5m': 2000, '1h': 15_000, '24h': 60_000 }
 
-/** What the gateway has kept; asked for again once a step, for seconds twice a minute. */
+/** What the gateway has kept: counts of all services and the times of each, as those of a chat and of an embedding have no
+ *  figure in common. It is asked for again once a step, for seconds twice a minute. */
 export const history = (range: Range) =>
   queryOptions({
     queryKey: ['series', range],
     retry: false,
     staleTime: 10_000,
     refetchInterval: { ...refetchEvery, '5m': 30_000 }[range], // seconds come by the stream
-    queryFn: async ({ signal }) => toRates(await body(api.GET('/api/monitoring/series', { params: { query: { range } }, signal }))),
+    queryFn: async ({ signal }) => {
+      const ask = (by: 'total' | 'service', metric: string) => body(api.GET('/api/monitoring/series', { params: { query: { range, by, metric } }, signal }))
+      const [total, service] = await Promise.all([ask('total', 'requests,tokens,cost'), ask('service', 'latency,ttft,overhead')])
+      return { all: toRates(total), services: new Map(service.series.map((one) => [one.service!, toRates(service, one)])) }
+    },
   })
 
 /** What a range comes to, for each service, model and instance. */
@@ -33,6 +38,20 @@ export const whole = (range: Range) =>
   })
 
 const quantiles = ['p50', 'p95', 'firstToken', 'overhead50', 'overhead95'] as const
+type Quantiles = (typeof quantiles)[number]
+
+/** Counts of all services, with the times of one of them, which may have been asked for a second later. */
+export function withTimes<S extends Series>(series: S, of: Series | undefined): S {
+  const places = new Map(of?.times.map((time, at) => [time, at]))
+  const column = (name: Quantiles) => series.times.map((time) => of?.[name][places.get(time) ?? -1] ?? null)
+  return { ...series, ...Object.fromEntries(quantiles.map((name) => [name, column(name)])) }
+}
+
+/** The service with the times that are shown at first: chat, or else the one with the most requests. */
+export function leading(services: ReadonlyMap<ServiceType, Stat>): ServiceType | undefined {
+  const used = [...services].filter(([, stat]) => stat.p95 !== null).toSorted(([, a], [, b]) => b.requests - a.requests)
+  return (used.find(([service]) => service === 'chat') ?? used[0])?.[0]
+}
 
 /** A second holds too few requests: its rate is the mean of so many seconds up to it. */
 const rateOver = 5
@@ -76,22 +95,20 @@ export function toRates(reply: LiveHistory, of = reply.series[0]): Series & { co
   }
 }
 
-/** What several have together, moment by moment: sums, of times the worst, and unknown where none of them is known. */
-export function merged<S extends Series>(all: readonly S[]): S {
+/** What several have together, moment by moment: sums, unknown where none of them is known, and the times of one of them. */
+export function merged<S extends Series>(all: readonly S[], times = all[0]): S {
   const first = all[0]!
   if (all.length === 1) return first
   const whole = { ...first } as S & Record<string, (number | null)[]>
-  for (const name of Object.keys(first).filter((key) => key !== 'step' && key !== 'times')) {
-    const isTime = (quantiles as readonly string[]).includes(name)
+  for (const name of Object.keys(first).filter((key) => key !== 'step' && key !== 'times' && !(quantiles as readonly string[]).includes(key))) {
     const columns = all.map((one) => (one as unknown as Record<string, (number | null)[]>)[name]!)
     const column = first.times.map((_, at) => {
       const known = columns.map((values) => values[at] ?? null).filter((value) => value !== null)
-      if (known.length === 0) return null
-      return isTime ? Math.max(...known) : known.reduce((sum, value) => sum + value, 0)
+      return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0)
     })
     Object.assign(whole, { [name]: column })
   }
-  return whole
+  return withTimes(whole, times)
 }
 
 /** The mean of each value and those before it; a gap stays a gap. */
@@ -114,12 +131,17 @@ export function smooth(values: (number | null)[], over: number): (number | null)
 interface Second {
   time: number
   counts: Record<(typeof counts)[number], number>
-  p50: number | null
-  p95: number | null
-  firstToken: number | null
-  overhead50: number | null
-  overhead95: number | null
+  all: Record<Quantiles, number | null>
+  services: Map<ServiceType, Record<Quantiles, number | null>>
 }
+
+const timesOf = (window: LiveWindow): Record<Quantiles, number | null> => ({
+  p50: window.latency?.p50 ?? null,
+  p95: window.latency?.p95 ?? null,
+  firstToken: window.ttft?.p50 ?? null,
+  overhead50: window.overhead?.p50 ?? null,
+  overhead95: window.overhead?.p95 ?? null,
+})
 
 const kept = 330
 
@@ -140,17 +162,14 @@ export class Seconds {
     this.list.push({
       time: Math.round(snapshot.time / 1000) - 1,
       counts: of,
-      p50: now.window.latency?.p50 ?? null,
-      p95: now.window.latency?.p95 ?? null,
-      firstToken: now.window.ttft?.p50 ?? null,
-      overhead50: now.window.overhead?.p50 ?? null,
-      overhead95: now.window.overhead?.p95 ?? null,
+      all: timesOf(now.window),
+      services: new Map([...(now.services ?? [])].map(([service, window]) => [service, timesOf(window)])),
     })
     if (this.list.length > kept) this.list.splice(0, this.list.length - kept)
   }
 
-  /** Extends the seconds that the gateway told by those that were seen since. */
-  extend(series: Series, until: number): Series {
+  /** Extends the seconds that the gateway told by those that were seen since, with the times of a service. */
+  extend(series: Series, until: number, service?: ServiceType): Series {
     const last = series.times[series.times.length - 1]
     if (last === undefined || series.step !== 1) return series
     const end = Math.floor(until / 1000) - 1
@@ -163,7 +182,8 @@ export class Seconds {
       const second = byTime.get(time) ?? (byTime.has(time - 1) ? byTime.get(time + 1) : undefined)
       result.times.push(time)
       for (const name of counts) result[name].push(second?.counts[name] ?? null)
-      for (const name of quantiles) result[name].push(second?.[name] ?? null)
+      const times = service === undefined ? second?.all : second?.services.get(service)
+      for (const name of quantiles) result[name].push(times?.[name] ?? null)
     }
     const surplus = result.times.length - series.times.length
     result.times.splice(0, surplus)

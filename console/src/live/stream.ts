@@ -145,6 +145,7 @@ export function toSnapshot(live: LiveSnapshot): Snapshot {
       tokensIn: live.total.tokensIn,
       tokensOut: live.total.tokensOut,
       window: live.total.lastSecond,
+      services: new Map(live.services.map((one) => [one.service, one.lastSecond])),
     },
   }
 }

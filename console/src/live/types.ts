@@ -69,6 +69,8 @@ export interface Totals {
   tokensIn: number
   tokensOut: number
   window: LiveWindow
+  /** The last second of each service. */
+  services?: Map<ServiceType, LiveWindow>
 }
 
 export interface CallBatch {

@@ -6,10 +6,12 @@ import { instanceTraffic, runningCount } from '@/api/queries'
 import { useI18n } from '@/i18n'
 import { oneOf, parseList, stringifyList } from '@/lib/url'
 import { useLive, useStats } from '@/live/context'
+import { leading } from '@/live/history'
 import { ranges } from '@/live/series'
 import { usePageCalls } from '@/shell/api-calls'
 import { useSearchState } from '@/shell/search'
 import { Part } from '@/ui/feedback'
+import { Select } from '@/ui/field'
 import { Segments } from '@/ui/parts'
 import { PatchBay } from './bay'
 import { layout, modelKey } from './bay-layout'
@@ -34,9 +36,13 @@ export default function Overview() {
   const models = new Set(instances.map(modelKey)).size
   const traffic = useQuery({ ...instanceTraffic, enabled: bay.tall && instances.length > 0 }).data
   const { data: running = 0 } = useQuery(runningCount)
+  // Figures of several services are shown one service at a time.
+  const timed = [...stats.services].filter(([, stat]) => stat.p95 !== null).map(([service]) => service)
+  const service = timed.find((one) => one === search.of) ?? leading(stats.services)
   usePageCalls([
     { path: '/api/monitoring/live?topics=snapshot,change' },
-    { path: `/api/monitoring/series?range=${range}` },
+    { path: `/api/monitoring/series?range=${range}&metric=requests,tokens,cost` },
+    { path: `/api/monitoring/series?range=${range}&by=service&metric=latency,ttft,overhead` },
     ...(range === '5m' ? [] : [{ path: `/api/monitoring/series?range=${range}&by=service&metric=whole` }]),
     { path: '/api/monitoring/problems?limit=10' },
     { path: '/api/monitoring/fleet' },
@@ -55,6 +61,15 @@ export default function Overview() {
           <Link className="btn" to="/calls" search={{ show: 'running' } as never}>
             {t('run.count', { n: running })}
           </Link>
+          {timed.length > 1 && (
+            <Select
+              quiet
+              label={t('figures.of')}
+              value={service!}
+              options={timed.map((value) => ({ value, label: value }))}
+              onChange={(value) => setSearch({ of: value === leading(stats.services) ? undefined : value })}
+            />
+          )}
           <Segments
             label={t('overview.range')}
             value={range}
@@ -64,7 +79,7 @@ export default function Overview() {
         </div>
       </div>
       <DemoBar />
-      <Meters range={range} open={search.charts === 'open'} onOpen={() => setSearch({ charts: search.charts === 'open' ? undefined : 'open' })} />
+      <Meters range={range} service={service} open={search.charts === 'open'} onOpen={() => setSearch({ charts: search.charts === 'open' ? undefined : 'open' })} />
       <div className="h2">
         <h2>{t('overview.patchbay')}</h2>
         <span className="muted trunc baycap">{`${t('overview.baySum', { models, instances: instances.length })} · ${t(`overview.read.${range}`)}`}</span>

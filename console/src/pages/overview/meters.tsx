@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useState } from 'react'
+import type { ServiceType } from '@/api/types'
 import { overhead } from '@/lib/format'
 import { useSeries } from '@/live/context'
 import type { Range, Series } from '@/live/series'
@@ -19,9 +20,9 @@ const meters: MeterSpec<Column>[] = [
   percentiles('overview.overhead', 'overhead95', 'overhead50', overhead),
 ]
 
-/** Four charts in one strip that share time range and crosshair. */
-export function Meters({ range, open, onOpen }: { range: Range; open: boolean; onOpen(): void }) {
-  const series = useSeries(range)
+/** Four charts in one strip that share time range and crosshair; times are those of one service. */
+export function Meters({ range, service, open, onOpen }: { range: Range; service: ServiceType | undefined; open: boolean; onOpen(): void }) {
+  const series = useSeries(range, service)
   const [zoom, setZoom] = useState<Zoom | null>(null)
   const [cursor, setCursor] = useState<number | null>(null)
   useEffect(() => setZoom(null), [range])

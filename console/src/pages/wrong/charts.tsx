@@ -13,26 +13,30 @@ import type { Zoom } from '@/ui/chart'
 import { Meter, type Columns, type LineSpec, type MeterSpec } from '@/ui/chart-meter'
 import { latency, requests, tokens } from '@/ui/chart-specs'
 import { Part } from '@/ui/feedback'
+import { Select } from '@/ui/field'
 import { Segments } from '@/ui/parts'
 
 /** Whose history is shown: as the API narrows it. */
-export type HistoryOf = { by: 'instance'; service: string; instanceId: string } | { by: 'instance'; host: string } | { by: 'model'; service: string; model: string } | { by: 'tenant'; tenant: string }
+export type HistoryOf = { by: 'instance'; service: string; instanceId: string } | { by: 'host'; host: string } | { by: 'model'; service: string; model: string } | { by: 'tenant'; tenant: string }
 
 type Name = 'answered' | 'failed' | 'refused' | 'p50' | 'p95' | 'firstToken' | 'tokensIn' | 'tokensOut' | 'cost'
 
-/** What was counted of an object, with what limits, budgets and breakers refused in one line. */
-function useHistory(of: HistoryOf, range: Range): Columns<Name> | undefined {
+/** What was counted of an object, with what limits, budgets and breakers refused in one line, and the times of one of its services. */
+function useHistory(of: HistoryOf, range: Range, wanted: string | undefined) {
   const { data } = useQuery({
     queryKey: ['series', 'of', of, range],
     refetchInterval: refetchEvery[range],
     queryFn: ({ signal }) => body(api.GET('/api/monitoring/series', { params: { query: { ...of, metric: 'requests,latency,ttft,tokens,cost', range } as never }, signal })),
   })
   return useMemo(() => {
-    if (data === undefined) return undefined
-    const series = merged(data.series.length === 0 ? [toSeries(data)] : data.series.map((one) => toSeries(data, one)))
+    if (data === undefined) return { services: [] }
+    const services = data.series.map((one) => one.service!)
+    const service = services.find((one) => one === wanted) ?? services[0]
+    const all = data.series.length === 0 ? [toSeries(data)] : data.series.map((one) => toSeries(data, one))
+    const series = merged(all, all[Math.max(0, services.indexOf(service!))])
     const refused = series.limited.map((limited, at) => (limited === null ? null : limited + (series.breaker[at] ?? 0)))
-    return { ...series, refused }
-  }, [data])
+    return { services, service, series: { ...series, refused } satisfies Columns<Name> }
+  }, [data, wanted])
 }
 
 const refused: LineSpec<Name> = { series: 'refused', name: 'wrong.chart.refused', tone: 'warn-fill', width: 1.4, dash: [2, 3], legend: 'w d' }
@@ -50,7 +54,7 @@ export function ObjectCharts({ of, label }: { of: HistoryOf; label: string }) {
   const { t, locale } = useI18n()
   const [search, setSearch] = useSearchState()
   const range = oneOf(search.range, ranges)
-  const series = useHistory(of, range)
+  const { series, services, service } = useHistory(of, range, search.of)
   const { data: spent } = useQuery(spentThisMonth('tenant'))
   const [zoom, setZoom] = useState<Zoom | null>(null)
   const [cursor, setCursor] = useState<number | null>(null)
@@ -60,6 +64,7 @@ export function ObjectCharts({ of, label }: { of: HistoryOf; label: string }) {
       <div className="h2">
         <h2>{t('wrong.charts')}</h2>
         <span className="grow" />
+        {services.length > 1 && <Select quiet label={t('figures.of')} value={service!} options={services.map((value) => ({ value, label: value }))} onChange={(value) => setSearch({ of: value === services[0] ? undefined : value })} />}
         <Segments
           label={t('overview.range')}
           value={range}

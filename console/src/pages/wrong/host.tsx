@@ -55,7 +55,7 @@ export default function HostPage() {
         </>
       }
       actions={<HostActions key={id} id={id} members={members} table={table} />}
-      history={{ of: { by: 'instance', host: id }, label: id }}
+      history={{ of: { by: 'host', host: id }, label: id }}
       errors={<Errors of={mine} last={members.map((one) => one.lastError).find((last) => last !== null) ?? null} />}
       parts={<Instances members={members} table={table} named="model" />}
       question={{ host: id }}
