@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 )
 
@@ -30,11 +31,7 @@ func newCheck(env []string, stdout io.Writer) *cobra.Command {
 			for _, warning := range loaded.Warnings {
 				fmt.Fprintln(stdout, "warning:", warning)
 			}
-			if doc.Security.Enabled && len(doc.Security.Keys) == 0 && len(gateway.OpenAddresses(doc)) > 0 {
-				fmt.Fprintf(stdout, "warning: security is on and security.keys is empty: unless a key was issued "+
-					"(patchbay keys create), anyone who reaches %s can use /v1\n",
-					strings.Join(gateway.OpenAddresses(doc), ", "))
-			}
+			warnOfKeys(doc, stdout)
 			instances := 0
 			for _, service := range doc.Services {
 				instances += len(service.Instances)
@@ -53,4 +50,19 @@ func newCheck(env []string, stdout io.Writer) *cobra.Command {
 	}
 	flags.register(cmd)
 	return cmd
+}
+
+// warnOfKeys warns of a configuration with security and without keys.
+func warnOfKeys(doc *config.Document, stdout io.Writer) {
+	addresses := gateway.OpenAddresses(doc)
+	switch {
+	case !doc.Security.Enabled || len(doc.Security.Keys) > 0:
+	case !doc.Security.AllowKeyless:
+		fmt.Fprintln(stdout, "warning: security is on and security.keys is empty: unless a key was issued "+
+			"(patchbay keys create), /v1 refuses every request")
+	case len(addresses) > 0:
+		fmt.Fprintf(stdout, "warning: security is on and security.keys is empty: unless a key was issued "+
+			"(patchbay keys create), anyone who reaches %s can use /v1, because security.allow-keyless is set\n",
+			strings.Join(addresses, ", "))
+	}
 }

@@ -54,8 +54,7 @@ func TestCheckSaysWhatWasProbablyMeant(t *testing.T) {
 	}
 }
 
-// Security without a key leaves /v1 open, which is worth a word where others
-// can reach it.
+// Security without a key closes /v1, which is worth a word. So is an open one that others reach.
 func TestSecurityWithoutAKeyIsWarnedOf(t *testing.T) {
 	const warning = "security is on and "
 	key := "security.keys=[{id: a, key-sha256: " + gatewaytest.HashOf("key") + "}]"
@@ -64,7 +63,9 @@ func TestSecurityWithoutAKeyIsWarnedOf(t *testing.T) {
 		args  []string
 	}{
 		"beyond loopback":              {true, []string{"--listen", "0.0.0.0:0", "--set", "security.enabled=true"}},
-		"on loopback":                  {false, []string{"--listen", "127.0.0.1:0", "--set", "security.enabled=true"}},
+		"on loopback":                  {true, []string{"--listen", "127.0.0.1:0", "--set", "security.enabled=true"}},
+		"open beyond loopback":         {true, []string{"--listen", "0.0.0.0:0", "--set", "security.enabled=true", "--set", "security.allow-keyless=true"}},
+		"open on loopback":             {false, []string{"--listen", "127.0.0.1:0", "--set", "security.enabled=true", "--set", "security.allow-keyless=true"}},
 		"with a key":                   {false, []string{"--listen", "0.0.0.0:0", "--set", "security.enabled=true", "--set", key}},
 		"without security, on purpose": {false, []string{"--listen", "0.0.0.0:0", "--set", "security.allow-open=true"}},
 	} {

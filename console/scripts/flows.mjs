@@ -48,7 +48,7 @@ async function withSecurity(run, ...args) {
   const hash = (token) => createHash('sha256').update(token).digest('hex')
   const list = Object.entries(tokens).map(([role, token]) => `{name: ${role.toLowerCase()}, role: ${role}, token-sha256: "${hash(token)}"}`)
   const url = `http://127.0.0.1:${await freePort()}`
-  const guarded = demo(url, '--traffic=false', '--set', 'security.enabled=true', '--set', `security.tokens=[${list.join(', ')}]`, ...args)
+  const guarded = demo(url, '--traffic=false', '--set', 'security.enabled=true', '--set', 'security.allow-keyless=true', '--set', `security.tokens=[${list.join(', ')}]`, ...args)
   try {
     await ready(url)
     return await run(url, tokens)
@@ -1103,7 +1103,7 @@ const flows = {
     const token = randomBytes(24).toString('hex')
     const url = `http://127.0.0.1:${await freePort()}`
     const start = async () => {
-      const other = demo(url, '--traffic=false', '--set', 'security.enabled=true', '--set', `security.tokens=[{name: ann, role: ADMIN, token-sha256: "${createHash('sha256').update(token).digest('hex')}"}]`)
+      const other = demo(url, '--traffic=false', '--set', 'security.enabled=true', '--set', 'security.allow-keyless=true', '--set', `security.tokens=[{name: ann, role: ADMIN, token-sha256: "${createHash('sha256').update(token).digest('hex')}"}]`)
       await ready(url)
       return other
     }

@@ -78,20 +78,29 @@ func (g *Gateway) keys() access.Callers {
 	return access.Callers{Credentials: g.Credentials, Attempts: g.attempts}
 }
 
-// warnOfMissingCredentials warns where security is on, and the unified API is open all the
-// same because there is no key, or nobody can manage the gateway because there is no token.
+// warnOfMissingCredentials says how to make the first key and the first token where security is on
+// and there are none. It warns where the unified API is open all the same.
 func (g *Gateway) warnOfMissingCredentials() {
 	if !g.Document.Security.Enabled || !g.Credentials.Known() {
 		return
 	}
-	if addresses := OpenAddresses(g.Document); g.Credentials.Guard() == nil && len(addresses) > 0 {
-		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set "+
-			"security.keys, or issue a key with patchbay keys create",
+	folder := g.Document.Server.DataDir
+	addresses := OpenAddresses(g.Document)
+	switch guard := g.Credentials.Guard(); {
+	case guard.IsVacant():
+		g.log.Warn("security is on and there is no key: /v1 refuses every request until there is one. Make it with "+
+			"patchbay keys create --url URL --token TOKEN, or while the gateway is stopped with the command below; or "+
+			"set security.keys. security.allow-keyless: true opens /v1 without keys",
+			"command", "patchbay keys create --data-dir "+folder)
+	case guard == nil && len(addresses) > 0:
+		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1, because "+
+			"security.allow-keyless is set",
 			"address", strings.Join(addresses, ", "))
 	}
 	if g.Credentials.Roster().Empty() {
-		g.log.Warn("security is on and there is no management token: nobody can use the management API; " +
-			"set security.tokens, or issue one with patchbay tokens issue while the gateway is stopped")
+		g.log.Warn("security is on and there is no management token: nobody can use the management API. Make one with "+
+			"the command below while the gateway is stopped, or set security.tokens",
+			"command", "patchbay tokens create admin --role ADMIN --data-dir "+folder)
 	}
 }
 

@@ -585,6 +585,7 @@ export const said: Record<Code, string> = {
   // Requests of the unified API that are not valid: a field and what is wrong with it, and what stands for itself.
   'call.field': '请求中的“{field}”无效：{why}。',
   'call.no_key_any': '需要有效的 API 密钥，用“Authorization: Bearer <key>”、“X-API-Key: <key>”或“x-goog-api-key: <key>”发送。',
+  'call.no_key_made': '需要有效的 API 密钥，而此网关还没有任何密钥。运行者可用“patchbay keys create”或 security.keys 创建；security.allow-keyless: true 则允许所有人访问。',
   'call.key_ended': '该 API 密钥已失效。',
   'call.missing_hint': '缺少必需的参数“{field}”。{hint}',
   'hint.wants_messages': '请求体有 input，那是 Responses API 的字段；该端点需要 messages。请把客户端设为 chat completions API。',

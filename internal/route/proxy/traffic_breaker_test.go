@@ -283,7 +283,7 @@ func TestOperatorForcesABreaker(t *testing.T) {
 func TestBreakerHeldOpenSaysSo(t *testing.T) {
 	t.Parallel()
 	b, other := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
-	r := gatewaytest.Start(t, fmt.Sprintf("security: {enabled: true, tokens: [{name: nightshift, role: OPERATOR, token-sha256: %s}]}\n", gatewaytest.HashOf("the-ops-token"))+
+	r := gatewaytest.Start(t, fmt.Sprintf("security: {enabled: true, allow-keyless: true, tokens: [{name: nightshift, role: OPERATOR, token-sha256: %s}]}\n", gatewaytest.HashOf("the-ops-token"))+
 		gatewaytest.BreakerYAML("failure-threshold: 1", b, other))
 	ops := []string{"Authorization", "Bearer the-ops-token"}
 	hold := func(b *simulator.Backend, state string) {

@@ -8,6 +8,9 @@ var invalid = []entry{
 	{"call.no_key_any",
 		"A valid API key is required, as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or " +
 			"'x-goog-api-key: <key>'."},
+	{"call.no_key_made",
+		"A valid API key is required, and this gateway has none yet. Whoever runs it makes one with " +
+			"'patchbay keys create' or in security.keys; security.allow-keyless: true lets everybody in."},
 	{"call.key_ended", "The API key is no longer valid."},
 	{"call.missing_hint", "Missing required parameter: '{field}'. {*hint}"},
 	{"hint.wants_messages",

@@ -28,7 +28,7 @@ func (k Callers) Identify(header http.Header, from netip.Addr) (*Grant, *schema.
 	if grant != nil {
 		grant.Note(now)
 	}
-	if refusal == nil || grant != nil || !Presents(header) {
+	if refusal == nil || grant != nil || !Presents(header) || k.Credentials.Guard().IsVacant() {
 		return grant, refusal
 	}
 	if wait := k.Attempts.Wrong(from, now); wait > 0 {

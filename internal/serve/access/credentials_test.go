@@ -41,7 +41,10 @@ func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
 	path := t.TempDir()
 	secured := access.Settings{Enabled: true}
 	keys := openKeys(t, path, secured)
-	if keys.Guard() != nil {
+	if !keys.Guard().IsVacant() || lets(keys, "") || lets(keys, "any") {
+		t.Error("callers are let in without a key")
+	}
+	if openKeys(t, t.TempDir(), access.Settings{Enabled: true, AllowKeyless: true}).Guard() != nil {
 		t.Error("there is a guard without a key")
 	}
 	text, issued, err := keys.Keys.Issue(t.Context(), access.IssuedKey{Key: access.Key{Tenant: "acme", Terms: access.Terms{Services: []schema.ServiceType{schema.Chat}}}}, access.Change{By: "ops", At: time.Now()})

@@ -17,6 +17,8 @@ type Guard struct {
 	keys map[[sha256.Size]byte]*Grant
 	// byID are the grants of the keys as they are now, by their ids.
 	byID map[string]*Grant
+	// isVacant says that there never was a key, so that nobody can have one.
+	isVacant bool
 }
 
 func newGuard() *Guard {
@@ -42,12 +44,17 @@ func decodeHash(hash string) (sum [sha256.Size]byte, ok bool) {
 func (g *Guard) Identify(h http.Header, now time.Time) (*Grant, *schema.Error) {
 	text := presented(h)
 	found := g.keys[sha256.Sum256([]byte(text))]
-	if text == "" || found == nil || found.expired(now) {
-		return nil, schema.NewError(schema.CodeInvalidAPIKey,
-			say.New("call.no_key_any"))
+	switch {
+	case g.isVacant:
+		return nil, schema.NewError(schema.CodeInvalidAPIKey, say.New("call.no_key_made"))
+	case text == "" || found == nil || found.expired(now):
+		return nil, schema.NewError(schema.CodeInvalidAPIKey, say.New("call.no_key_any"))
 	}
 	return found, nil
 }
+
+// IsVacant reports whether callers need a key, and there is none.
+func (g *Guard) IsVacant() bool { return g != nil && g.isVacant }
 
 // Presents reports whether a request carries anything that could be an API key.
 func Presents(h http.Header) bool { return presented(h) != "" }

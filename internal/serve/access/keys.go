@@ -76,10 +76,12 @@ func (c *Credentials) IsRemoved(id, issue string) bool {
 
 // newGuard makes the guard for the keys of the configuration and the issued ones.
 func (c *Credentials) newGuard() *Guard {
-	if !c.settings.Enabled || len(c.Keys.static)+len(c.Keys.issued) == 0 {
+	hasKeys := len(c.Keys.static)+len(c.Keys.issued) > 0
+	if !c.settings.Enabled || c.settings.AllowKeyless && !hasKeys {
 		return nil
 	}
 	g := newGuard()
+	g.isVacant = !hasKeys
 	grants := c.newCompiler()
 	for _, key := range c.Keys.inForce() {
 		grant := grants.compile(key.Key)

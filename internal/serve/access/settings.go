@@ -56,6 +56,9 @@ type Settings struct {
 	Enabled bool `json:"enabled"`
 	// AllowOpen permits listening beyond loopback while Enabled is false.
 	AllowOpen bool `json:"allowOpen"`
+	// AllowKeyless opens the unified API while Enabled is true and no caller could have a
+	// credential.
+	AllowKeyless bool `json:"allowKeyless"`
 	// AllowedHosts are the host names, beside localhost and the like, that may be used to
 	// manage an open gateway. They keep out a page in a browser that made its own name lead
 	// here.

@@ -3,6 +3,7 @@ package web_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
@@ -67,9 +68,38 @@ security:
 	})
 }
 
-func TestSecurityWithoutKeysLeavesTheUnifiedAPIOpen(t *testing.T) {
+func TestSecurityWithoutKeysClosesTheUnifiedAPI(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)
-	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"security: {enabled: true}\n")
-	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	yaml := gatewaytest.PoolYAML(b) + gatewaytest.SecuredYAML()
+	t.Run("closed", func(t *testing.T) {
+		r := gatewaytest.Start(t, strings.Replace(yaml, "allow-keyless: true, ", "", 1))
+		for n := range 30 { // more than an address may present wrong keys
+			header := []string{}
+			if n%2 == 0 {
+				header = []string{"Authorization", "Bearer any"}
+			}
+			refused := r.Do(http.MethodPost, "/v1/chat/completions", gatewaytest.PlainHi, header...)
+			if refused.Status != 401 || !strings.Contains(refused.Body, "patchbay keys create") ||
+				!strings.Contains(refused.Body, "invalid_api_key") {
+				t.Fatalf("%d %s", refused.Status, refused.Body)
+			}
+		}
+		if gatewaytest.CountLines(r.Logs.String(), "/v1 refuses every request", "patchbay keys create --data-dir") != 1 {
+			t.Errorf("the log does not say what to do:\n%s", r.Logs.String())
+		}
+		issued := gatewaytest.DataOf[struct {
+			Key string `json:"key"`
+		}](t,
+			r.API(http.MethodPost, "/api/auth/keys", `{"id": "first"}`, "Authorization", "Bearer admin-token"))
+		r.Do(http.MethodPost, "/v1/chat/completions", gatewaytest.PlainHi, "Authorization", "Bearer "+issued.Key).Succeeds(t)
+	})
+	t.Run("opened until the first key", func(t *testing.T) {
+		r := gatewaytest.Start(t, yaml)
+		r.Chat(gatewaytest.PlainHi).Succeeds(t)
+		r.API(http.MethodPost, "/api/auth/keys", `{"id": "first"}`, "Authorization", "Bearer admin-token").Is(t, 201)
+		if refused := r.Chat(gatewaytest.PlainHi); refused.Status != 401 || strings.Contains(refused.Body, "has none") {
+			t.Errorf("%d %s", refused.Status, refused.Body)
+		}
+	})
 }

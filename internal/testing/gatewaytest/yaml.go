@@ -136,10 +136,10 @@ func EveryService(b *simulator.Backend) string {
 	return "services: {" + strings.Join(entries, ",\n") + "}\n"
 }
 
-// SecuredYAML has a token for each role.
+// SecuredYAML has a token for each role, and leaves the unified API open.
 func SecuredYAML() string {
-	return fmt.Sprintf("security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: %s}, {name: o, role: "+
-		"OPERATOR, token-sha256: %s}, {name: v, role: VIEWER, token-sha256: %s}]}\n",
+	return fmt.Sprintf("security: {enabled: true, allow-keyless: true, tokens: [{name: a, role: ADMIN, token-sha256: "+
+		"%s}, {name: o, role: OPERATOR, token-sha256: %s}, {name: v, role: VIEWER, token-sha256: %s}]}\n",
 		HashOf("admin-token"), HashOf("operator-token"), HashOf("viewer-token"))
 }
 

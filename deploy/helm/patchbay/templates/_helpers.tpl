@@ -36,14 +36,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (include "patchbay.fullname" .) .Values.existingSecret -}}
 {{- end -}}
 
-{{- /* checkSecurity refuses configurations that would not start, or leave /v1 open. */ -}}
+{{- /* checkSecurity refuses configurations that would not start, or let nobody use /v1. */ -}}
 {{- define "patchbay.checkSecurity" -}}
 {{- $security := .Values.config.security | default dict -}}
 {{- if index $security "allow-open" -}}
 {{- else if not $security.enabled -}}
 {{- fail "config.security.enabled is not true, so the gateway would not start. Turn it on; or set config.security.allow-open to true if nobody else reaches the gateway." -}}
-{{- else if and (not $security.keys) (not .Values.allowNoKeys) -}}
-{{- fail "config.security.keys has no key, so everybody who reaches the gateway could use /v1. Keep the key of values.yaml, add yours, or set allowNoKeys to true." -}}
+{{- else if and (not $security.keys) (not $security.jwt) (not (index $security "allow-keyless")) (not .Values.allowNoKeys) -}}
+{{- fail "config.security.keys has no key, so /v1 would refuse everybody until one is issued. Keep the key of values.yaml, add yours, or set allowNoKeys to true." -}}
 {{- end -}}
 {{- end -}}
 
