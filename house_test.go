@@ -126,6 +126,7 @@ var packageOrder = []string{
 	"internal/wings/importer/reasons",
 	"internal/wings/importer",
 	"internal/see/live",
+	"internal/see/problems",
 	"internal/wings/terminal",
 	"internal/count/memory",
 	"internal/count/account",

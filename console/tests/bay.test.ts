@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { ProblemGroup, ServiceType, Version } from '@/api/types'
 import type { Stat, Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
-import { assess, cutBy } from '@/pages/overview/assess'
+import { cutBy, cutOff } from '@/pages/overview/assess'
 import { isExceptional } from '@/pages/wrong/why'
 import { cableWidth, layout, otherHosts } from '@/pages/overview/bay-layout'
 
@@ -102,51 +102,17 @@ describe('the patch bay', () => {
   })
 })
 
-describe('the status sentence', () => {
-  const now = 1_770_000_000_000
-  it('finds all well', () => {
-    expect(assess([instance('a', 'x:1')], now)).toMatchObject({ services: ['chat'], down: [], models: [], trouble: [] })
-  })
-  it('names the model that nobody serves', () => {
-    const result = assess([instance('a', 'x:1'), instance('b', 'x:1', { breaker: 'OPEN' })], now)
-    expect(result.models).toEqual(['b'])
-    expect(result.trouble).toHaveLength(1)
-  })
-  it('does not call a model broken that was switched off', () => {
-    expect(assess([instance('a', 'x:1'), instance('b', 'x:1', { enabled: false })], now).models).toEqual([])
-  })
-  it('names the service of which nothing is left', () => {
-    expect(assess([instance('a', 'x:1'), instance('e', 'y:1', { service: 'embedding', health: 'UNHEALTHY' })], now).down).toEqual(['embedding'])
-  })
-  it('names an instance at which calls fail before its breaker opens, and forgets it soon', () => {
-    const failing = (failures: number, lastFailure: number) => assess([instance('a', 'x:1', { failures, lastFailure })], now).trouble.length
-    expect(failing(2, now - 3000)).toBe(1)
-    expect(failing(1, now - 3000)).toBe(0)
-    expect(failing(2, now - 30_000)).toBe(0)
-  })
-})
-
 describe('a model of which no instance can serve', () => {
-  const now = 1_000_000
-  const group = { kind: 'backend', service: 'chat', fallbacks: [{ model: 'b', by: 'a' }] } as unknown as ProblemGroup
   const open = instance('b', 'x:1', { breaker: 'OPEN' })
-  it('is not lost where another model answers for it', () => {
-    expect(assess([instance('a', 'x:1'), open], now, [group])).toMatchObject({ models: [], fallbacks: [{ model: 'b', by: 'a' }] })
-    expect(assess([instance('a', 'x:1'), open], now, [])).toMatchObject({ models: ['b'], fallbacks: [] })
-    expect(assess([instance('a', 'x:1', { breaker: 'OPEN' }), instance('c', 'x:1'), open], now, [group])).toMatchObject({ models: ['a', 'b'], fallbacks: [] })
-  })
-  it('is no problem where it was switched off, and says which fallback answers for it', () => {
-    const off = { ...open, enabled: false }
-    const chat = { fallbacks: { b: ['a'] }, fallbackOn: ['unavailable'] } as never
-    expect(assess([instance('a', 'x:1'), off], now, [], { chat })).toMatchObject({ models: [], trouble: [], fallbacks: [{ model: 'b', by: 'a' }] })
-    expect(assess([instance('a', 'x:1'), off], now)).toMatchObject({ models: [], trouble: [], fallbacks: [] })
-    expect(isExceptional({ ...off, failingSince: 1 })).toBe(false)
+  const down = { kind: 'down', service: 'chat', models: ['b'] } as unknown as ProblemGroup
+  it('has no cause where it was switched off', () => {
+    expect(isExceptional({ ...open, enabled: false, failingSince: 1 })).toBe(false)
     expect(isExceptional(open)).toBe(true)
   })
   it('names the instances that a person took out, and the version that did', () => {
     const off = instance('b', 'y:1', { enabled: false })
-    expect(assess([instance('a', 'x:1'), open, off], now).cutOff).toEqual([off])
-    expect(assess([instance('a', 'x:1'), instance('b', 'x:1'), off], now).cutOff).toEqual([])
+    expect(cutOff([instance('a', 'x:1', { weight: 0 }), open, off], [down])).toEqual([off])
+    expect(cutOff([instance('a', 'x:1'), instance('b', 'x:1'), off], [])).toEqual([])
     const version = (number: number, code: string) => ({ version: number, said: [{ code, values: { service: 'chat', instance: off.id } }] }) as unknown as Version
     const [disabled, enabled] = [version(2, 'change.instance_disabled'), version(3, 'change.instance_enabled')]
     expect(cutBy([disabled], off)).toBe(disabled)

@@ -8,7 +8,7 @@ import { pageSize, questionOf, runningQuestion, searchKey, withNew, type Found }
 import { axisOf, timelineOf } from '@/pages/calls/timeline'
 
 const base: Call = {
-  requestId: 'req_A', time: '2026-11-15T12:05:00.227Z', service: 'chat', door: 'chat', model: 'demo-flaky', instance: 'demo-flaky@http://b:1', status: 'success',
+  requestId: 'req_A', time: '2026-11-15T12:05:00.227Z', service: 'chat', door: 'chat', model: 'demo-flaky', instance: 'demo-flaky@http://b:1', status: 'success', outcome: 'rescued',
   httpStatus: 200, streamed: true, durationMs: 1200, attempts: 2,
   timeline: { receivedMs: 0.04, limiterMs: 0.07, queuedMs: 0, endMs: 1200, gatewayMs: 0.1, upstreamMs: 1199 },
   tries: [
@@ -129,13 +129,13 @@ describe('a call that a second try rescued', () => {
   it('names the instance that failed first', () => {
     expect(rescuedFrom(base)).toEqual(['demo-flaky@http://a:1'])
     expect(rescuedFrom({ ...base, tries: [base.tries![1]!] })).toEqual([])
-    expect(rescuedFrom({ ...base, status: 'error', httpStatus: 502, errorCode: 'upstream_error' })).toEqual([])
+    expect(rescuedFrom({ ...base, status: 'error', outcome: 'lost', httpStatus: 502, errorCode: 'upstream_error' })).toEqual([])
   })
 })
 
 describe('the head of a call', () => {
   it('tells a budget from a limit', () => {
-    const head = (errorCode: string) => titleOf({ ...base, status: 'error', httpStatus: 429, errorCode } as Call, (key, values) => translate(en, key, values))
+    const head = (errorCode: string) => titleOf({ ...base, status: 'error', outcome: 'refused', httpStatus: 429, errorCode } as Call, (key, values) => translate(en, key, values))
     expect(['budget_exceeded', 'budget_reserved', 'rate_limit_exceeded', 'key_rate_limited'].map(head)).toEqual(['Out of budget', 'Out of budget', 'Over the limit', 'Over the limit'])
   })
 })

@@ -16,7 +16,7 @@ class Hand implements Source {
 let serial = 0
 function call(change: Partial<Call> = {}): Call {
   return {
-    requestId: `req_${serial++}`, time: new Date(now - 10).toISOString(), service: 'chat', door: 'chat', model: 'm', instance: 'm@http://h:1', status: 'success',
+    requestId: `req_${serial++}`, time: new Date(now - 10).toISOString(), service: 'chat', door: 'chat', model: 'm', instance: 'm@http://h:1', status: 'success', outcome: 'answered',
     httpStatus: 200, streamed: true, durationMs: 10, timeToFirstTokenMs: 2, attempts: 1, usage: { promptTokens: 1, completionTokens: 4, totalTokens: 5 },
     timeline: { receivedMs: 0, queuedMs: 0, upstreamMs: 9, endMs: 10, gatewayMs: 0.1 }, tries: [{ handle: 'i-1', instance: 'm@http://h:1', pickMs: 0, endMs: 10, reusedConnection: false }], ...change,
   }
@@ -90,12 +90,12 @@ describe('readings', () => {
     expect(summarise([call(), call()], 60, 4, now).total.rate).toBe(0.5)
   })
   it('tell refusals from errors', () => {
-    const limited = call({ status: 'rate_limited' as Call['status'], httpStatus: 429, errorCode: 'rate_limit_exceeded' as Call['errorCode'], tries: [] })
-    const failed = call({ status: 'failed' as Call['status'], httpStatus: 502, errorCode: 'upstream_error' as Call['errorCode'], tries: [] })
+    const limited = call({ status: 'rate_limited' as Call['status'], outcome: 'refused', httpStatus: 429, errorCode: 'rate_limit_exceeded' as Call['errorCode'], tries: [] })
+    const failed = call({ status: 'failed' as Call['status'], outcome: 'lost', httpStatus: 502, errorCode: 'upstream_error' as Call['errorCode'], tries: [] })
     expect(summarise([limited, failed, call(), call()], 60, 60, now).services.get('chat')).toMatchObject({ requests: 4, errors: 1, errorRate: 0.25 })
   })
   it('do not blame anybody when the caller goes away', () => {
-    const gone = call({ status: 'success', httpStatus: 499, clientGone: true })
+    const gone = call({ status: 'success', outcome: 'gone', httpStatus: 499, clientGone: true })
     expect(summarise([gone], 60, 60, now).total.errors).toBe(0)
   })
 })

@@ -4,7 +4,7 @@ import { amount, budgetText, csv, difference, money } from '@/lib/money'
 import { en } from '@/i18n/en'
 import { zh } from '@/i18n/zh'
 import { translate, type I18n } from '@/i18n'
-import { currentOf, refusing } from '@/pages/quota/refused'
+import { refusing } from '@/pages/quota/refused'
 import { move, periodName, readPeriod } from '@/pages/spend/period'
 import { budgetOf, hasNoPrice, foretold, grewMost, layers, toCsv, usedUpAt } from '@/pages/spend/sums'
 
@@ -104,10 +104,10 @@ it('tells what has no price from what costs nothing', () => {
 describe('budgets that refuse', () => {
   const now = Date.parse('2026-11-17T16:00:00Z')
   const refused = (limit: string, code = 'budget_exceeded'): ProblemGroup => ({
-    kind: 'refusal', subject: 'tenant/acme', service: 'chat', code, models: ['m'], instances: [], rescued: 0, lost: 3, since: '2026-11-17T15:00:00Z', last: '2026-11-17T15:50:00Z',
+    kind: 'refusal', subject: 'tenant/acme', service: 'chat', code, models: ['m'], instances: [], state: 'refusing', summary: '', lost: 0, rescued: 0, refused: 3, tried: 0, since: '2026-11-17T15:00:00Z', last: '2026-11-17T15:50:00Z',
     until: '2026-12-01T00:00:00Z', requestId: 'r', said: [{ code: 'call.budget_out_tenant', values: { tenant: 'acme', limit, unit: 'USD', window: 'this month', used: '19.90', usedUnit: 'USD' }, inner: { unit: { code: 'other', values: { text: 'USD' } }, window: { code: 'budget.month' } } }],
   })
-  const outOf = (budget: BudgetUse, groups: ProblemGroup[]) => refusing([budget], groups, now).map((one) => one.group?.lost ?? null)
+  const outOf = (budget: BudgetUse, groups: ProblemGroup[]) => refusing([budget], groups, now).map((one) => one.group?.refused ?? null)
   it('are those whose rest is too little for a call', () => {
     expect(outOf(use({ used: 19_900_000 }), [refused('20')])).toEqual([3])
     expect(outOf(use({ used: 19_900_000 }), [])).toEqual([])
@@ -118,14 +118,5 @@ describe('budgets that refuse', () => {
     expect(outOf(use({}), [refused('20', 'budget_reserved')])).toEqual([])
   })
   it('are not those that began anew', () => expect(refusing([use({ used: 0 })], [refused('20')], Date.parse('2026-12-01T00:00:01Z'))).toEqual([]))
-  it('are problems of now as long as they refuse, and others for a minute', () => {
-    const group = refused('20')
-    const asked = { ...group, kind: 'request' as const, subject: 'gpt-5o' }
-    const out = (budget: BudgetUse, groups: ProblemGroup[]) => currentOf(groups, refusing([budget], groups, now), now).map((one) => `${one.kind} ${one.subject} ${one.until}`)
-    expect(out(use({ used: 19_900_000 }), [group, asked])).toEqual(['refusal tenant/acme 2026-12-01T00:00:00Z'])
-    expect(out(use({ used: 20_000_000, reset: '2026-12-01T00:00:00Z' }), [asked])).toEqual(['refusal tenant/acme 2026-12-01T00:00:00Z'])
-    expect(out(use({ limit: 40_000_000 }), [group])).toEqual([])
-    expect(out(use({ limit: 40_000_000 }), [{ ...group, last: '2026-11-17T15:59:30Z' }])).toEqual(['refusal tenant/acme 2026-12-01T00:00:00Z'])
-  })
   it('are not those of another window', () => expect(outOf(use({ window: 'DAY' }), [refused('20')])).toEqual([]))
 })

@@ -1,51 +1,22 @@
 import { describe, expect, it } from 'vitest'
-import type { BudgetUse, Call, ProblemGroup, Sentence } from '@/api/types'
-import { speak } from '@/i18n'
-import { said as sentences } from '@/i18n/said.zh'
-import { zh } from '@/i18n/zh'
+import type { ProblemGroup, Sentence } from '@/api/types'
 import { merged } from '@/live/history'
 import type { Series } from '@/live/series'
-import { changesInstance, changesModel, changesTenant, failuresOf } from '@/pages/wrong/parts'
-import { currentOf } from '@/pages/quota/refused'
+import { changesInstance, changesModel, changesTenant } from '@/pages/wrong/parts'
 import { speedOf, type Answer } from '@/pages/playground/chat-state'
-import { byWeight, isCurrent, isUnknown, quietKey, saidBy } from '@/pages/wrong/sentence'
+import { callsOf, countsOf } from '@/pages/wrong/sentence'
 
-const group = (more: Partial<ProblemGroup>): ProblemGroup => ({ kind: 'backend', service: 'chat', code: 'upstream_error', models: [], instances: [], rescued: 0, lost: 0, since: '2026-11-17T12:00:00Z', last: '2026-11-17T12:00:00Z', requestId: 'r', ...more })
+const group = (more: Partial<ProblemGroup>): ProblemGroup => ({ kind: 'backend', state: 'losing', service: 'chat', code: 'upstream_error', summary: '', models: [], instances: [], lost: 0, rescued: 0, refused: 0, tried: 0, since: '2026-11-17T12:00:00Z', last: '2026-11-17T12:00:00Z', requestId: 'r', ...more })
 
-describe('what is wrong', () => {
-  it('is of now for a minute', () => {
-    const at = Date.parse('2026-11-17T12:00:00Z')
-    expect([isCurrent(group({}), at + 59_000), isCurrent(group({}), at + 61_000)]).toEqual([true, false])
+describe('a problem', () => {
+  it('has its counts by name, without those that are 0', () => {
+    expect(countsOf(group({ lost: 2, tried: 5 }))).toEqual([['lost', 2], ['tried', 5]])
   })
-  it('has what was lost before what was rescued', () => {
-    expect([group({ rescued: 300 }), group({ lost: 4 }), group({ rescued: 5 })].toSorted(byWeight).map((one) => one.rescued)).toEqual([0, 300, 5])
-  })
-  it('is told in the words of the backend', () => {
-    const { said } = speak({ dictionary: zh, sentences })
-    const status: Sentence = { code: 'call.status_said', values: { status: '503', words: 'model is loading' } }
-    expect(saidBy(group({ text: 'The backend answered with status 503: model is loading', said: [status] }), said)).toBe('503 model is loading')
-    expect(saidBy(group({ text: 'The backend did not answer in time.', said: [{ code: 'call.timeout' }] }), said)).toBe(sentences['call.timeout'])
-    expect(saidBy(group({}), said)).toBe('')
-  })
-})
-
-describe('a budget that refused nobody lately', () => {
-  const out = group({ kind: 'refusal', subject: 'tenant/acme', code: 'budget_exceeded' })
-  const until = '2026-12-01T00:00:00Z'
-  it('has no calls only where they were counted', () => {
-    expect([quietKey(out), quietKey({ ...out, until }), quietKey({ ...out, calls: 0 })]).toEqual(['wrong.budgetQuiet', 'wrong.budgetQuietUntil', 'wrong.budgetQuiet'])
-    expect([quietKey({ ...out, calls: 3 }), quietKey({ ...out, calls: 3, until })]).toEqual(['wrong.budgetOut', 'wrong.budgetOutUntil'])
-  })
-  it('says nothing of calls where none has told of it', () => {
-    const [untold] = currentOf([], [{ budget: { of: 'tenant/acme', reset: until } as BudgetUse, group: null }], 0)
-    expect([quietKey(untold!), quietKey({ ...untold!, until: undefined })]).toEqual(['wrong.budgetOutUntil', 'wrong.budgetOut'])
-  })
-})
-
-describe('a name that no model has', () => {
-  it('is not an outage', () => {
-    const unknown = group({ kind: 'request', subject: 'gpt-5o', code: 'service_unavailable' })
-    expect([isUnknown(unknown), isUnknown({ ...unknown, models: ['m'] }), isUnknown({ ...unknown, kind: 'backend' })]).toEqual([true, false, false])
+  it('leads to the calls of its object', () => {
+    expect(callsOf(group({ subject: 'gpu:1', instances: ['m@http://gpu:1'] }))).toEqual({ service: 'chat', instance: 'm@http://gpu:1', show: 'troubled' })
+    expect(callsOf(group({ subject: 'gpu:1', instances: ['a', 'b'] }))).toEqual({ service: 'chat', host: 'gpu:1', show: 'troubled' })
+    expect(callsOf(group({ kind: 'refusal', subject: 'tenant/acme' }))).toEqual({ refusedBy: 'tenant/acme' })
+    expect(callsOf(group({ kind: 'request', subject: 'gpt-5o', code: 'service_unavailable' }))).toEqual({ asked: 'gpt-5o', errorCode: 'service_unavailable' })
   })
 })
 
@@ -75,14 +46,6 @@ describe('charts of several services', () => {
     expect(merged([one, two])).toEqual({ ...one, answered: [3, 3, null] })
     expect(merged([one, two], two)).toEqual({ ...two, answered: [3, 3, null] })
     expect(merged([one])).toBe(one)
-  })
-})
-
-describe('what calls failed with', () => {
-  const call = (more: Partial<Call>) => ({ httpStatus: 502, errorCode: 'upstream_error', errorMessage: 'status 503: model is loading', instance: 'm@http://gpu-2:8000', attempts: 1, requestId: 'r', time: '2026-11-17T12:00:00Z', ...more }) as Call
-  it('is told once, in the words of whoever said it', () => {
-    const found = failuresOf([call({ requestId: 'latest' }), call({}), call({ attempts: 0, instance: '', httpStatus: 404, errorCode: 'model_not_found', errorMessage: 'no model gpt-5o' }), call({ refusedBy: 'tenant/a', errorCode: 'budget_exceeded' })])
-    expect(found.map((one) => [one.host, one.code, one.count, one.requestId])).toEqual([['gpu-2:8000', 'upstream_error', 2, 'latest'], ['', 'model_not_found', 1, 'r']])
   })
 })
 

@@ -124,12 +124,13 @@ export const instanceTraffic = queryOptions({
   },
 })
 
-/** What is wrong, by cause: hosts that fail, limits that refuse; the latest first. */
-export const troubles = queryOptions({
-  queryKey: ['problems'],
-  refetchInterval: 2000,
-  queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/problems', { params: { query: { limit: 1 } }, signal }))).groups,
-})
+/** What is wrong with an object, or at all: the headline, and each cause, the worst first. The gateway weighs it. */
+export const wrong = (object: Record<string, string> = {}) =>
+  queryOptions({
+    queryKey: ['problems', object],
+    refetchInterval: 2000,
+    queryFn: ({ signal }) => body(api.GET('/api/monitoring/problems', { params: { query: { ...object, limit: 1 } as never }, signal })),
+  })
 
 /** The requests that run now. */
 export const running = (question: Record<string, string>) =>

@@ -12,13 +12,13 @@ export const rangeShape: Record<Range, { step: number; points: number }> = {
 
 export type Outcome = 'answered' | 'failed' | 'breaker' | 'limited'
 
+/** How a call is drawn. The gateway says how it ended. */
 export function outcome(call: Call): Outcome {
-  if (call.status === 'success' && !call.errorCode) return 'answered'
+  if (call.outcome === 'refused') return 'limited'
+  if (call.outcome === 'stopped') return 'failed'
   // A caller who goes away is no fault of gateway or backend.
-  if (call.clientGone) return 'answered'
-  if (call.errorCode === 'circuit_breaker_open') return 'breaker'
-  if (call.httpStatus === 429) return 'limited'
-  return 'failed'
+  if (call.outcome !== 'lost') return 'answered'
+  return call.errorCode === 'circuit_breaker_open' ? 'breaker' : 'failed'
 }
 
 /** The moment at which a call ended: then it counts. */

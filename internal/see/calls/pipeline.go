@@ -63,7 +63,6 @@ type pipeline struct {
 	faults   faults
 	breaker  breaker
 	level    degradation
-	problems problems
 	captures captures
 	exporter atomic.Pointer[Exporter]
 	archive  atomic.Pointer[Archive]

@@ -122,7 +122,7 @@ type Record struct {
 	Fallbacks int `json:"fallbacks,omitzero"`
 	// Left is the configured name of the first model that was replaced by another because
 	// its circuit breakers were open, empty where that did not happen.
-	Left string `json:"-"`
+	Left string `json:"left,omitzero"`
 	// Pieces is the number of calls over which the request was split, 0 if it was not.
 	Pieces int `json:"pieces,omitzero"`
 	// Resumed counts how often another instance went on with an answer that broke off after

@@ -48,8 +48,6 @@ func NewRecorder(configured metrics.Settings) *Recorder {
 	configured = settings.Clone(configured)
 	r := &Recorder{counts: metrics.NewRegistry(&configured),
 		pipeline: pipeline{tail: newTail(configured.Calls), wakes: make(chan struct{}, 1)}}
-	r.problems = newProblems(r.tail.latest(math.MaxUint64, false))
-	r.Observe(r.problems.note)
 	r.level.Auto, r.level.Changed = true, r.counts.Started()
 	r.apply(configured)
 	return r
@@ -340,9 +338,12 @@ func (r *Recorder) ForceClose() {
 func (r *Recorder) Calls() iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		r.drain(time.Now()) // readers see records that were not flushed yet
-		r.tail.latest(math.MaxUint64, false)(yield)
+		r.Recorded()(yield)
 	}
 }
+
+// Recorded is Calls for an observer: without the records that wait, among which is its batch.
+func (r *Recorder) Recorded() iter.Seq[*Record] { return r.tail.latest(math.MaxUint64, false) }
 
 // Search passes on calls, the newest first: calls in memory, then calls of the archive. A
 // further search goes on before the number next; 0 means that there are no more.

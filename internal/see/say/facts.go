@@ -3,6 +3,36 @@ package say
 // facts are sentences about the state of the gateway: versions, instances, explained requests,
 // processes, batches, the ledger and discoveries.
 var facts = []entry{
+	// Problems: the object and the cause, and the headline above them.
+	{"headline.none", "No service has an instance yet."},
+	{"headline.one", "The service {service} answers."},
+	{"headline.all", "All {count} services answer."},
+	{"problem.dead", "{models} at {host} does not answer. Calls lost: {lost}. {*cause}"},
+	{"problem.lost", "{models} at {host}: calls lost: {lost}, rescued: {rescued}. {*cause}"},
+	{"problem.rescued", "{models} at {host}: calls rescued: {rescued}. {*cause}"},
+	{"problem.refused", "{models} at {host}: calls refused: {refused}. {*cause}"},
+	{"problem.request_lost", "{name}: calls lost before a backend was asked: {lost}. {*cause}"},
+	{"problem.request_refused", "{name}: calls refused: {refused}. {*cause}"},
+	{"problem.unknown", `No model is called "{name}". Calls refused: {refused}.`},
+	{"problem.strangers", "Calls without a valid key: {refused}."},
+	{"problem.limit", "{*who} is at its limit: of {calls} calls in the last 5 minutes {refused} were refused."},
+	{"problem.budget", "{*who} is out of its budget: of {calls} calls in the last 5 minutes {refused} were refused."},
+	{"problem.reserved", "What is left of the budget of {*who} is reserved by requests that run: of {calls} calls in " +
+		"the last 5 minutes {refused} were refused."},
+	{"problem.refused_past", "{*who}: calls refused by a limit: {refused}."},
+	{"problem.code", "The code is {code}."},
+	{"found.budget", "{*who} is out of its budget."},
+	{"found.model_down", "{model} does not answer: {*why}"},
+	{"found.service_down", "{service} does not answer: no instance of its {count} models can serve."},
+	{"found.replaced", "{model} does not answer, and {by} answers for it."},
+	{"found.troubled", "{instance} takes no requests: {*why}"},
+	{"who.tenant", "tenant {name}"},
+	{"who.key", "key {name}"},
+	{"who.service", "service {name}"},
+	{"who.model", "model {name}"},
+	{"who.instances", "every instance of {name}"},
+	{"who.other", "{name}"},
+
 	// Versions: the description of a version.
 	{"version.first", "read from the configuration file"},
 	{"version.file", "the configuration file changed"},

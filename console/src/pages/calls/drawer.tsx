@@ -34,6 +34,7 @@ export function titleOf(call: Call, t: I18n['t']): string {
   if (kind === 'answered' && call.hedge === 'lost') return t('calls.title.ok')
   if (kind === 'answered') return call.attempts <= 1 ? t('calls.title.ok') : call.attempts === 2 ? t('calls.title.second') : t('calls.title.later', { n: call.attempts })
   if (kind === 'breaker') return t('calls.title.breaker')
+  if (kind === 'limited' && call.httpStatus !== 429) return t('calls.title.refused')
   if (kind === 'limited') return t(isOfBudget(call.errorCode) ? 'calls.title.budget' : 'calls.title.limited')
   if (call.httpStatus === 200) return t('calls.title.cut')
   return call.attempts > 1 ? t('calls.title.failedTries', { n: call.attempts }) : t('calls.title.failed')

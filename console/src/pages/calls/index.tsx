@@ -137,6 +137,7 @@ export default function Calls() {
             { value: 'retried', label: t('calls.retried') },
             // Where a link from another page leads, not one more button for everyone.
             ...(show === 'troubled' ? [{ value: 'troubled' as const, label: t('calls.troubled') }] : []),
+            ...(show === 'lost' || show === 'rescued' ? [{ value: show, label: t(`wrong.count.${show}`) }] : []),
             ...(show === 'answered' ? [{ value: 'answered' as const, label: t('find.answered') }] : []),
           ]}
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}

@@ -1,11 +1,10 @@
 import type { Call } from '@/api/types'
-import { outcome } from '@/live/series'
 
 /** The instances that failed before the one that answered; empty where the first did. */
 export function rescuedFrom(call: Call): string[] {
   const tries = call.tries ?? []
   const failed = tries.filter((attempt) => attempt.errorCode !== undefined && attempt.errorCode !== '')
-  return outcome(call) === 'answered' && failed.length < tries.length ? failed.map((attempt) => attempt.instance) : []
+  return call.outcome === 'rescued' && failed.length < tries.length ? failed.map((attempt) => attempt.instance) : []
 }
 
 /** Whether another model served a call than the one of the name that was asked for: a fallback, or that of an alias. */

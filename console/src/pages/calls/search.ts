@@ -5,7 +5,7 @@ import { api, body } from '@/api/client'
 import { toCall, type Call, type CallList } from '@/api/types'
 import type { Search } from '@/lib/url'
 
-export const shown = ['all', 'failed', 'refused', 'retried', 'troubled', 'answered'] as const
+export const shown = ['all', 'failed', 'lost', 'rescued', 'refused', 'retried', 'troubled', 'answered'] as const
 /** What the page shows: calls that ended in some way, or the requests that run. */
 export const views = [...shown, 'running'] as const
 

@@ -2,8 +2,8 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { TriangleAlert } from 'lucide-react'
 import { useMemo, useState } from 'react'
-import { troubles } from '@/api/queries'
-import { serviceTypes } from '@/api/types'
+import { wrong } from '@/api/queries'
+import { serviceTypes, type ProblemGroup } from '@/api/types'
 import { useI18n, type Key } from '@/i18n'
 import { duration, percent, rate, shorten, since, text } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
@@ -13,8 +13,7 @@ import type { InstanceState } from '@/live/types'
 import { ErrorNote } from '@/ui/feedback'
 import { BreakerGlyph, HealthGlyph } from '@/ui/glyphs'
 import { BreakerPill, canServe, inTrouble } from '@/ui/status'
-import { useCurrent } from '../quota/refused'
-import { callsOf, GroupLink, GroupModels, GroupSentence, isUnknown } from '../wrong/sentence'
+import { callsOf, GroupCounts, GroupLink, GroupModels, GroupSentence } from '../wrong/sentence'
 import { jackKey, modelKey, type Bay } from './bay-layout'
 
 /** The bay without cables, for narrow screens: trouble first, then traffic. */
@@ -211,36 +210,50 @@ export function ServicesTable({ range }: { range: Range }) {
   )
 }
 
-/** What is wrong, by cause; each leads to the page of what it is about. */
+/** What is wrong, the worst first; each leads to the page of its object. Calls of strangers are apart. */
 export function ProblemList() {
-  const { t, locale } = useI18n()
-  const { data: groups = [], error } = useQuery(troubles)
-  // A budget refuses also while nobody asks.
-  const list = [...useCurrent().filter((group) => group.last === ''), ...groups]
-  const now = useNow()
-  if (error !== null && list.length === 0) return <ErrorNote error={error} title={t('error.load')} />
+  const { t } = useI18n()
+  const { data, error } = useQuery(wrong())
+  const list = data?.groups ?? []
+  if (error !== null && data === undefined) return <ErrorNote error={error} title={t('error.load')} />
+  const strangers = list.filter((group) => group.kind === 'stranger')
   return (
-    <div className="panel">
-      {list.length === 0 && <div className="muted px-3 py-3">{t('overview.noProblems')}</div>}
-      {list.slice(0, 10).map((group) => (
-        <div key={`${group.kind} ${group.service} ${group.subject} ${group.code}`} className="pr">
-          <span className="muted">{since(Date.parse(group.last), now, locale)}</span>
-          <span className="min-w-0">
-            <GroupLink group={group} className="goes">
-              <GroupSentence group={group} now={now} />
-            </GroupLink>
-            <GroupModels group={group} />
-            <code className={`block ${group.lost === 0 ? 'warn' : 'bad'}`}>{isUnknown(group) ? t('wrong.noSuchModel') : `${group.httpStatus ?? ''} ${group.code}`}</code>
-          </span>
-          {group.lost + group.rescued > 0 ? (
-            <Link to="/calls" search={{ ...callsOf(group), call: group.requestId === '' ? undefined : group.requestId } as never}>
-              {`×${group.lost + group.rescued}`}
-            </Link>
-          ) : (
-            <span />
-          )}
+    <>
+      <div className="panel">
+        {data !== undefined && list.length === strangers.length && <div className="muted px-3 py-3">{t('overview.noProblems')}</div>}
+        {list.filter((group) => group.kind !== 'stranger').slice(0, 10).map((group) => <Problem key={`${group.kind} ${group.service} ${group.subject} ${group.code} ${group.since} ${group.models.join(' ')} ${group.text ?? ''}`} group={group} />)}
+      </div>
+      {strangers.length > 0 && (
+        <div className="panel mt-2" aria-label={t('wrong.strangers')} role="group">
+          {strangers.slice(0, 3).map((group) => <Problem key={`${group.service} ${group.code} ${group.since}`} group={group} />)}
         </div>
-      ))}
+      )}
+    </>
+  )
+}
+
+function Problem({ group }: { group: ProblemGroup }) {
+  const { t, locale } = useI18n()
+  const now = useNow()
+  const count = group.lost + group.rescued + group.refused
+  return (
+    <div className="pr" data-state={group.state}>
+      <span className="muted">{group.requestId === '' ? t('wrong.now') : since(Date.parse(group.last), now, locale)}</span>
+      <span className="min-w-0">
+        <GroupLink group={group} className="goes">
+          <GroupSentence group={group} now={now} />
+        </GroupLink>
+        <GroupModels group={group} />
+        {group.code !== '' && <code className={`block ${group.state === 'losing' ? 'bad' : group.state === 'over' ? 'muted' : 'warn'}`}>{`${group.httpStatus ?? ''} ${group.code}`}</code>}
+        {group.requestId !== '' && <GroupCounts group={group} />}
+      </span>
+      {count > 0 ? (
+        <Link to="/calls" search={{ ...callsOf(group), call: group.requestId } as never}>
+          {`×${count}`}
+        </Link>
+      ) : (
+        <span />
+      )}
     </div>
   )
 }

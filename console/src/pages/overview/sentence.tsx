@@ -1,17 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { config, troubles, versions } from '@/api/queries'
+import { versions, wrong } from '@/api/queries'
 import type { ProblemGroup } from '@/api/types'
 import { T, useI18n } from '@/i18n'
-import { ago, percent, rate, shorten, span } from '@/lib/format'
+import { percent, rate, shorten, span } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
-import { secondsLeft } from '@/ui/status'
-import { useCurrent } from '../quota/refused'
 import { personOf } from '../versions/person'
-import { byWeight, GroupLink, GroupSentence } from '../wrong/sentence'
+import { GroupLink, GroupSentence } from '../wrong/sentence'
 import { timeOf } from '../wrong/why'
-import { assess, cutBy } from './assess'
+import { cutBy, cutOff } from './assess'
 
 const Name = ({ children }: { children: string }) => (
   <span className="nowrap" title={children}>
@@ -25,18 +23,20 @@ const Told = ({ group, now }: { group: ProblemGroup; now: number }) => (
   </GroupLink>
 )
 
-/** One sentence that says whether all is well, and one that says why not. */
+/** What the headline may be about: what is wrong now, but for calls of strangers. */
+const isNow = (group: ProblemGroup) => group.kind !== 'stranger' && group.state !== 'waiting' && group.state !== 'over'
+
+/** The headline of the gateway, and behind it what comes next. */
 export function StatusSentence() {
-  const { t, lang, locale } = useI18n()
+  const { t, lang, locale, said } = useI18n()
   const { snapshot, connection } = useLive()
   const stats = useStats('5m')
   const now = useNow()
-  const { data: groups = [] } = useQuery(troubles)
-  const current = useCurrent().toSorted(byWeight)
-  const { data: configured } = useQuery({ ...config, retry: false })
-  const known = assess(snapshot?.instances ?? [], now, groups, configured?.services)
-  const { data: history = [] } = useQuery({ ...versions, enabled: known.cutOff.some((instance) => !instance.enabled), retry: false })
-  if (snapshot === null) {
+  const { data: known } = useQuery(wrong())
+  const groups = known?.groups ?? []
+  const out = cutOff(snapshot?.instances ?? [], groups)
+  const { data: history = [] } = useQuery({ ...versions, enabled: out.some((instance) => !instance.enabled), retry: false })
+  if (snapshot === null || known === undefined) {
     return (
       <div className="grow">
         <h2>{t('overview.loading')}</h2>
@@ -44,60 +44,14 @@ export function StatusSentence() {
       </div>
     )
   }
-  const { services, down, models, fallbacks, cutOff, trouble } = known
   // Chinese has no space between sentences.
   const gap = lang === 'zh' ? '' : ' '
-  const list = (names: readonly string[]) => names.slice(0, 3).join(t('common.comma')) + (names.length > 3 ? ' …' : '')
-  const refusals = current.filter((group) => group.kind === 'refusal')
-  const n = services.length
-  let title: ReactNode
-  if (n > 0 && down.length === n) title = t('overview.noneAnswer')
-  else if (down.length > 0) title = t('overview.someServices', { k: down.length, n, services: down.join(t('common.comma')) })
-  else if (models.length > 0 && n === 1) title = t('wrong.oneExcept', { service: services[0]!, models: list(models) })
-  else if (models.length === 1) title = <T k="overview.except" v={{ n, model: <Name>{models[0]!}</Name> }} />
-  else if (models.length > 1) title = <T k="overview.exceptMany" v={{ n, k: models.length, models: list(models) }} />
-  // "All services answer" is not the truth for those who are refused.
-  else if (refusals.length > 0) title = <Told group={refusals[0]!} now={now} />
-  else title = n === 1 ? t('overview.allWell.one', { service: services[0]! }) : n === 2 ? t('overview.allWell.two') : t('overview.allWell', { n })
-
-  if (fallbacks.length > 0) {
-    const [{ model, by } = { model: '', by: '' }] = fallbacks
-    title = (
-      <>
-        {title}
-        {gap}
-        {fallbacks.length === 1 ? <T k="overview.takenOver" v={{ model: <Name>{model}</Name>, by: <Name>{by}</Name> }} /> : t('overview.takenOverMany', { n: fallbacks.length, models: list(fallbacks.map((one) => `${one.model} → ${one.by}`)) })}
-      </>
-    )
-  }
-
-  // What fails together is said once: by host and cause, and what is refused beside it.
-  const causes = current.filter((group) => group.kind !== 'request' && group !== (down.length + models.length === 0 ? refusals[0] : undefined))
-  // What callers get wrong themselves is said where nothing else is wrong.
-  const grouped = causes.length > 0 || trouble.length > 0 ? causes : current.filter((group) => group.kind === 'request')
-  const reasons = grouped.length > 0 ? grouped.slice(0, 2).map((group) => <Told key={`${group.kind} ${group.subject} ${group.code}`} group={group} now={now} />) : trouble.slice(0, 2).map((instance) => {
-    // Of several instances of a model, the address says which one.
-    const several = snapshot.instances.some((other) => other.model === instance.model && other.service === instance.service && other.id !== instance.id)
-    const model = <Name>{several ? `${instance.model} · ${instance.host}` : instance.model}</Name>
-    const left = secondsLeft(instance, now)
-    const key = `${instance.service} ${instance.id}`
-    if (instance.breaker === 'OPEN' && instance.forced) return <T key={key} k="overview.held" v={{ model }} />
-    if (instance.breaker === 'OPEN' && left !== null && left > 0 && instance.lastFailure !== null) {
-      return (
-        <T
-          key={key}
-          k="overview.opened"
-          v={{ model, ago: ago(instance.nextRetry! - instance.breakerTimeout, now, locale), n: instance.failures || instance.failureThreshold, next: left }}
-        />
-      )
-    }
-    if (instance.breaker === 'OPEN') return <T key={key} k="overview.openedNow" v={{ model }} />
-    if (instance.breaker === 'HALF_OPEN') return <T key={key} k="overview.trial" v={{ model }} />
-    if (instance.health !== 'UNHEALTHY') return <T key={key} k="overview.failing" v={{ model, n: instance.failures, k: instance.failureThreshold }} />
-    return <T key={key} k="overview.unreachable" v={{ host: <Name>{instance.host}</Name> }} />
-  })
+  const current = groups.filter(isNow)
+  const first = current.find((group) => group.summary === known.headline.text)
+  const title: ReactNode = first === undefined ? said(known.headline.said, known.headline.text) : <Told group={first} now={now} />
+  const reasons = current.filter((group) => group !== first).slice(0, 2).map((group) => <Told key={`${group.kind} ${group.service} ${group.subject} ${group.summary}`} group={group} now={now} />)
   // What a person took out comes first: it can be put back at once.
-  const taken = cutOff.slice(0, 2).map((instance) => {
+  const taken = out.slice(0, 2).map((instance) => {
     const by = instance.enabled ? undefined : cutBy(history, instance)
     const v = { model: <Name>{instance.model}</Name>, host: <Name>{instance.host}</Name> }
     return (
@@ -128,7 +82,7 @@ export function StatusSentence() {
       <p>
         {reasons.length === 0 ? (
           <>
-            {t((stats.total.errorRate ?? 0) > 0 ? 'overview.closed' : 'overview.quiet')}
+            {t(known.headline.state === undefined && (stats.total.errorRate ?? 0) === 0 ? 'overview.quiet' : 'overview.nothingElse')}
             {gap}
             {traffic}
           </>

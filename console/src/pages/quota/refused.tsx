@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
-import { budgets, troubles } from '@/api/queries'
+import { budgets, wrong } from '@/api/queries'
 import type { BudgetUse, Code, ProblemGroup } from '@/api/types'
 import { useNow } from '@/live/context'
-import { GroupLink, GroupSentence, isCurrent } from '../wrong/sentence'
+import { GroupLink, GroupSentence } from '../wrong/sentence'
 
 /** A budget that refuses calls, and what is known of them; null where it is used up and nobody asked since. */
 export interface Refusing {
@@ -38,23 +38,9 @@ export const isAmong = (refused: readonly Refusing[], { of, window, unit }: Budg
 /** The budgets that refuse calls now. */
 export function useRefusing(): Refusing[] {
   const { data: uses } = useQuery({ ...budgets, refetchInterval: 3000, retry: false })
-  const { data: groups = [] } = useQuery({ ...troubles, retry: false })
+  const { data } = useQuery({ ...wrong(), retry: false })
   const now = useNow()
-  return refusing(uses?.budgets ?? [], groups, now)
-}
-
-/** A budget that refuses whoever asks, as a problem that no call has told of: it has no times and no counts. */
-const quiet = ({ of, reset }: BudgetUse): ProblemGroup => ({ kind: 'refusal', subject: of, service: 'chat', code: 'budget_exceeded', models: [], instances: [], rescued: 0, lost: 0, until: reset ?? undefined, since: '', last: '', requestId: '' })
-
-/** The problems of now: those that were seen lately, and budgets for as long as they refuse. */
-export function currentOf(groups: readonly ProblemGroup[], refused: readonly Refusing[], now: number): ProblemGroup[] {
-  const out = refused.map(({ budget, group }) => group ?? quiet(budget))
-  return [...groups.filter((group) => isCurrent(group, now) && !out.includes(group)), ...out.filter((group, at) => out.findIndex((one) => one.subject === group.subject) === at)]
-}
-
-export function useCurrent(): ProblemGroup[] {
-  const { data: groups = [] } = useQuery({ ...troubles, retry: false })
-  return currentOf(groups, useRefusing(), useNow())
+  return refusing(uses?.budgets ?? [], data?.groups ?? [], now)
 }
 
 /** Who is refused because of a budget, in the sentence that the overview has. */

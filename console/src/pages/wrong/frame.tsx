@@ -1,23 +1,17 @@
+import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import type { ProblemGroup, Sentence } from '@/api/types'
-import { useNow } from '@/live/context'
-import { useCurrent } from '../quota/refused'
+import { wrong } from '@/api/queries'
+import type { Sentence } from '@/api/types'
+import { useI18n } from '@/i18n'
 import { ObjectCharts, type HistoryOf } from './charts'
 import { Changes, LatestCalls, Running } from './parts'
-import { byWeight, GroupSentence } from './sentence'
-
-/** The worst problem of now among those of an object. */
-export function useWorst(of: (group: ProblemGroup) => boolean): ProblemGroup | undefined {
-  return useCurrent().filter(of).toSorted(byWeight)[0]
-}
 
 /**
  * A page about one instance, model or tenant, in the order in which a person asks: what is
  * the state, what can be done, what failed, since when, which calls, how is it set up, and
  * who changed it.
  */
-export function ObjectPage({ worst, sentence, under, actions, history, errors, parts, question, calls, settings, changes, drawer }: {
-  worst: ProblemGroup | undefined
+export function ObjectPage({ sentence, under, actions, history, errors, parts, question, calls, settings, changes, drawer }: {
   /** The state in a sentence where nothing is wrong now. */
   sentence: ReactNode
   under: ReactNode
@@ -26,7 +20,7 @@ export function ObjectPage({ worst, sentence, under, actions, history, errors, p
   errors: ReactNode
   /** What this kind of object has besides. */
   parts?: ReactNode
-  /** The calls of the object, as their search is asked. */
+  /** The calls and the problems of the object, as their search is asked. */
   question: Record<string, string>
   /** Other calls that are about it. */
   calls?: ReactNode
@@ -35,13 +29,14 @@ export function ObjectPage({ worst, sentence, under, actions, history, errors, p
   changes(change: Sentence): boolean
   drawer: ReactNode
 }) {
-  const now = useNow()
+  const { said } = useI18n()
+  const headline = useQuery(wrong(question)).data?.headline
   return (
     <div className={drawer === null ? '' : 'split narrow'}>
       <div className="list">
         <div className="head">
           <div className="grow">
-            <h2>{worst === undefined ? sentence : <GroupSentence group={worst} now={now} />}</h2>
+            <h2>{headline?.state === undefined ? sentence : said(headline.said, headline.text)}</h2>
             <p className="row flex-wrap">{under}</p>
           </div>
         </div>

@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ProblemGroup, Sentence } from '@/api/types'
+import type { Sentence } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { host as hostOf, percent, rate, splitId } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
@@ -14,7 +14,7 @@ import { canServe } from '@/ui/status'
 import { useServiceDrawer } from '../services/drawers'
 import { ManyConfirm, type Many } from '../services/many'
 import { servingRows, useRows } from '../services/rows'
-import { Facts, ObjectPage, useWorst } from './frame'
+import { Facts, ObjectPage } from './frame'
 import { Instances, TestAll } from './instances'
 import { Errors, Section } from './parts'
 import { timeOf } from './why'
@@ -30,8 +30,6 @@ export default function HostPage() {
   const members = (snapshot?.instances ?? []).filter((one) => one.host === id)
   const table = useRows()
   const { drawer } = useServiceDrawer(table)
-  const mine = (group: ProblemGroup) => group.kind === 'backend' && group.subject === id
-  const worst = useWorst(mine)
   const name = encodeURIComponent(id)
   usePageFact(id)
   usePageCalls([
@@ -46,7 +44,6 @@ export default function HostPage() {
   const isOff = members.length > 0 && members.every((one) => !one.enabled)
   return (
     <ObjectPage
-      worst={worst}
       sentence={<T k={members.length === 0 ? 'wrong.hostGone' : isOff ? 'wrong.hostOff' : values.n === 0 ? (failing.length > 0 ? 'wrong.hostDownSince' : 'wrong.hostDown') : sum.requests === 0 ? 'wrong.hostIdle' : 'wrong.hostWell'} v={values} />}
       under={
         <>
@@ -56,7 +53,7 @@ export default function HostPage() {
       }
       actions={<HostActions key={id} id={id} members={members} table={table} />}
       history={{ of: { by: 'host', host: id }, label: id }}
-      errors={<Errors of={mine} last={members.map((one) => one.lastError).find((last) => last !== null) ?? null} />}
+      errors={<Errors question={{ host: id }} last={members.map((one) => one.lastError).find((last) => last !== null) ?? null} />}
       parts={<Instances members={members} table={table} named="model" />}
       question={{ host: id }}
       settings={

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router'
-import type { Instance, ProblemGroup, ServiceType } from '@/api/types'
+import type { Instance, ServiceType } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { duration, percent, rate, splitId, text } from '@/lib/format'
 import { maskSecrets, yamlLines } from '@/lib/yaml'
@@ -14,7 +14,7 @@ import { useServiceDrawer } from '../services/drawers'
 import { useRows } from '../services/rows'
 import { InstanceActions } from './actions'
 import { BreakerFacts } from './breaker'
-import { ObjectPage, useWorst } from './frame'
+import { ObjectPage } from './frame'
 import { changesInstance, Errors, Here, Section } from './parts'
 import { isExceptional, Why } from './why'
 
@@ -32,8 +32,6 @@ export default function InstancePage() {
   const { drawer } = useServiceDrawer(table)
   const state = snapshot?.instances.find((one) => one.service === service && one.id === id)
   const row = table.rows.find((one) => one.service === service && one.id === id) ?? table.rows.find((one) => one.service === service && one.found.some((found) => found.id === id))
-  const mine = (group: ProblemGroup) => group.service === service && group.instances.includes(id)
-  const worst = useWorst(mine)
   usePageFact(id)
   usePageCalls([
     { path: '/api/monitoring/problems' },
@@ -47,7 +45,6 @@ export default function InstancePage() {
   const values = { model: <b>{model}</b>, host: <b className="nowrap">{host}</b>, rate: rate(stat.rate), errors: percent(stat.errorRate ?? 0), p95: text(duration(stat.p95)) }
   return (
     <ObjectPage
-      worst={worst}
       sentence={<T k={state?.enabled === false ? 'wrong.isOff' : state?.breaker === 'OPEN' ? 'wrong.isOpen' : state?.health === 'UNHEALTHY' ? 'wrong.isAway' : state?.weight === 0 ? 'wrong.isDrained' : stat.requests === 0 ? 'wrong.isIdle' : 'wrong.isWell'} v={values} />}
       under={
         <>
@@ -67,7 +64,7 @@ export default function InstancePage() {
         )
       }
       history={{ of: { by: 'instance', service, instanceId: id }, label: id }}
-      errors={<Errors of={mine} last={state?.lastError ?? null} />}
+      errors={<Errors question={{ service, instance: id }} last={state?.lastError ?? null} />}
       question={{ service, instance: id }}
       settings={
         <Section title={t('wrong.settings')} more={row !== undefined && <Here search={{ edit: `${service}/${row.id}` }}>{t('wrong.edit')}</Here>}>

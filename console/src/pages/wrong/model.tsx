@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router'
-import type { ProblemGroup, Service, ServiceType } from '@/api/types'
+import type { Service, ServiceType } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { axis, duration, percent, rate } from '@/lib/format'
 import { useLive, useStats } from '@/live/context'
@@ -13,7 +13,7 @@ import { canServe } from '@/ui/status'
 import { useServiceDrawer } from '../services/drawers'
 import { useRows } from '../services/rows'
 import { strategyLabel } from '../services/strategies'
-import { Facts, ObjectPage, useWorst } from './frame'
+import { Facts, ObjectPage } from './frame'
 import { Instances, TestAll } from './instances'
 import { changesModel, Errors, Here, LatestCalls, Section } from './parts'
 
@@ -28,9 +28,6 @@ export default function ModelPage() {
   const members = (snapshot?.instances ?? []).filter((one) => one.service === service && one.model === id)
   const table = useRows()
   const { drawer } = useServiceDrawer(table)
-  const mine = (group: ProblemGroup) =>
-    group.service === service && (group.kind === 'refusal' ? group.subject === `model/${id}` || group.subject === `instances/${id}` : group.kind === 'request' ? group.subject === id || group.models.includes(id) : group.models.includes(id))
-  const worst = useWorst(mine)
   usePageFact(`${service} · ${id}`)
   usePageCalls([
     { path: `/api/monitoring/series?by=model&service=${service}&model=${encodeURIComponent(id)}` },
@@ -42,7 +39,6 @@ export default function ModelPage() {
   const value = table.services[service]
   return (
     <ObjectPage
-      worst={worst}
       sentence={<T k={members.length === 0 ? 'wrong.modelGone' : !members.some(canServe) ? 'wrong.modelDown' : stat.requests === 0 ? 'wrong.modelIdle' : 'wrong.modelWell'} v={values} />}
       under={
         <>
@@ -53,7 +49,7 @@ export default function ModelPage() {
       }
       actions={<ModelActions key={`${service} ${id}`} service={service} model={id} members={members} />}
       history={{ of: { by: 'model', service, model: id }, label: id }}
-      errors={<Errors of={mine} />}
+      errors={<Errors question={{ service, model: id }} />}
       parts={<Instances members={members} table={table} named="host" />}
       question={{ service, model: id }}
       calls={<LatestCalls question={{ service, asked: id }} title={t('wrong.callsAsked')} of={(call) => call.model !== id} />}

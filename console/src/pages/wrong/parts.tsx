@@ -3,10 +3,10 @@ import { Link } from '@tanstack/react-router'
 import { Square } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 import { api, body } from '@/api/client'
-import { running, troubles, versions } from '@/api/queries'
-import type { ProblemGroup, RunningCall, Sentence } from '@/api/types'
+import { running, versions, wrong } from '@/api/queries'
+import type { RunningCall, Sentence } from '@/api/types'
 import { toCall, type Call, type CallList } from '@/api/types'
-import { T, useI18n } from '@/i18n'
+import { useI18n } from '@/i18n'
 import { clock, duration, shorten, since, splitId, stamp, text } from '@/lib/format'
 import { useNow } from '@/live/context'
 import { outcome } from '@/live/series'
@@ -16,7 +16,7 @@ import { ErrorNote, useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
 import { isServedByOther } from '../calls/rows'
-import { callsOf, GroupModels, GroupSentence } from './sentence'
+import { callsOf, GroupCounts, GroupModels, GroupSentence } from './sentence'
 
 /** A link that changes the address of this page, which opens a drawer. */
 export function Here({ search, children }: { search: Record<string, string>; children: ReactNode }) {
@@ -39,83 +39,33 @@ export function Section({ title, more, children }: { title: string; more?: React
   )
 }
 
-/** What calls of an object failed with, in whose words, the most frequent first. */
-export interface Failure {
-  message: string
-  said: Sentence[] | undefined
-  code: string
-  status: number
-  /** The host whose words they are; empty where the gateway said so. */
-  host: string
-  count: number
-  /** The latest. */
-  requestId: string
-  time: string
-}
-
-/** Failed calls by what was said; those that a limit or a budget refused have their own sentences. */
-export function failuresOf(calls: readonly Call[]): Failure[] {
-  const found = new Map<string, Failure>()
-  for (const call of calls) {
-    if (call.errorCode === undefined || call.refusedBy !== undefined) continue
-    const host = call.attempts > 0 ? splitId(call.instance).host : ''
-    const message = call.errorMessage ?? ''
-    const key = `${call.httpStatus} ${call.errorCode} ${host} ${message}`
-    const known = found.get(key)
-    if (known === undefined) found.set(key, { message, said: call.said, code: call.errorCode, status: call.httpStatus, host, count: 1, requestId: call.requestId, time: call.time })
-    else known.count++
-  }
-  return [...found.values()].toSorted((a, b) => b.count - a.count)
-}
-
-/** The problems of an object, with the words of the backend; with a question, also what its calls failed with. */
-export function Errors({ of, last, question }: { of(group: ProblemGroup): boolean; last?: { code: string; text: string; said?: Sentence[] } | null; question?: Record<string, string> }) {
+/** The problems of an object, with the words of the backend; how many calls and attempts each has, by name. */
+export function Errors({ question, last }: { question: Record<string, string>; last?: { code: string; text: string; said?: Sentence[] } | null }) {
   const { t, locale, said } = useI18n()
   const now = useNow()
-  const groups = (useQuery(troubles).data ?? []).filter(of)
-  const failed = useQuery({
-    queryKey: ['failures of', question],
-    enabled: question !== undefined,
-    refetchInterval: 5000,
-    queryFn: async ({ signal }) => ((await body(api.GET('/api/monitoring/calls', { params: { query: { ...question, outcome: 'failed', brief: true, limit: 100 } as never }, signal }))) as CallList).calls.map(toCall),
-  })
-  const failures = failuresOf(failed.data ?? []).slice(0, 10)
-  const none = groups.length === 0 && failures.length === 0
+  const { data, error } = useQuery(wrong(question))
+  const groups = data?.groups ?? []
   return (
     <Section title={t('wrong.errors')}>
+      {error !== null && data === undefined && <ErrorNote error={error} title={t('error.load')} />}
       <div className="panel">
-        {none && (last === undefined || last === null) && <div className="muted px-3 py-3">{t('wrong.noErrors')}</div>}
-        {none && last !== undefined && last !== null && (
+        {data !== undefined && groups.length === 0 && (last === undefined || last === null) && <div className="muted px-3 py-3">{t('wrong.noErrors')}</div>}
+        {groups.length === 0 && last !== undefined && last !== null && (
           <div className="pr">
             <span className="muted">{t('wrong.lastError')}</span>
             <span className="min-w-0 break-words">{last.text === '' ? last.code : said(last.said, last.text)} <code className="muted">{last.code}</code></span>
           </div>
         )}
         {groups.map((group) => (
-          <div key={`${group.kind} ${group.subject} ${group.code}`} className="pr">
-            <span className="muted">{since(Date.parse(group.last), now, locale)}</span>
-            <span className="min-w-0">
+          <div key={`${group.kind} ${group.subject} ${group.code} ${group.since} ${group.text ?? ''}`} className="pr" data-state={group.state}>
+            <span className="muted">{group.requestId === '' ? t('wrong.now') : since(Date.parse(group.last), now, locale)}</span>
+            <span className="min-w-0 break-words">
               <GroupSentence group={group} now={now} />
               <GroupModels group={group} />
-              {group.text !== undefined && <span className="muted block break-words">{said(group.said, group.text)}</span>}
-              <code className="bad">
-                {group.httpStatus} {group.code}
-              </code>
+              {group.code !== '' && <code className={`block ${group.state === 'over' ? 'muted' : 'bad'}`}>{`${group.httpStatus ?? ''} ${group.code}`}</code>}
+              {group.requestId !== '' && <GroupCounts group={group} />}
             </span>
-            <Link to="/calls" search={{ ...callsOf(group), call: group.requestId } as never}>×{group.lost + group.rescued}</Link>
-          </div>
-        ))}
-        {failures.map((one) => (
-          <div key={`${one.code} ${one.host} ${one.message}`} className="pr">
-            <span className="muted">{since(Date.parse(one.time), now, locale)}</span>
-            <span className="min-w-0">
-              <span className="block">{one.host === '' ? t('wrong.gatewaySaid') : <T k="wrong.hostSaid" v={{ host: <b className="nowrap">{one.host}</b> }} />}</span>
-              <span className="muted block break-words">{said(one.said, one.message)}</span>
-              <code className="bad">
-                {one.status} {one.code}
-              </code>
-            </span>
-            <Link to="/calls" search={{ ...question, call: one.requestId, errorCode: one.code } as never}>×{one.count}</Link>
+            {group.requestId === '' ? <span /> : <Link to="/calls" search={{ ...callsOf(group), ...question, call: group.requestId } as never}>×{group.lost + group.rescued + group.refused}</Link>}
           </div>
         ))}
       </div>

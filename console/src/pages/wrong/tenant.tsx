@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { budgets, keys, spentThisMonth, terms } from '@/api/queries'
-import type { Key, ProblemGroup } from '@/api/types'
+import type { Key } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
 import { budgetText, spentText } from '@/lib/money'
@@ -12,7 +12,7 @@ import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
 import { Bar } from '@/ui/parts'
 import { budgetUnits, budgetWindows, limitNames, type StoredTerms } from '../keys/form'
-import { Facts, ObjectPage, useWorst } from './frame'
+import { Facts, ObjectPage } from './frame'
 import { changesTenant, Errors, Here, Section } from './parts'
 import { TermsDrawer } from './terms-drawer'
 
@@ -56,15 +56,12 @@ function Tenant({ id }: { id: string }) {
   const its = (issued.data ?? []).filter((key) => key.tenant === id)
   const own = all.data?.tenants.find((one) => one.name === id) as StoredTerms | undefined
   const accounts = new Set([`tenant/${id}`, ...its.map((key) => `key/${key.id}`)])
-  const mine = (group: ProblemGroup) => group.kind === 'refusal' && accounts.has(group.subject ?? '')
-  const worst = useWorst(mine)
   usePageFact(id)
   const name = encodeURIComponent(id)
   usePageCalls([{ path: '/api/config/terms' }, { path: '/api/monitoring/budgets' }, { path: `/api/monitoring/series?by=tenant&tenant=${name}` }, { path: `/api/monitoring/calls?tenant=${name}` }, { path: `/api/monitoring/running?tenant=${name}` }])
   const drawer = search.terms === '1' && all.data !== undefined ? <TermsDrawer tenant={id} stored={own ?? null} version={all.data.version} onClose={() => setSearch({ terms: undefined })} /> : null
   return (
     <ObjectPage
-      worst={worst}
       sentence={<T k={own === undefined ? 'wrong.tenantFree' : 'wrong.tenantWell'} v={{ name: <b>{id}</b> }} />}
       under={<Link className="soft" to="/tenant">{t('wrong.tenants')}</Link>}
       actions={
@@ -75,7 +72,7 @@ function Tenant({ id }: { id: string }) {
         </div>
       }
       history={{ of: { by: 'tenant', tenant: id }, label: id }}
-      errors={<Errors of={mine} question={{ tenant: id }} />}
+      errors={<Errors question={{ tenant: id }} />}
       parts={
         <>
           <Budgets accounts={accounts} />

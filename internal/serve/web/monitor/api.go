@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/live"
+	"github.com/patchbay-ai/patchbay/internal/see/problems"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -32,13 +33,16 @@ type API struct {
 	version  func() int
 	sampler  *live.Sampler
 	feed     *live.Feed
+	wrong    *problems.Keeper
+	// finders look for what people should know although no call failed.
+	finders []problems.Finder
 }
 
 // New returns the operations on a recorder and the table in force, which has a
 // version.
 func New(recorder *calls.Recorder, current *routing.Current, version func() int) *API {
 	a := &API{recorder: recorder, current: current, version: version,
-		sampler: live.NewSampler(recorder.Registry(), current)}
+		sampler: live.NewSampler(recorder.Registry(), current), wrong: problems.New(recorder)}
 	recorder.Observe(a.sampler.Note)
 	a.feed = live.NewFeed(a.sampler, a.renderSnapshot)
 	return a

@@ -32,7 +32,7 @@ type callsQuery struct {
 	Host          string    `json:"host" doc:"The host of an instance that was tried, as problems name it."`
 	Status        string    `json:"status"`
 	HTTPStatus    int       `json:"httpStatus" empty:"true"`
-	Outcome       string    `json:"outcome" enum:",answered,failed,refused,retried,troubled"`
+	Outcome       string    `json:"outcome" enum:",answered,rescued,lost,refused,failed,retried,troubled"`
 	RequestID     string    `json:"requestId"`
 	ErrorCode     string    `json:"errorCode"`
 	RefusedBy     string    `json:"refusedBy" doc:"Whose limit or budget refused it, as in a call."`
@@ -48,8 +48,8 @@ type callsQuery struct {
 // Docs says more about some members than a tag has room for.
 func (callsQuery) Docs() map[string]string {
 	return map[string]string{
-		"outcome": "failed: not answered, for whatever reason. refused: by a limit or a budget. retried: more " +
-			"than one attempt. troubled: failed or retried.",
+		"outcome": "rescued, lost and refused as the outcome of a call. answered: with its answer, rescued ones " +
+			"too. failed: lost or refused. retried: more than one attempt. troubled: failed or retried.",
 		"q": "A part of the request id, models, instances, key, tenant, user, error codes, or of whose limit " +
 			"refused it, in any case. The texts of errors, which name other models and instances, are not " +
 			"looked at.",
@@ -97,36 +97,36 @@ func newCallFilter(c *web.Call, q *callsQuery) (*callFilter, error) {
 		}
 	}
 	switch q.Outcome {
-	case "", outcomeAnswered, outcomeFailed, outcomeRefused, outcomeRetried, outcomeTroubled:
+	case "", string(calls.Answered), string(calls.Rescued), string(calls.Lost), string(calls.Refused), outcomeFailed,
+		outcomeRetried, outcomeTroubled:
 	default:
 		return nil, web.Invalid("outcome", say.New("field.outcome"))
 	}
 	return f, nil
 }
 
-// The outcomes that a filter can choose calls by.
+// The outcomes that a filter can choose calls by, beside those of calls.
 const (
-	outcomeAnswered = "answered"
 	outcomeFailed   = "failed"
-	outcomeRefused  = "refused"
 	outcomeRetried  = "retried"
 	outcomeTroubled = "troubled"
 )
 
 // has reports whether a call has the outcome that is asked for.
 func (f *callFilter) has(c *calls.Record) bool {
-	isAnswered := c.Code == "" || c.Gone // a caller who goes away is no failure
-	switch f.query.Get("outcome") {
-	case outcomeAnswered:
-		return isAnswered
+	got := c.Outcome()
+	isFailed := c.Code != "" && !c.Gone // a caller who goes away is no failure
+	switch wanted := f.query.Get("outcome"); wanted {
+	case string(calls.Rescued), string(calls.Lost), string(calls.Refused):
+		return wanted == string(got)
+	case string(calls.Answered):
+		return !isFailed
 	case outcomeFailed:
-		return !isAnswered
-	case outcomeRefused:
-		return c.Told != nil && c.Told.Of != ""
+		return isFailed
 	case outcomeRetried:
 		return c.Attempts > 1
 	case outcomeTroubled:
-		return !isAnswered || c.Attempts > 1
+		return isFailed || c.Attempts > 1
 	}
 	return true
 }

@@ -32,6 +32,7 @@ type callView struct {
 	User       string             `json:"user,omitzero" doc:"For whom it was made, by the header that its key trusts."`
 	ClientIP   string             `json:"clientIp,omitzero"`
 	Status     callStatus         `json:"status"`
+	Outcome    calls.Outcome      `json:"outcome" doc:"How it ended for its caller."`
 	HTTPStatus int                `json:"httpStatus,omitzero"`
 	ErrorCode  string             `json:"errorCode,omitzero"`
 	Message    string             `json:"errorMessage,omitzero"`
@@ -62,6 +63,10 @@ func (callView) Docs() map[string]string {
 			"once.",
 		"asked": "The name that the caller gave, where it is not that of the model that served: an alias, a " +
 			"model with fallbacks, or the name of no model.",
+		"outcome": "answered: by the first instance that was tried. rescued: by another instance or model, after " +
+			"an attempt failed. lost: let in, and not answered or only in part. refused: it broke a rule (a " +
+			"limit, a budget, a key, a permission, the form of the request, the name of no model). gone: its " +
+			"caller left. stopped: an operator ended it.",
 		"errorMessage": "What the caller was told, at most 600 characters. VIEWER is not shown what a backend " +
 			"said in it, here and in the other texts about errors.",
 		"refusedBy": "Whose limit or budget refused the request: key/…, tenant/…, service/…, model/… or " +
@@ -225,7 +230,7 @@ func viewOfCall(c *calls.Record, words web.Wording) callView {
 		RequestID: c.RequestID, Number: c.Sequence, Time: web.Time(c.Started), Service: c.Service, Door: c.Door,
 		Model: c.Model, Asked: c.Asked, Instance: c.Instance, KeyID: c.KeyID, Tenant: c.Tenant, User: c.User,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code,
-		Streamed: c.Streamed, ClientGone: c.Gone,
+		Outcome: c.Outcome(), Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces,
 		Resumed: c.Resumed, Hedge: hedgeWord(c.Hedge.String()), Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{

@@ -2,85 +2,107 @@ package monitor
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/problems"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// problemsQuery bounds the list of problems.
+// problemsQuery narrows the problems, and bounds the list of problems.
 type problemsQuery struct {
-	Limit int `json:"limit" empty:"true" minimum:"1" doc:"10 if left out."`
+	Limit    int    `json:"limit" empty:"true" minimum:"1" doc:"Of the member problems; 10 if left out."`
+	Service  string `json:"service" doc:"Only of this service type."`
+	Model    string `json:"model" doc:"Only of this model."`
+	Instance string `json:"instance" doc:"Only of this instance."`
+	Host     string `json:"host" doc:"Only of the instances of this host."`
+	Tenant   string `json:"tenant" doc:"Only what calls of this tenant met; the counts are those of its calls."`
+	KeyID    string `json:"keyId" doc:"Only what calls with this key met; the counts are those of its calls."`
 }
 
-// problemList has the latest problems, which are remembered apart from the calls.
+// problemList says what is wrong.
 type problemList struct {
-	Problems []problemView `json:"problems"`
+	Headline headlineView  `json:"headline"`
 	Groups   []groupView   `json:"groups"`
+	Problems []problemView `json:"problems"`
 }
 
 // Docs says more about some members than a tag has room for.
 func (problemList) Docs() map[string]string {
 	return map[string]string{
-		"groups": "The same by cause: the calls of one backend that fail alike, and what one limit or budget " +
-			"refuses. The one that began last comes first. A group is over when nothing happened for 15 " +
-			"minutes.",
+		"groups": "What is wrong, each a cause at an object, in the order in which people should hear of it: " +
+			"by state, then the one that began last. Models of one host that fail alike are one group, unless " +
+			"one object is asked for. A group is over when nothing happened for 15 minutes; what comes later " +
+			"is a new one. At most 200 are kept.",
+		"problems": "The same by instance or model, the latest first.",
 	}
 }
 
-// groupView is problems with one cause.
+// headlineView is the worst of what is wrong now.
+type headlineView struct {
+	State problems.State `json:"state,omitzero" doc:"Of the worst group; left out where nothing is wrong now."`
+	Text  string         `json:"text"`
+	Said  []say.Sentence `json:"said,omitzero" doc:"The text as codes and values."`
+}
+
+// groupView is one problem.
 type groupView struct {
-	Kind       calls.GroupKind    `json:"kind" enum:"backend,refusal,request"`
+	Kind       problems.Kind      `json:"kind"`
+	State      problems.State     `json:"state"`
 	Subject    string             `json:"subject,omitzero"`
 	Service    schema.ServiceType `json:"service"`
+	Summary    string             `json:"summary" doc:"The object and the cause in a sentence."`
+	Summarised []say.Sentence     `json:"summarySaid,omitzero" doc:"The summary as codes and values."`
 	Code       string             `json:"code"`
 	Text       string             `json:"text,omitzero" doc:"Of the latest: the backend's words, or the client's."`
 	Said       []say.Sentence     `json:"said,omitzero" doc:"The text as codes and values."`
 	HTTPStatus int                `json:"httpStatus,omitzero" doc:"Of the backend's answer, or as the client was sent."`
 	Models     []string           `json:"models"`
 	Instances  []string           `json:"instances"`
-	Rescued    int64              `json:"rescued" doc:"Requests that another instance or model answered, since then."`
-	Fallbacks  []calls.Fallback   `json:"fallbacks,omitzero" doc:"The models for which another one answered."`
-	Lost       int64              `json:"lost" doc:"Requests that failed, since then."`
-	Calls      int64              `json:"calls,omitzero" doc:"All requests under that limit or budget in 5 minutes."`
-	Refused    int64              `json:"refused,omitzero" doc:"Those of them that were refused."`
-	Until      string             `json:"until,omitzero" format:"date-time"`
-	Since      string             `json:"since" format:"date-time"`
-	Last       string             `json:"last" format:"date-time"`
-	RequestID  string             `json:"requestId" doc:"Of the latest call."`
+	problems.Counts
+	Fallbacks    []problems.Fallback `json:"fallbacks,omitzero" doc:"The models for which another one answered."`
+	Calls        int64               `json:"calls,omitzero" doc:"All calls under that limit or budget in 5 minutes."`
+	CallsRefused int64               `json:"callsRefused,omitzero" doc:"Those of them that were refused."`
+	Until        string              `json:"until,omitzero" format:"date-time"`
+	Since        string              `json:"since" format:"date-time"`
+	Last         string              `json:"last" format:"date-time"`
+	RequestID    string              `json:"requestId" doc:"Of the latest call; empty where no call failed."`
 }
 
 // Docs says more about some members than a tag has room for.
 func (groupView) Docs() map[string]string {
 	return map[string]string{
-		"kind": "backend: calls of a host fail. refusal: a limit or a budget refuses requests. request: " +
-			"requests fail before a backend is asked.",
+		"kind": "backend: calls of a host fail. refusal: a limit or a budget refuses calls. request: calls " +
+			"fail before a backend is asked. stranger: calls come without a valid key. Others are findings, " +
+			"for which no call failed: down, replaced, troubled, budget, slow.",
+		"state": "losing: a call was lost in the last minute. unserved: no instance can serve it. refusing: a " +
+			"call was refused in the last minute. rescuing: a call was rescued in the last minute. found: a " +
+			"finding. waiting: nothing happened for a minute. over: nothing happened for 15 minutes.",
 		"subject": "The host, whose limit or budget it is (as refusedBy of a call), or the name that was asked " +
 			"for.",
 		"until": "When requests may come again, if known.",
 	}
 }
 
-// groups returns the problems by cause.
-func (a *API) groups(now time.Time, words web.Wording) []groupView {
-	list := []groupView{}
-	for _, g := range a.recorder.Groups(now) {
-		text, said := words(g.Text, g.Said)
-		view := groupView{
-			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: text, Said: said,
-			HTTPStatus: g.Status, Models: append([]string{}, g.Models...),
-			Instances: append([]string{}, g.Instances...),
-			Rescued:   g.Rescued, Fallbacks: g.Fallbacks, Lost: g.Lost, Calls: g.Calls, Refused: g.Refused,
-			Since: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,
-		}
-		if !g.Until.IsZero() {
-			view.Until = web.Time(g.Until)
-		}
-		list = append(list, view)
+func viewOfGroup(g *problems.Group, words web.Wording) groupView {
+	text, said := words(g.Text, g.Said)
+	view := groupView{
+		Kind: g.Kind, State: g.State, Subject: g.Object, Service: g.Service, Code: g.Code, Text: text, Said: said,
+		Summary: g.Summary.String(), Summarised: say.All(g.Summary),
+		HTTPStatus: g.Status, Models: append([]string{}, g.Models...), Instances: append([]string{}, g.Instances...),
+		Counts: g.Counts, Fallbacks: g.Fallbacks, Calls: g.Calls, CallsRefused: g.CallsRefused,
+		Since: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,
 	}
-	return list
+	if g.Host != "" {
+		view.Subject = g.Host
+	}
+	if !g.Until.IsZero() {
+		view.Until = web.Time(g.Until)
+	}
+	return view
 }
 
 // problemView is failures of the same kind.
@@ -106,24 +128,50 @@ func (problemView) Docs() map[string]string {
 	}
 }
 
+func viewOfProblem(g *problems.Group, words web.Wording) problemView {
+	text, said := words(g.Text, g.Said)
+	view := problemView{
+		Kind: "request", Service: g.Service, Code: g.Code, Text: text, Said: said, HTTPStatus: g.Sent,
+		Count: g.Lost + g.Rescued + g.Refused, First: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,
+	}
+	if len(g.Models) > 0 {
+		view.Model = g.Models[len(g.Models)-1]
+	}
+	if g.Kind == problems.AtBackend {
+		view.Kind, view.InstanceID, view.Count = "attempt", g.Object, g.Tried
+	}
+	return view
+}
+
 // problems answers GET /api/monitoring/problems.
 func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
-	limit, words := cmp.Or(q.Limit, 10), c.Words()
-	list := problemList{[]problemView{}, a.groups(time.Now(), words)}
-	for _, p := range a.recorder.Problems() {
-		if len(list.Problems) == limit {
-			break
+	asked := problems.Question{Words: c.Who.Role.SeesWords(),
+		Object: problems.Object{Model: q.Model, Instance: q.Instance, Host: q.Host}}
+	if q.Service != "" {
+		service, err := schema.ParseServiceType(q.Service)
+		if err != nil {
+			return problemList{}, web.Invalid("service", say.From(err))
 		}
-		kind := "request"
-		if p.Instance != "" {
-			kind = "attempt"
+		asked.Service = &service
+	}
+	for _, account := range []string{problems.TenantAccount(q.Tenant), problems.KeyAccount(q.KeyID)} {
+		if account != "" {
+			asked.Accounts = append(asked.Accounts, account)
 		}
-		text, said := words(p.Text, p.Said)
-		list.Problems = append(list.Problems, problemView{
-			Kind: kind, Service: p.Service, Model: p.Model, InstanceID: p.Instance, Code: p.Code, Text: text,
-			Said: said, HTTPStatus: p.Status,
-			Count: p.Count, First: web.Time(p.First), Last: web.Time(p.Last), RequestID: p.RequestID,
-		})
+	}
+	finders := a.finders
+	if c.Who.Role.Holds(access.ReadQuotaUsage) {
+		finders = append(slices.Clip(finders), problems.UsedUp(a.budgets))
+	}
+	now, words := time.Now(), c.Words()
+	report := a.wrong.Report(now, a.current.Load(), finders, asked)
+	list := problemList{Groups: []groupView{}, Problems: []problemView{},
+		Headline: headlineView{report.State, report.Said.String(), say.All(report.Said)}}
+	for i := range report.Groups {
+		list.Groups = append(list.Groups, viewOfGroup(&report.Groups[i], words))
+	}
+	for _, one := range a.wrong.Latest(now, asked.Object, cmp.Or(q.Limit, 10)) {
+		list.Problems = append(list.Problems, viewOfProblem(&one, words))
 	}
 	return list, nil
 }

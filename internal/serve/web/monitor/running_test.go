@@ -115,10 +115,10 @@ services: {chat: {`+gatewaytest.NoChecks+`, circuit-breaker: {enabled: false}, i
 	if backend["subject"] != host || fmt.Sprint(backend["models"]) != "[one two]" || backend["lost"] != 4.0 || backend["rescued"].(float64) < 1 || backend["httpStatus"] != 503.0 || !strings.Contains(fmt.Sprint(backend["text"]), "model is loading") {
 		t.Errorf("%v", backend)
 	}
-	if refusal["subject"] != "key/bot" || refusal["refused"] != 2.0 || refusal["lost"] != 2.0 || refusal["until"] == nil {
+	if refusal["subject"] != "key/bot" || refusal["refused"] != 2.0 || refusal["callsRefused"] != 2.0 || refusal["lost"] != 0.0 || refusal["until"] == nil {
 		t.Errorf("%v", refusal)
 	}
-	if request["subject"] != "gpt-5o" || request["lost"] != 1.0 {
+	if request["subject"] != "gpt-5o" || request["refused"] != 1.0 || request["lost"] != 0.0 {
 		t.Errorf("%v", request)
 	}
 	if len(groups) != 3 {
@@ -171,7 +171,11 @@ services: {chat: {`+gatewaytest.NoChecks+`, aliases: {second: two}, fallbacks: {
 	r.ChangeChat(func(s *config.Service) { s.Instances[1].Enabled = false })
 	r.Chat(`{"model":"two",`+gatewaytest.SomeMessages+`}`, "X-Request-ID", "disabled").Succeeds(t)
 	groups := gatewaytest.At(t, r.GetObject("/api/monitoring/problems"), "groups").([]any)
-	if len(groups) != 1 {
+	kinds := ""
+	for _, group := range groups {
+		kinds += fmt.Sprint(group.(map[string]any)["kind"], " ")
+	}
+	if kinds != "backend down replaced " { // the causes, and what they lead to
 		t.Fatalf("%v", groups)
 	}
 	if one := groups[0].(map[string]any); one["kind"] != "backend" || fmt.Sprint(one["models"]) != "[one two]" || one["lost"] != 5.0 || one["rescued"] != 4.0 || one["requestId"] != "behind" || fmt.Sprint(one["fallbacks"]) != "[map[by:spare model:two]]" {
