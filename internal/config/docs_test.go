@@ -66,7 +66,9 @@ func keysOf(at documentedKey, value reflect.Value) []documentedKey {
 	}
 	var keys []documentedKey
 	for _, f := range fieldsOf(typ) {
-		keys = append(keys, keysOf(at.member(f.name), value.FieldByIndex(f.index))...)
+		member := at.member(f.name)
+		member.isOnlyInFile = at.isOnlyInFile || typ.FieldByIndex(f.index).Tag.Get("from") == "file"
+		keys = append(keys, keysOf(member, value.FieldByIndex(f.index))...)
 	}
 	return keys
 }
@@ -96,7 +98,7 @@ func defaultOf(typ reflect.Type) reflect.Value {
 	if typ == reflect.TypeFor[backend.Settings]() {
 		return reflect.ValueOf(backend.DefaultSettings())
 	}
-	return reflect.Zero(typ)
+	return freshValue(typ)
 }
 
 // typeText says how a value of a type is written.
@@ -272,6 +274,7 @@ func TestDocumentedSettings(t *testing.T) {
 func isOfMissingWing(setting string) bool {
 	for beginning, wing := range map[string]string{
 		"limits.process-memory": "processes", "limits.websockets.": "realtime", "monitoring.calls-file.": "callsearch",
+		"role": "signin",
 	} {
 		if _, err := os.Stat("../wings/" + wing); err != nil && strings.HasPrefix(strings.Trim(setting, "`"), beginning) {
 			return true

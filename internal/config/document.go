@@ -99,6 +99,9 @@ type Server struct {
 	CORSOrigins []string `json:"corsOrigins"`
 	// TLS encrypts the connections with clients.
 	TLS listen.TLS `json:"tls"`
+	// PublicURL is the address by which people reach the gateway in a browser, such as
+	// https://ai.example.com.
+	PublicURL string `json:"publicUrl"`
 	// UnknownModel is the status of requests for a model that no instance serves: 503, or 404
 	// for clients that repeat a request after any 5xx.
 	UnknownModel int `json:"unknownModel"`

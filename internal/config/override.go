@@ -24,13 +24,27 @@ func isOfProgram(variable string) bool {
 }
 
 // onlyInFile is why a setting cannot come from elsewhere.
-const onlyInFile = "is read from the configuration file only, because it says which programs are run"
+const onlyInFile = "is read from the configuration file only"
 
-// onlyInFile reports whether the setting belongs to a section that only the file may have.
-func (p place) onlyInFile() bool {
-	document := reflect.TypeFor[Document]()
-	found, known := findField(fieldsOf(document), p.steps[0].key)
-	return known && document.FieldByIndex(found.index).Tag.Get("from") == "file"
+// onlyInFile reports whether the setting is, or belongs to, one that only the file may have.
+func (p place) onlyInFile() bool { return p.fileOnlyPart() != "" }
+
+// fileOnlyPart returns the path of the setting that only the file may have, up to the place;
+// empty where there is none.
+func (p place) fileOnlyPart() string {
+	typ := reflect.TypeFor[Document]()
+	for i := 0; i < len(p.steps) && typ.Kind() == reflect.Struct; i++ {
+		found, known := findField(fieldsOf(typ), p.steps[i].key)
+		if !known {
+			return ""
+		}
+		field := typ.FieldByIndex(found.index)
+		if field.Tag.Get("from") == "file" {
+			return place{steps: p.steps[:i+1]}.path()
+		}
+		typ = field.Type
+	}
+	return ""
 }
 
 // parseEnviron makes a mapping of NAME=value lines; the last line of a name wins.
@@ -72,7 +86,7 @@ func (o *overrides) fromEnvironment(variables map[string]string) {
 			continue
 		}
 		if to.onlyInFile() {
-			o.problems.add(origin{file: "environment " + name}, to.steps[0].key, onlyInFile)
+			o.problems.add(origin{file: "environment " + name}, to.fileOnlyPart(), onlyInFile)
 			continue
 		}
 		assignments = append(assignments, assignment{name, to})
@@ -124,7 +138,7 @@ func (o *overrides) fromCommandLine(arguments []string) {
 			continue
 		}
 		if to.onlyInFile() {
-			o.problems.add(at, to.steps[0].key, onlyInFile)
+			o.problems.add(at, to.fileOnlyPart(), onlyInFile)
 			continue
 		}
 		_, single := reflect.Zero(to.typ).Interface().(oneOrMore)

@@ -40,6 +40,7 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 		}
 	}
 	d.CheckTogether(d.Limits.Bounds, d.Store.Config != "", problems.under(""))
+	d.Security.CheckTogether(d.Security.Enabled, d.Server.PublicURL, problems.under(""))
 	return problems
 }
 
@@ -163,6 +164,9 @@ func (s Server) Check(report func(path string, fault say.Sentence)) {
 		}
 	}
 	s.TLS.Check(func(path string, fault say.Sentence) { report(strings.TrimSuffix("tls."+path, "."), fault) })
+	if s.PublicURL != "" && !isOrigin(strings.TrimSuffix(s.PublicURL, "/")) {
+		report("publicUrl", say.New("field.public_url"))
+	}
 	if s.UnknownModel != http.StatusServiceUnavailable && s.UnknownModel != http.StatusNotFound {
 		report("unknownModel", say.New("value.or", "known", "503", "last", "404"))
 	}

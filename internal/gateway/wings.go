@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes/managedprocesses"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
+	"github.com/patchbay-ai/patchbay/internal/wings/signin/entry"
 	"github.com/patchbay-ai/patchbay/internal/wings/spend"
 )
 
@@ -23,6 +24,7 @@ func newWings(core *wing.Core, more ...wing.New) []*wing.Wing {
 		managedprocesses.New,
 		callsearch.New,
 		spend.NewWing,
+		entry.New,
 	}, more...)...)
 }
 

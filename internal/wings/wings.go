@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
+	"github.com/patchbay-ai/patchbay/internal/wings/signin"
 )
 
 // Sections are the sections of the configuration that belong to wings. The document has them
@@ -38,7 +39,9 @@ type Records struct {
 }
 
 // Access are the settings of wings in the section security.
-type Access struct{}
+type Access struct {
+	OIDC signin.Settings `json:"oidc" from:"file"`
+}
 
 // DefaultSections returns the sections of an empty configuration.
 func DefaultSections() Sections {
@@ -70,7 +73,25 @@ func DefaultAccess() Access {
 }
 
 // Check reports every setting of the section security that has a value it may not have.
-func (a Access) Check(func(path string, fault say.Sentence)) {}
+func (a Access) Check(report func(path string, fault say.Sentence)) {
+	signin.Settings.Check(a.OIDC, func(path string, fault say.Sentence) { report("oidc"+path, fault) })
+}
+
+// CheckTogether reports values of the section security that contradict values of others: whether
+// tokens are needed, and the address by which people reach the gateway.
+func (a Access) CheckTogether(isSecured bool, publicURL string, report func(path string, fault say.Sentence)) {
+	signin.Settings.CheckTogether(a.OIDC, isSecured, publicURL, report)
+}
+
+// Lint reports values of the section security that are allowed and seldom meant.
+func (a Access) Lint(publicURL string, report func(path, message string)) {
+	signin.Settings.Lint(a.OIDC, publicURL, report)
+}
+
+// Examine reports the findings of doctor about the section security.
+func (a Access) Examine(publicURL string, report func(level, area, message, fix string)) {
+	signin.Settings.Examine(a.OIDC, publicURL, report)
+}
 
 // Check reports every setting that has a value it may not have.
 func (r Records) Check(report func(path string, fault say.Sentence)) {

@@ -38,6 +38,7 @@ func Warnings(loaded *config.Loaded) []string {
 		})
 	}
 	loaded.Document.Lint(warn)
+	loaded.Document.Security.Lint(loaded.Document.Server.PublicURL, warn)
 	for i, token := range loaded.Document.Security.Tokens {
 		if token.TokenSHA256 == access.NobodysHash {
 			warn(fmt.Sprintf("security.tokens[%d].token-sha256", i), "refers to nothing, so nobody has this token")

@@ -28,5 +28,33 @@ var tokens = []entry{
 	{"issuer.no_keys", "the set of keys (JWKS) has no public key for signatures of a kind that is accepted: RSA of " +
 		"at least 2048 bits, EC or Ed25519"},
 	{"issuer.many_keys", "the set of keys (JWKS) has more than {most} keys"},
+	// Sign-in with an account of a provider.
+	{"signin.to", "The address asks for a page that is not one of this gateway."},
+	{"signin.provider", "There is no such provider; choose one on the sign-in page."},
+	{"signin.state", "This sign-in was not begun in this browser, or was used already; begin again."},
+	{"signin.slow", "The sign-in took too long; begin again."},
+	{"signin.nonce", "The provider answered another sign-in; begin again."},
+	{"signin.no_rule", "You are known as {name} at {provider}, and no rule of this gateway gives you access; ask its " +
+		"administrator for a rule or a group."},
+	{"signin.failed", "The sign-in at {provider} failed: {why} Try again shortly; who has a management token can log " +
+		"in with it."},
+	{"signin.not_kept", "The session cannot be kept now; try again shortly."},
+	{"signin.refused", "The provider refuses: {error}."},
+	{"signin.answer", "The provider's answer cannot be read."},
+	{"signin.no_id_token", "The provider's answer has no id token; the scope openid must be allowed for the client."},
+	{"signin.userinfo_other", "The provider's answers are about different people."},
+	{"signin.no_logout", "The token is not one of a logout."},
+	{"signin.metadata", "it is not the settings of a provider (OpenID Connect discovery)"},
+	{"signin.issuer", "the provider calls itself {found}, and not {issuer}; write issuer just as the provider does"},
+	{"signin.endpoint", "its {name} cannot be used: {fault}"},
+	{"field.scope", "must be a word without spaces and quotes"},
+	{"field.rules", "is required: without a rule nobody can sign in"},
+	{"field.rule_role", "is required: VIEWER, OPERATOR or ADMIN, or TEAM_ADMIN or MEMBER with a tenant"},
+	{"field.rule_whole", "does not go with {role}, which is a role of the whole gateway"},
+	{"field.rule_tenant", "is required for {role}, which is a role in a tenant"},
+	{"field.oidc_security", "needs security.enabled: true"},
+	{"field.oidc_url", "is required for security.oidc: the address of this gateway in a browser, such as " +
+		"https://ai.example.com"},
+	{"field.public_url", "must be an address without a path, such as https://ai.example.com"},
 	{"field.url_name", "must not contain a user name or password"},
 }

@@ -24,7 +24,7 @@ func (k Key) Check(report func(path string, fault say.Sentence)) {
 	checkName("id", k.ID, report)
 	checkTenant("tenant", k.Tenant, report)
 	checkUserHeader("userHeader", k.UserHeader, report)
-	k.Terms.check("", report)
+	k.Terms.CheckAt("", report)
 }
 
 // Edit changes the tenant, the trusted header and the terms of a key that was issued; the edit gets the

@@ -147,7 +147,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 			hashes.check(key.KeySHA256, at+"keySha256", report)
 		}
 		checkUserHeader(at+"userHeader", key.UserHeader, report)
-		key.Terms.check(at, report)
+		key.Terms.CheckAt(at, report)
 	}
 	s.TermSet().Check(report)
 	if s.ReserveTokens < 0 || s.ReserveTokens > maxReserve {

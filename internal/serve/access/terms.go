@@ -66,7 +66,8 @@ func (t Terms) or(wider Terms) Terms {
 	return t
 }
 
-func (t Terms) check(at string, report func(path string, fault say.Sentence)) {
+// CheckAt reports the faults of terms at a path.
+func (t Terms) CheckAt(at string, report func(path string, fault say.Sentence)) {
 	for i, service := range t.Services {
 		if slices.Contains(t.Services[:i], service) {
 			report(fmt.Sprintf("%sservices[%d]", at, i), say.New("field.twice", "name", service))
@@ -134,4 +135,17 @@ func parseRange(text string) (netip.Prefix, error) {
 		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-96)
 	}
 	return prefix.Masked(), nil
+}
+
+// IsWithinRange reports whether a range of addresses lies within a wider one.
+func IsWithinRange(text, wider string) bool {
+	inner, err := parseRange(text)
+	outer, failed := parseRange(wider)
+	return err == nil && failed == nil && inner.Bits() >= outer.Bits() && outer.Contains(inner.Addr())
+}
+
+// Includes reports whether terms allow a model of a service type.
+func (t *Terms) Includes(service schema.ServiceType, model string) bool {
+	r := newRule(t)
+	return r.includes(service, model)
 }

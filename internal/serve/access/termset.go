@@ -43,9 +43,9 @@ func (t TermSet) Check(report func(path string, fault say.Sentence)) {
 		at := fmt.Sprintf("tenants[%d].", i)
 		names.check(tenant.Name, at+"name", report)
 		checkTenant(at+"name", tenant.Name, report)
-		tenant.Terms.check(at, report)
+		tenant.Terms.CheckAt(at, report)
 	}
-	t.Defaults.check("defaults.", report)
+	t.Defaults.CheckAt("defaults.", report)
 }
 
 // SetTerms puts other terms into force, for requests from now on. Earlier use by keys and tenants

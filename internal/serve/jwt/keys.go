@@ -216,10 +216,11 @@ func (k *Keys) fetch(ctx context.Context) ([]byte, error) {
 		return nil, say.Wrap(err, "issuer.file", "why", err)
 	}
 	defer func() { _ = file.Close() }()
-	return readDocument(file)
+	return ReadDocument(file)
 }
 
-func readDocument(from io.Reader) ([]byte, error) {
+// ReadDocument reads a document of an issuer, up to its greatest size.
+func ReadDocument(from io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxDocument+1))
 	switch {
 	case err != nil:
@@ -250,7 +251,7 @@ func Get(ctx context.Context, address, ca string) ([]byte, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, say.Error("issuer.status", "status", response.StatusCode)
 	}
-	return readDocument(response.Body)
+	return ReadDocument(response.Body)
 }
 
 // NewClient returns a client for the addresses of an issuer. It obeys the rules for addresses of

@@ -78,7 +78,9 @@ func TestSessionsEnd(t *testing.T) {
 		end  func(*sessions.Sessions, context.Context) error
 		left string
 	}{
-		"one":      {func(s *sessions.Sessions, ctx context.Context) error { return s.End(ctx, "a", time.Now().Add(time.Hour)) }, "[b c d]"},
+		"one": {func(s *sessions.Sessions, ctx context.Context) error {
+			return s.End(ctx, "a", time.Now().Add(time.Hour))
+		}, "[b c d]"},
 		"a seat":   {func(s *sessions.Sessions, ctx context.Context) error { return s.EndSeat(ctx, issuer, "seat1") }, "[b d]"},
 		"a person": {func(s *sessions.Sessions, ctx context.Context) error { return s.EndPerson(ctx, issuer, "ada") }, "[d]"},
 		"another's seat": {func(s *sessions.Sessions, ctx context.Context) error {
