@@ -157,6 +157,7 @@ export const said: Record<Code, string> = {
   'batch.crowded': '同一所有者的其他批处理占满了等待行可用的内存',
   'batch.again': '有一行失败，正在重试',
   'batch.unwritten': '无法写入它的回答：{why}',
+  'batch.line_failed': '这一行失败，状态码 {status}（{code}）',
   'batch.no_room': '没有空间存放它的回答：{why}',
   'batch.room_key': '其所有者的文件和结果已达到允许的字节数（files.max-bytes-per-key）',
   'batch.room_all': '所有文件和结果已达到允许的字节数（files.max-bytes）',

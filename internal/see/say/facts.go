@@ -175,6 +175,7 @@ var facts = []entry{
 	{"batch.again", "a line failed and is tried again"},
 	{"batch.unwritten", "its answers cannot be written: {why}"},
 	{"batch.crowded", "the lines of other batches of its owner take the memory for lines that wait"},
+	{"batch.line_failed", "the line failed with status {status} ({code})"},
 	{"batch.no_room", "its answers have no room: {*why}"},
 	{"batch.room_key", "the files and results of their owner take as many bytes as allowed (files.max-bytes-per-key)"},
 	{"batch.room_all", "the files and results of all take as many bytes as allowed (files.max-bytes)"},
