@@ -96,6 +96,24 @@ var facts = []entry{
 		"little for what less was done"},
 	{"slots.enough", "{slots} slots, at {time} per token: no more have been needed so far"},
 
+	// Slow instances: one that is far slower than a peer for the same model, and what is known of why.
+	{"slow.first", "{model} at {host} takes {own} to the first token, {times} times as long as at {peer} ({theirs}; " +
+		"{calls} calls): {*why}"},
+	{"slow.token", "{model} at {host} takes {own} for an output token, {times} times as long as at {peer} ({theirs}; " +
+		"{calls} calls): {*why}"},
+	{"slow.call", "{model} at {host} takes {own} for a call, {times} times as long as at {peer} ({theirs}; {calls} " +
+		"calls): {*why}"},
+	{"slow.and", "{*first}, {*next}"},
+	{"slow.busy", "it has {own} calls at a time, the other one {theirs}"},
+	{"slow.queue", "its queue is {own} long, the other one {theirs}"},
+	{"slow.memory", "the model is {state}"},
+	{"slow.loading", "calls waited {time} in all for the model to load"},
+	{"slow.prompts", "its prompts have {own} tokens, those of the other one {theirs}"},
+	{"slow.cached", "{own} % of the tokens of its prompts come from its cache, {theirs} % at the other one"},
+	{"slow.prefill", "it reads {own} tokens of prompts a second, the other one {theirs}"},
+	{"slow.decode", "it takes {own} for an output token, the other one {theirs}"},
+	{"slow.unknown", "prompts, caches and queues as far as they are known do not explain it; look at the host"},
+
 	// Causes: why a backend could not be reached.
 	{"cause.connection_refused", "connection refused"},
 	{"cause.host_unreachable", "no route to the host"},
