@@ -56,6 +56,7 @@ var facts = []entry{
 	{"change.tenant_removed", "tenant {tenant}: removed"},
 	{"change.tenant_field", "tenant {tenant}: {field} {from}→{to}"},
 	{"change.defaults_field", "defaults: {field} {from}→{to}"},
+	{"change.section_field", "{section}: {field} {from}→{to}"},
 
 	// Instances: why one takes no requests, and its health.
 	{"instance.ready", "ready"},
@@ -229,6 +230,22 @@ var facts = []entry{
 			"where that cannot be, not at all"},
 	{"quota.journal", "quota-journal-unavailable: {why}"},
 	{"quota.store", "quota-store-unavailable: {why}"},
+
+	// Alerts.
+	{"alert.budget", "{account} has used {percent} % of its budget of {unit} ({window})"},
+	{"alert.budget_over", "{account} has room in its budget of {unit} ({window}) again"},
+	{"alert.breaker", "the circuit breaker of {instance} ({service}) is open: no requests go there"},
+	{"alert.breaker_over", "the circuit breaker of {instance} ({service}) is closed again"},
+	{"alert.model", "every call to {model} ({service}) has failed for {minutes} min: {lost} calls"},
+	{"alert.model_over", "calls to {model} ({service}) no longer fail"},
+	{"alert.test", "this is a test of the webhook {webhook}"},
+	{"alert.no_address", "the address of the webhook cannot be read on this gateway: {why}"},
+	{"alert.bad_address", "the address of the webhook cannot be used: {*fault}"},
+	{"alert.refused", "the receiver answered with status {status}"},
+	{"alert.unreached", "the receiver could not be reached: {*cause}"},
+	{"alert.unsent", "the alert could not be sent"},
+	{"alert.no_webhook", `there is no webhook "{name}"`},
+	{"alert.which", "name a webhook, or give a url"},
 
 	// Discoveries.
 	{"discover.way", "GET {path} ({adapter}): {*why}"},
