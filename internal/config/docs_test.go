@@ -36,7 +36,7 @@ type documentedKey struct {
 
 // cells are those of its row.
 func (k documentedKey) cells() []string {
-	if k.isNamed {
+	if k.isNamed || k.isOnlyInFile {
 		return []string{backticks(k.key), k.typ, k.value, "none"}
 	}
 	return []string{backticks(k.key), k.typ, k.value, backticks(k.env)}
@@ -292,7 +292,7 @@ func TestDocumentedNamesAreRead(t *testing.T) {
 		if to, err := findPlace(key.path); err != nil || to.path() != key.path || to.onlyInFile() != key.isOnlyInFile {
 			t.Errorf("--set %s is read as %q, %v", key.path, to.path(), err)
 		}
-		if key.isNamed {
+		if key.isNamed || key.isOnlyInFile {
 			continue
 		}
 		name := strings.NewReplacer("<TYPE>", "CHAT", "<N>", "0").Replace(key.env)
