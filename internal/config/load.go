@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config/references"
-	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -75,9 +74,6 @@ func Load(src Source) (*Loaded, error) {
 		return nil, problems
 	}
 	document.Written = decoder.fingerprint("services")
-	if managed := decoder.fingerprint(managedPaths()...); managed != decoder.fingerprint() {
-		document.Written += ":" + managed
-	}
 	document.NamesRedis = decoder.written["redis.url"] != nil
 	return &Loaded{Document: document, Origins: decoder.origins(), Warnings: over.warnings}, nil
 }
@@ -110,13 +106,6 @@ func (d *Document) withSecrets() *Document {
 			}
 		}
 	}
-	managed, _ := resolved.Managed().MapSecrets(func(_ string, s backend.Secret) (backend.Secret, error) {
-		if plain, err := s.Resolve(d.Resolve); err == nil {
-			s = backend.Literal(plain)
-		}
-		return s, nil
-	})
-	resolved.TakeManaged(managed)
 	return resolved
 }
 

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/wings/alerts/watch"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache/managedcache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers/keeper"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/managedbatches"
@@ -10,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes/managedprocesses"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
+	"github.com/patchbay-ai/patchbay/internal/wings/selfservice/desk"
 	"github.com/patchbay-ai/patchbay/internal/wings/signin/entry"
 	"github.com/patchbay-ai/patchbay/internal/wings/spend"
 )
@@ -25,8 +25,8 @@ func newWings(core *wing.Core, more ...wing.New) []*wing.Wing {
 		managedprocesses.New,
 		callsearch.New,
 		spend.NewWing,
-		watch.New,
 		entry.New,
+		desk.New,
 	}, more...)...)
 }
 

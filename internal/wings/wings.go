@@ -6,7 +6,6 @@ package wings
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
@@ -14,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
+	"github.com/patchbay-ai/patchbay/internal/wings/selfservice"
 	"github.com/patchbay-ai/patchbay/internal/wings/signin"
 )
 
@@ -21,10 +21,9 @@ import (
 // among its own; a section of a wing that is not built in is an unknown key.
 type Sections struct {
 	Responses   answers.Settings     `json:"responses"`
-	AnswerCache answercache.Settings `json:"answerCache" managed:"write"`
+	AnswerCache answercache.Settings `json:"answerCache"`
 	Files       files.Settings       `json:"files"`
 	Batches     batches.Settings     `json:"batches"`
-	Alerts      alerts.Settings      `json:"alerts" effect:"now" managed:"manage"`
 	Processes   processes.Settings   `json:"processes" effect:"now" from:"file"`
 }
 
@@ -37,12 +36,13 @@ type Bounds struct {
 
 // Records are the settings of wings in the section monitoring.
 type Records struct {
-	CallsFile callfile.Settings `json:"callsFile" managed:"manage"`
+	CallsFile callfile.Settings `json:"callsFile"`
 }
 
 // Access are the settings of wings in the section security.
 type Access struct {
-	OIDC signin.Settings `json:"oidc" from:"file"`
+	OIDC        signin.Settings      `json:"oidc" from:"file"`
+	SelfService selfservice.Settings `json:"selfService" from:"file"`
 }
 
 // DefaultSections returns the sections of an empty configuration.
@@ -52,7 +52,6 @@ func DefaultSections() Sections {
 		AnswerCache: answercache.DefaultSettings(),
 		Files:       files.DefaultSettings(),
 		Batches:     batches.DefaultSettings(),
-		Alerts:      alerts.DefaultSettings(),
 	}
 }
 
@@ -72,11 +71,14 @@ func DefaultRecords() Records {
 
 // DefaultAccess returns the settings of wings in the section security of an empty configuration.
 func DefaultAccess() Access {
-	return Access{}
+	return Access{
+		SelfService: selfservice.DefaultSettings(),
+	}
 }
 
 // Check reports every setting of the section security that has a value it may not have.
 func (a Access) Check(report func(path string, fault say.Sentence)) {
+	selfservice.Settings.Check(a.SelfService, under("selfService.", report))
 	signin.Settings.Check(a.OIDC, func(path string, fault say.Sentence) { report("oidc"+path, fault) })
 }
 
@@ -94,6 +96,11 @@ func (a Access) Lint(publicURL string, report func(path, message string)) {
 // Examine reports the findings of doctor about the section security.
 func (a Access) Examine(publicURL string, report func(level, area, message, fix string)) {
 	signin.Settings.Examine(a.OIDC, publicURL, report)
+}
+
+// under returns a function that reports faults of a section below its name.
+func under(section string, report func(path string, fault say.Sentence)) func(path string, fault say.Sentence) {
+	return func(path string, fault say.Sentence) { report(section+path, fault) }
 }
 
 // Check reports every setting that has a value it may not have.

@@ -56,6 +56,25 @@ func (b Budgets) Or(wider Budgets) Budgets {
 	return b
 }
 
+// Lesser returns the lesser of each budget, of those that both have.
+func (b Budgets) Lesser(other Budgets) Budgets {
+	for i, own := range b.all() {
+		theirs := other.all()[i]
+		own.Requests = lesser(own.Requests, theirs.Requests)
+		own.Tokens = lesser(own.Tokens, theirs.Tokens)
+		own.Cost = lesser(own.Cost, theirs.Cost)
+	}
+	return b
+}
+
+// lesser returns the lesser of two amounts; one that is not positive sets no bound.
+func lesser[T int64 | prices.Amount](a, b T) T {
+	if a <= 0 || b > 0 && b < a {
+		return cmp.Or(max(b, 0), a)
+	}
+	return a
+}
+
 // Check reports every budget that has a value it may not have.
 func (b Budgets) Check(report func(path string, fault say.Sentence)) {
 	for i, name := range [...]string{"day", "month", "total"} {

@@ -80,6 +80,9 @@ func (p Period) Before(t time.Time) time.Time {
 	return t.Add(-time.Duration(p.Amount) * unitLengths[p.Unit])
 }
 
+// Length returns the length of the period, with months of 31 days.
+func (p Period) Length() time.Duration { return time.Duration(p.Amount) * unitLengths[p.Unit] }
+
 var errPeriodShape = say.Error("field.period")
 
 func (p Period) valid() error {

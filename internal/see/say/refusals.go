@@ -172,6 +172,9 @@ var refusals = []entry{
 		"This operation is for people who signed in and belong to a tenant; management tokens use /api/auth/keys and " +
 			"/api/monitoring in its place."},
 	{"manage.no_role", "No rule gives you a role here; an administrator can add one to security.oidc."},
+	{"manage.others_key", "Another member made this key, and only they can rotate it; you can revoke it."},
+	{"manage.no_member", "not found: the tenant {tenant} has no such member"},
+	{"manage.many_keys", "not more than {most} keys at a time; revoke one first"},
 	{"manage.moved", "the configuration has changed meanwhile: version {version} is current, not {expected}"},
 	{"manage.current_version", "the current version cannot be deleted: {version}"},
 	{"manage.no_version", "there is no such version: {version}"},

@@ -11,6 +11,11 @@ var invalid = []entry{
 	{"call.no_key_made",
 		"A valid API key is required, and this gateway has none yet. Whoever runs it makes one with " +
 			"'patchbay keys create' or in security.keys; security.allow-keyless: true lets everybody in."},
+	{"call.key_sleeps",
+		"The API key sleeps since {since}, because its owner has not signed in to the gateway's console for long; " +
+			"signing in wakes it."},
+	{"call.key_left",
+		"The API key sleeps since {since}, because its owner no longer belongs to the key's tenant."},
 	{"call.key_ended", "The API key is no longer valid."},
 	{"call.missing_hint", "Missing required parameter: '{field}'. {*hint}"},
 	{"hint.wants_messages",

@@ -66,7 +66,7 @@ func WriteStored(dir *durable.Dir, values map[string]StoredValue) error {
 		switch kind, _, _ := strings.Cut(name, "/"); kind + "/" {
 		case sealedKind:
 			sealed.Values[name] = value.Data
-		case "key/", "token/", sessionKind:
+		case "key/", "token/", sessionKind, teamKind:
 			plain.Values[name] = value.Data
 			if len(value.Signatures) > 0 {
 				sealed.Signatures[name] = value.Signatures
@@ -84,13 +84,13 @@ func WriteStored(dir *durable.Dir, values map[string]StoredValue) error {
 	return c.write(credentialsFile, plain)
 }
 
-// Stored returns the issued keys and tokens by their names.
+// Stored returns the issued keys and tokens, and the teams, by their names.
 func (c *Credentials) Stored() map[string]StoredValue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	values := map[string]StoredValue{}
 	for name, value := range c.values {
-		if c.Keys.stores(name) || c.Tokens.stores(name) {
+		if c.Keys.stores(name) || c.Tokens.stores(name) || strings.HasPrefix(name, teamKind) {
 			values[name] = StoredValue{Data: value, IsTrusted: !c.unsigned[name]}
 		}
 	}

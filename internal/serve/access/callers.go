@@ -40,7 +40,8 @@ func (k Callers) Identify(header http.Header, from netip.Addr) (*Grant, *schema.
 }
 
 // IdentifyAgain is Identify for a key that was identified before. It counts nothing. The error
-// says that the key was revoked or has expired or, with a grant, that the address is not allowed.
+// says that the key was revoked or has expired or, with a grant, that the key sleeps or the address
+// is not allowed.
 func (k Callers) IdentifyAgain(header http.Header, from netip.Addr) (*Grant, *schema.Error) {
 	return k.identify(header, from, time.Now())
 }
@@ -54,6 +55,9 @@ func (k Callers) identify(header http.Header, from netip.Addr, now time.Time) (*
 	if refusal != nil {
 		return nil, refusal
 	}
+	if refusal = grant.refuseAsleep(now); refusal != nil {
+		return grant, refusal
+	}
 	return grant, grant.RefuseAddress(from)
 }
 
@@ -64,8 +68,8 @@ func (k Callers) Bearer(id, issue string) (*Grant, bool) {
 	if guard == nil {
 		return nil, true
 	}
-	found := guard.byID[id]
-	if found == nil || found.Issue != issue || found.expired(time.Now()) {
+	found, now := guard.byID[id], time.Now()
+	if found == nil || found.Issue != issue || found.expired(now) || found.refuseAsleep(now) != nil {
 		return nil, false
 	}
 	return found, true

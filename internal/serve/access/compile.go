@@ -39,8 +39,15 @@ func (c *Credentials) newCompiler() *compiler {
 		tenants: make(map[string]compiledTenant, len(c.settings.Tenants)), inUse: make(map[string]bool),
 		activityOf: c.activityOf,
 	}
-	for i := range c.settings.Tenants {
-		tenant := &c.settings.Tenants[i]
+	tenants := slices.Clone(c.settings.Tenants)
+	for name := range c.teams {
+		if !slices.ContainsFunc(tenants, func(t Tenant) bool { return t.Name == name }) {
+			tenants = append(tenants, Tenant{Name: name})
+		}
+	}
+	for i := range tenants {
+		tenant := &tenants[i]
+		tenant.Budgets = tenant.Budgets.Lesser(c.teams[tenant.Name].Budgets)
 		k.tenants[tenant.Name] = compiledTenant{
 			newRule(&tenant.Terms), k.open(allowance.TenantName(tenant.Name), &tenant.Terms),
 			k.book.Open(allowance.TenantName(tenant.Name), budget.TenantSubject(tenant.Name), tenant.Budgets),

@@ -55,6 +55,7 @@ type Credentials struct {
 
 	accounts *allowance.Accounts
 	book     *budget.Book // nil keeps no budgets
+	people   *People      // nil lets no key sleep
 
 	guard  atomic.Pointer[Guard]
 	roster atomic.Pointer[Roster]
@@ -75,6 +76,8 @@ type Credentials struct {
 	activities map[string]*activity
 	// session signs the sessions of browsers.
 	session session
+	// teams holds the stored teams by their tenants.
+	teams map[string]Team
 }
 
 // Why a credential cannot be issued, rotated or revoked.
@@ -167,6 +170,7 @@ func (c *Credentials) clearValues() {
 	c.values, c.Keys.issued, c.Tokens.issued = map[string]jsontext.Value{}, map[string]IssuedKey{},
 		map[string]IssuedToken{}
 	c.unsigned, c.session = map[string]bool{}, session{}
+	c.teams = map[string]Team{}
 }
 
 // SetBook makes the keys have their budgets. It must be called before requests are served.
@@ -207,8 +211,8 @@ func (c *Credentials) Take(log string, whole bool, values map[string]seal.Value)
 	}
 	changed := whole || c.origin != log
 	for name, value := range values {
-		if !c.Keys.stores(name) && !c.Tokens.stores(name) && !strings.HasPrefix(name, sessionKind) &&
-			name != sealedSessionName {
+		if !c.Keys.stores(name) && !c.Tokens.stores(name) && !strings.HasPrefix(name, teamKind) &&
+			!strings.HasPrefix(name, sessionKind) && name != sealedSessionName {
 			continue
 		}
 		changed = true
@@ -269,6 +273,8 @@ func (c *Credentials) setValue(name string, value seal.Value) error {
 		err := c.Tokens.decode(name, value.Data)
 		c.Tokens.markUnsigned(name, !value.IsTrusted)
 		return err
+	case strings.HasPrefix(name, teamKind):
+		return c.setTeam(name, value.Data)
 	case name == sessionKeyName:
 		return c.session.set(value.Data)
 	case name == sealedSessionName:

@@ -35,6 +35,9 @@ type Grant struct {
 	isPlaced bool
 	// userHeader is the user header of the key, in the canonical form of http.Header.
 	userHeader string
+	// owner is the person who made the key, and people knows whether it sleeps.
+	owner  Owner
+	people *People
 	// activity counts the calls with the key.
 	activity *activity
 }

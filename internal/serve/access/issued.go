@@ -35,6 +35,9 @@ type Life struct {
 type IssuedKey struct {
 	Key
 	Life
+	// Name is the name that its owner gave it, and Owner the person who made it for themselves.
+	Name  string `json:"name,omitzero"`
+	Owner Owner  `json:"owner,omitzero"`
 	// PreviousSHA256 is the hash of the text that the key had before its last rotation,
 	// which is good until PreviousUntil.
 	PreviousSHA256 string    `json:"previousSha256,omitzero"`

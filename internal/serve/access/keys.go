@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
@@ -50,6 +51,23 @@ func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration,
 	})
 }
 
+// IssueOne issues a key under the first of some ids that no key has which is neither revoked nor
+// expired. Keys of a person or a team that follow each other thus share their counts and
+// budgets, and the number of records is bounded.
+func (k *Keys) IssueOne(ctx context.Context, ids []string, wanted IssuedKey,
+	change Change) (text string, issued IssuedKey, err error) {
+	return k.issue(ctx, wanted, change, func() (string, error) {
+		for _, id := range ids {
+			before, taken := k.issued[id]
+			if k.ofFile(id) == nil && (!taken || !before.Static && slices.Contains([]string{"REVOKED", "EXPIRED"},
+				before.Status(change.At))) {
+				return id, nil
+			}
+		}
+		return "", say.Wrap(ErrExists, "manage.many_keys", "most", len(ids))
+	})
+}
+
 // IsRemoved reports whether the key with an id and an issue no longer exists: it was
 // revoked, its id was issued anew, or it left the configuration file. A key that has
 // expired or was rotated still exists. Where keys are not required, or not known yet, none
@@ -86,6 +104,7 @@ func (c *Credentials) newGuard() *Guard {
 	for _, key := range c.Keys.inForce() {
 		grant := grants.compile(key.Key)
 		grant.Issue, grant.Since = key.issue()
+		grant.owner, grant.people = key.Owner, c.people
 		g.add(key.KeySHA256, grant)
 		g.byID[key.ID] = grant
 		if key.PreviousSHA256 != "" {

@@ -97,18 +97,33 @@ func (k *kind[T, P]) revocation(static *T) time.Time {
 // without a name gets one. The name of a revoked credential may be used again. A dry run
 // returns no text.
 func (k *kind[T, P]) Issue(ctx context.Context, wanted T, change Change) (text string, issued T, err error) {
-	p := P(&wanted).parts()
-	if *p.name == "" {
-		*p.name = generatedName(k.word + "-")
+	name := *P(&wanted).parts().name
+	if name == "" {
+		name = generatedName(k.word + "-")
 	}
+	return k.issue(ctx, wanted, change, func() (string, error) {
+		before, taken := k.issued[name]
+		life := P(&before).parts().life
+		if k.ofFile(name) != nil || taken && (life.Static || life.RevokedAt.IsZero()) {
+			return name, k.refusal(name, ErrExists)
+		}
+		return name, nil
+	})
+}
+
+// issue makes a credential with the name that choose returns, in place of the one that had the
+// name before.
+func (k *kind[T, P]) issue(ctx context.Context, wanted T, change Change,
+	choose func() (name string, err error)) (text string, issued T, err error) {
+	p := P(&wanted).parts()
 	text, *p.hash = newSecret(k.prefix)
 	*p.life = Life{CreatedAt: change.at(), CreatedBy: change.By, Source: FromIssue}
 	issued, err = k.store(ctx, change, func() (T, error) {
-		before, taken := k.issued[*p.name]
-		life := P(&before).parts().life
-		if k.ofFile(*p.name) != nil || taken && (life.Static || life.RevokedAt.IsZero()) {
-			return wanted, k.refusal(*p.name, ErrExists)
+		if *p.name, err = choose(); err != nil {
+			return wanted, err
 		}
+		before := k.issued[*p.name]
+		life := P(&before).parts().life
 		if !p.life.CreatedAt.After(life.CreatedAt) {
 			p.life.CreatedAt = life.CreatedAt.Add(time.Second) // the time tells both apart
 		}

@@ -48,7 +48,6 @@ type view struct {
 	Summary     string         `json:"summary"`
 	Added       jsontext.Value `json:"added,omitzero"`
 	Terms       jsontext.Value `json:"terms,omitzero"`
-	Settings    jsontext.Value `json:"settings,omitzero"`
 	Activations []struct {
 		At time.Time `json:"at"`
 		By string    `json:"by"`
@@ -87,19 +86,7 @@ func (v *view) stored() (*versions.Version, error) {
 	if len(v.Terms) > 0 {
 		record["terms"] = v.Terms
 	}
-	if len(v.Settings) > 0 {
-		record["settings"] = v.Settings
-	}
-	read, err := versions.ReadVersion(v.Version, encoded(record))
-	if err != nil {
-		return nil, err
-	}
-	for _, secret := range read.Settings.Secrets() {
-		if access.IsMask(secret.Reveal()) {
-			return nil, errMasked
-		}
-	}
-	return read, nil
+	return versions.ReadVersion(v.Version, encoded(record))
 }
 
 // withoutView turns the view of an instance into its settings: it removes the members that only

@@ -52,6 +52,8 @@ type Question struct {
 	From, To time.Time
 	// Only narrows it by names.
 	Only quota.UsageQuery
+	// Belongs reports whether usage is counted; nil counts all.
+	Belongs func(*quota.Key) bool
 	// Limit is how many groups are listed; the others are added up.
 	Limit int
 	// IsPriced reports whether a model has a price; nil where all have one.
@@ -177,7 +179,7 @@ func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, e
 		report.Starts, steps[w.Start] = append(report.Starts, w.Start), i
 	}
 	past := slices.DeleteFunc(slices.Clone(windows), func(w quota.CalendarWindow) bool { return w.Start.After(now) })
-	enabled, err := r.ledger.EachUsageIn(ctx, q.Only, past, func(u quota.Usage) {
+	enabled, err := r.each(ctx, &q, past, func(u quota.Usage) {
 		g := sum.group(&u)
 		g.count(&u, steps[u.Start.UTC()])
 		if sum.isUnpriced(&u, q.IsPriced) {
@@ -191,14 +193,14 @@ func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, e
 	}
 	start, earlier := before(step, report.From, report.To, now, &settings)
 	report.BeforeFrom, report.HasBefore = start, len(earlier) > 0
-	if _, failed := r.ledger.EachUsageIn(ctx, q.Only, earlier, func(u quota.Usage) {
+	if _, failed := r.each(ctx, &q, earlier, func(u quota.Usage) {
 		g := sum.group(&u)
 		g.Before = plus(g.Before, u.Cost)
 	}); failed != nil {
 		err = failed
 	}
 	if !now.Before(report.From) && now.Before(report.To) {
-		failed := r.foretell(ctx, q.Only, sum, &report, now, &settings)
+		failed := r.foretell(ctx, &q, sum, &report, now, &settings)
 		err = cmp.Or(err, failed)
 	}
 	report.Total = sum.total()
@@ -207,10 +209,20 @@ func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, e
 	return report, err
 }
 
+// each calls visit with the usage in some windows that a question is about.
+func (r *Reader) each(ctx context.Context, q *Question, windows []quota.CalendarWindow,
+	visit func(quota.Usage)) (enabled bool, err error) {
+	return r.ledger.EachUsageIn(ctx, q.Only, windows, func(u quota.Usage) {
+		if q.Belongs == nil || q.Belongs(&u.Key) {
+			visit(u)
+		}
+	})
+}
+
 // foretell adds a forecast to the spending of groups: the rest of the period at their pace,
 // as far as their budgets let them.
 func (r *Reader) foretell(
-	ctx context.Context, only quota.UsageQuery, sum *sums, report *Report, now time.Time, settings *quota.Settings,
+	ctx context.Context, q *Question, sum *sums, report *Report, now time.Time, settings *quota.Settings,
 ) error {
 	windows := recent(report.Step, now, settings)
 	if len(windows) == 0 {
@@ -218,7 +230,7 @@ func (r *Reader) foretell(
 	}
 	bounds, failed := r.capped(ctx, windows, now, report.To)
 	var first time.Time // of the counts: a new ledger had no time to count more
-	_, err := r.ledger.EachUsageIn(ctx, only, windows, func(u quota.Usage) {
+	_, err := r.each(ctx, q, windows, func(u quota.Usage) {
 		if first.IsZero() || u.Start.Before(first) {
 			first = u.Start
 		}

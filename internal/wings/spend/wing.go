@@ -34,6 +34,14 @@ func (o *office) routes() []web.Route {
 		Does: web.DoWith(o.spending),
 		Summary: "What was spent in a period by tenant, key, user, model or service, beside the period before, with " +
 			"a forecast",
+	}, {
+		Pattern: "GET /api/me/usage", Tag: manage.QuotaTag, Permission: access.ByMembership, Team: access.Member,
+		Does:    web.DoWith(o.ownSpending),
+		Summary: "What you used and spent with your keys in a period",
+	}, {
+		Pattern: "GET /api/team/{tenant}/usage", Tag: manage.QuotaTag, Permission: access.ReadQuotaUsage,
+		Team: access.TeamAdmin, Does: web.DoWith(o.teamSpending),
+		Summary: "What a team used and spent in a period",
 	}}
 }
 
@@ -101,12 +109,30 @@ func (spendGroup) Docs() map[string]string {
 	}
 }
 
-func (o *office) spending(c *web.Call, q *spendQuery) (spendView, error) {
+func (o *office) spending(c *web.Call, q *spendQuery) (spendView, error) { return o.answer(c, q, nil) }
+
+// ownSpending counts the requests with the keys that the caller made.
+func (o *office) ownSpending(c *web.Call, q *spendQuery) (spendView, error) {
+	own, me := map[string]bool{}, c.Who.Owner().ID()
+	for _, key := range o.core.Credentials.Keys.List() {
+		own[key.ID] = key.Owner.IsSet() && key.Owner.ID() == me
+	}
+	return o.answer(c, q, func(k *quota.Key) bool { return own[k.APIKey] })
+}
+
+// teamSpending counts the requests of the tenant in the path.
+func (o *office) teamSpending(c *web.Call, q *spendQuery) (spendView, error) {
+	tenant := c.PathValue("tenant")
+	return o.answer(c, q, func(k *quota.Key) bool { return k.Tenant == tenant })
+}
+
+func (o *office) answer(c *web.Call, q *spendQuery, belongs func(*quota.Key) bool) (spendView, error) {
 	now := time.Now()
 	question, err := q.question(now)
 	if err != nil {
 		return spendView{}, err
 	}
+	question.Belongs = belongs
 	doc, _ := o.core.Control.Document()
 	list := prices.Compile(doc.Prices)
 	question.IsPriced = func(model string) bool { return list.Of(model) != nil }

@@ -36,6 +36,8 @@ type Session struct {
 	Seat    string `json:"sid,omitzero"`
 	// Claims are the claims that rules ask for, as far as they have values that rules know.
 	Claims map[string][]string `json:"claims,omitzero"`
+	// Places are the roles of the person in tenants, which are remembered with the person.
+	Places []Place `json:"-"`
 	// Since and Until are the beginning of the session and the end of its longest life.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
@@ -50,6 +52,24 @@ type Person struct {
 	Name     string    `json:"name"`
 	Provider string    `json:"provider"`
 	LastSeen time.Time `json:"lastSeen"` // the latest sign-in
+	// Places are the roles in tenants at the latest sign-in.
+	Places []Place `json:"places,omitzero"`
+}
+
+// Place is the role of a person in a tenant.
+type Place struct {
+	Tenant string `json:"tenant"`
+	Role   string `json:"role"`
+}
+
+// In returns the role of the person in a tenant; empty where there is none.
+func (p *Person) In(tenant string) string {
+	for _, place := range p.Places {
+		if place.Tenant == tenant {
+			return place.Role
+		}
+	}
+	return ""
 }
 
 // ended is the end of a session, of all sessions of a seat, or of all that a person had at a time.
@@ -212,7 +232,8 @@ func (s *Sessions) remember(ctx context.Context, session Session) error {
 	if session.Subject == "" {
 		return nil
 	}
-	person := Person{session.Issuer, session.Subject, session.Name, session.Provider, session.Since}
+	person := Person{session.Issuer, session.Subject, session.Name, session.Provider, session.Since,
+		session.Places}
 	id := session.owner()
 	if err := s.replace(ctx, kindPerson, id, session.Since, person); err != nil {
 		return err

@@ -21,7 +21,7 @@ func TestEveryRouteHasAPermissionAndADescription(t *testing.T) {
 	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	// What only administrators may do, they need one permission for, to read too.
-	forAdministrators := map[access.Permission]bool{access.ManageKeys: true, access.ManageTokens: true, access.ManageSessions: true, access.ManageContents: true}
+	forAdministrators := map[access.Permission]bool{access.ManageKeys: true, access.ManageTokens: true, access.ManageSessions: true, access.ManageContents: true, access.ByMembership: true}
 	for _, route := range r.Routes {
 		// What the document does not list are pages and their files, and what clients of
 		// Ollama's API ask of every server of it.
@@ -88,7 +88,9 @@ func TestRolesAndRoutes(t *testing.T) {
 		// What is stored is not for pages of other sites while no key is needed.
 		isForPages := isOpen && !strings.HasPrefix(path, "/v1/files") && !strings.HasPrefix(path, "/v1/batches") && !strings.HasPrefix(path, "/v1/messages/batches") && !strings.Contains(path, "/responses/none")
 		// An open gateway gives nobody a token, or another role; to issue one needs a body besides.
-		makesToken := route.Pattern == "POST /api/auth/tokens/{name}/rotate" || route.Pattern == "PUT /api/auth/tokens/{name}"
+		// Those of members are for nobody else.
+		isForMembers := route.Permission == access.ByMembership
+		makesToken := isForMembers || route.Pattern == "POST /api/auth/tokens/{name}/rotate" || route.Pattern == "PUT /api/auth/tokens/{name}"
 		for _, mode := range []struct {
 			name    string
 			r       *gatewaytest.Gateway
@@ -104,7 +106,7 @@ func TestRolesAndRoutes(t *testing.T) {
 			{"wrong token", secured, []string{"Authorization", "Bearer wrong", "X-Forwarded-For", fmt.Sprint("192.0.2.", n)}, when(!isOpen, 401)},
 			{"VIEWER", secured, []string{"Authorization", "Bearer viewer-token"}, when(!isOpen && !access.Viewer.Holds(route.Permission), 403)},
 			{"OPERATOR", secured, []string{"Authorization", "Bearer operator-token"}, when(!isOpen && !access.Operator.Holds(route.Permission), 403)},
-			{"ADMIN", secured, []string{"Authorization", "Bearer admin-token"}, 0},
+			{"ADMIN", secured, []string{"Authorization", "Bearer admin-token"}, when(isForMembers, 403)},
 			{"ADMIN, cross-site", secured, []string{"Authorization", "Bearer admin-token", "Sec-Fetch-Site", "cross-site"}, when(!isForPages, 403)},
 		} {
 			a := headOf(mode.r.Open(gatewaytest.Deadline(t), method, path, "{", mode.headers...))

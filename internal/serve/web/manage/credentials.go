@@ -12,7 +12,7 @@ import (
 
 // lifeView holds the fields that a key and a token show alike.
 type lifeView struct {
-	Status string `json:"status" enum:"ACTIVE,EXPIRED,REVOKED,UNREADABLE"`
+	Status string `json:"status" enum:"ACTIVE,SLEEPING,EXPIRED,REVOKED,UNREADABLE"`
 	// Source is the place of the credential: the configuration file or the store.
 	Source    string    `json:"source" enum:"config,issued"`
 	CreatedAt time.Time `json:"createdAt,omitzero"`
@@ -24,9 +24,9 @@ func viewLife(life access.Life, status string) lifeView {
 	return lifeView{status, life.Source, life.CreatedAt, life.CreatedBy, life.RotatedAt}
 }
 
-// checkCredential returns the faults of a credential before it is issued or changed. One
+// CheckCredential returns the faults of a credential before it is issued or changed. One
 // that has expired already would be useless.
-func checkCredential(check func(report func(path string, fault say.Sentence)), expiresAt string, now time.Time) error {
+func CheckCredential(check func(report func(path string, fault say.Sentence)), expiresAt string, now time.Time) error {
 	return problemsOf(func(report func(path string, fault say.Sentence)) {
 		check(report)
 		if expires, err := time.Parse(time.RFC3339, expiresAt); err == nil && now.After(expires) {
@@ -35,14 +35,14 @@ func checkCredential(check func(report func(path string, fault say.Sentence)), e
 	})
 }
 
-// changeAt returns who changes a credential now.
-func changeAt(c *web.Call, now time.Time) access.Change {
+// ChangeAt returns who changes a credential now.
+func ChangeAt(c *web.Call, now time.Time) access.Change {
 	return access.Change{By: c.Who.Name, At: now, DryRun: c.DryRun}
 }
 
-// tellCredential describes the change of a credential, unless the message of the table
+// TellCredential describes the change of a credential, unless the message of the table
 // does. The word is key or token, and done is issued, changed, rotated or revoked.
-func tellCredential(c *web.Call, word, name, done string) {
+func TellCredential(c *web.Call, word, name, done string) {
 	c.Done("%s %s %s", word, name, done)
 	if c.DryRun {
 		c.Say("Dry run: this %s would be %s.", word, done)
@@ -54,8 +54,8 @@ func tellCredential(c *web.Call, word, name, done string) {
 func revokeCredential(c *web.Call, word, name string,
 	revoke func(context.Context, string, access.Change) error) (changed bool, err error) {
 	c.Say("The %s was revoked; it is refused from now on.", word)
-	tellCredential(c, word, name, "revoked")
-	err = revoke(c.Context(), name, changeAt(c, time.Now()))
+	TellCredential(c, word, name, "revoked")
+	err = revoke(c.Context(), name, ChangeAt(c, time.Now()))
 	if errors.Is(err, access.ErrRevoked) {
 		c.Say("The %s was revoked before.", word)
 		return false, nil

@@ -13,10 +13,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// keyView is an API key as JSON. The key itself is shown once, when it is issued; the
+// KeyView is an API key as JSON. The key itself is shown once, when it is issued; the
 // gateway stores only a hash.
-type keyView struct {
+type KeyView struct {
 	ID         string               `json:"id"`
+	Name       string               `json:"name,omitzero" doc:"The name that its owner or team gave it."`
+	Owner      string               `json:"owner,omitzero" doc:"The person who made it for themselves."`
 	Tenant     string               `json:"tenant"`
 	UserHeader string               `json:"userHeader,omitzero" doc:"The header trusted to name the user of a request."`
 	Services   []schema.ServiceType `json:"services"`
@@ -25,7 +27,7 @@ type keyView struct {
 	Addresses  []string             `json:"addresses"`
 	ExpiresAt  string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
 	Priority   schema.Class         `json:"priority,omitzero"`
-	Limits     keyLimits            `json:"limits"`
+	Limits     KeyLimits            `json:"limits"`
 	Budgets    budget.Budgets       `json:"budgets"`
 	lifeView
 	// PreviousUntil is the time until which the text before the last rotation is good.
@@ -38,44 +40,52 @@ type keyView struct {
 }
 
 // Docs says more about some members than a tag has room for.
-func (keyView) Docs() map[string]string {
+func (KeyView) Docs() map[string]string {
 	return map[string]string{
 		"priority": "The class of its requests, and the most urgent one for which they may ask; left out where " +
 			"its tenant, the defaults or the service type say.",
 	}
 }
 
-// keyLimits are the limits of a key.
-type keyLimits struct {
+// KeyLimits are the limits of a key.
+type KeyLimits struct {
 	RequestsPerMinute  int64 `json:"requestsPerMinute" minimum:"-1" maximum:"1000000000000"`
 	TokensPerMinute    int64 `json:"tokensPerMinute" minimum:"-1" maximum:"1000000000000"`
 	ConcurrentRequests int64 `json:"concurrentRequests" minimum:"-1" maximum:"1000000000000"`
 }
 
 // Docs says more about some members than a tag has room for.
-func (keyLimits) Docs() map[string]string {
+func (KeyLimits) Docs() map[string]string {
 	return map[string]string{
 		"requestsPerMinute": "0 is as security.defaults says, -1 no limit.",
 	}
 }
 
-func (a *API) listKeys(c *web.Call) (views []keyView, err error) {
+func (a *API) listKeys(c *web.Call) ([]KeyView, error) {
+	return a.KeysOf(c, func(*access.IssuedKey) bool { return true }), nil
+}
+
+// KeysOf shows the keys that belong to a caller.
+func (a *API) KeysOf(c *web.Call, belongs func(*access.IssuedKey) bool) (views []KeyView) {
 	now := time.Now()
 	for _, key := range a.options.Credentials.Keys.List() {
-		view := viewKey(c, key, "", now)
+		if !belongs(&key) {
+			continue
+		}
+		view := a.ViewKey(c, key, "", now)
 		view.LastUsedAt, view.CallsToday = a.options.Credentials.Activity(key.ID, now)
 		views = append(views, view)
 	}
-	return views, nil
+	return views
 }
 
-// viewKey shows a key, and its text where it was just made.
-func viewKey(c *web.Call, key access.IssuedKey, text string, now time.Time) keyView {
-	return keyView{
-		ID: key.ID, Tenant: key.Tenant, UserHeader: key.UserHeader, Services: key.Services, Models: key.Models,
-		Instances: key.Instances, Addresses: key.Addresses,
-		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: keyLimits(key.Limits), Budgets: key.Budgets,
-		lifeView:  viewLife(key.Life, key.Status(now)),
+// ViewKey shows a key, and its text where it was just made.
+func (a *API) ViewKey(c *web.Call, key access.IssuedKey, text string, now time.Time) KeyView {
+	return KeyView{
+		ID: key.ID, Name: key.Name, Owner: key.Owner.Name, Tenant: key.Tenant, UserHeader: key.UserHeader,
+		Services: key.Services, Models: key.Models, Instances: key.Instances, Addresses: key.Addresses,
+		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: KeyLimits(key.Limits), Budgets: key.Budgets,
+		lifeView:  viewLife(key.Life, a.options.Credentials.KeyStatus(key, now)),
 		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: c.DryRun,
 	}
 }
@@ -113,7 +123,7 @@ type termFields struct {
 	ExpiresAt string `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9]|2[1-9]|[3-9])" empty:"true"`
 
 	Priority schema.Class   `json:"priority,omitzero" empty:"true"`
-	Limits   keyLimits      `json:"limits"`
+	Limits   KeyLimits      `json:"limits"`
 	Budgets  budget.Budgets `json:"budgets"`
 }
 
@@ -149,7 +159,7 @@ func fieldsOfTerms(t access.Terms) termFields {
 	return termFields{
 		Services: web.NotNil(t.Services), Models: web.NotNil(t.Models), Addresses: web.NotNil(t.Addresses),
 		Instances: t.Instances, ExpiresAt: t.ExpiresAt, Priority: t.Priority,
-		Limits: keyLimits(t.Limits), Budgets: t.Budgets,
+		Limits: KeyLimits(t.Limits), Budgets: t.Budgets,
 	}
 }
 
@@ -163,19 +173,19 @@ type keyRequest struct {
 	keyTerms
 }
 
-func (a *API) issueKey(c *web.Call, wanted *keyRequest) (keyView, error) {
+func (a *API) issueKey(c *web.Call, wanted *keyRequest) (KeyView, error) {
 	now := time.Now()
 	key := access.IssuedKey{Key: wanted.key()}
 	key.ID = wanted.ID
-	if err := checkCredential(key.Check, key.ExpiresAt, now); err != nil {
-		return keyView{}, err
+	if err := CheckCredential(key.Check, key.ExpiresAt, now); err != nil {
+		return KeyView{}, err
 	}
-	text, issued, err := a.options.Credentials.Keys.Issue(c.Context(), key, changeAt(c, now))
+	text, issued, err := a.options.Credentials.Keys.Issue(c.Context(), key, ChangeAt(c, now))
 	if !a.options.Credentials.Enforced() {
 		c.Message += " Keys are not asked for while security.enabled is false."
 	}
-	tellCredential(c, "key", issued.ID, "issued")
-	return viewKey(c, issued, text, now), err
+	TellCredential(c, "key", issued.ID, "issued")
+	return a.ViewKey(c, issued, text, now), err
 }
 
 // problemsOf returns the reports of a check as config.Problems, nil if it reports nothing.
@@ -190,9 +200,9 @@ func problemsOf(check func(report func(path string, fault say.Sentence))) error 
 	return nil
 }
 
-func (a *API) editKey(c *web.Call) (keyView, error) {
+func (a *API) editKey(c *web.Call) (KeyView, error) {
 	now := time.Now()
-	edited, err := a.options.Credentials.Keys.Edit(c.Context(), c.PathValue("id"), changeAt(c, now),
+	edited, err := a.options.Credentials.Keys.Edit(c.Context(), c.PathValue("id"), ChangeAt(c, now),
 		func(before access.IssuedKey) (access.Key, error) {
 			wanted := termsOf(&before)
 			if _, err := config.DecodeJSON(c.Content, &wanted); err != nil {
@@ -202,19 +212,19 @@ func (a *API) editKey(c *web.Call) (keyView, error) {
 			if key.ExpiresAt == before.ExpiresAt {
 				return key, problemsOf(key.Check) // an unchanged value may be in the past
 			}
-			return key, checkCredential(key.Check, key.ExpiresAt, now)
+			return key, CheckCredential(key.Check, key.ExpiresAt, now)
 		})
-	tellCredential(c, "key", edited.ID, "changed")
-	return viewKey(c, edited, "", now), err
+	TellCredential(c, "key", edited.ID, "changed")
+	return a.ViewKey(c, edited, "", now), err
 }
 
-// rotationRequest is the body of a request to rotate a key.
-type rotationRequest struct {
+// RotationRequest is the body of a request to rotate a key.
+type RotationRequest struct {
 	Overlap schema.Duration `json:"overlap" maximum:"7776000000"`
 }
 
 // Docs says more about some members than a tag has room for.
-func (rotationRequest) Docs() map[string]string {
+func (RotationRequest) Docs() map[string]string {
 	return map[string]string{
 		"overlap": "How long the old text is good; a day if left out.",
 	}
@@ -226,32 +236,34 @@ const (
 )
 
 // SetDefaults sets the overlap for a request that does not name one.
-func (r *rotationRequest) SetDefaults() { r.Overlap = schema.Duration(usualOverlap) }
+func (r *RotationRequest) SetDefaults() { r.Overlap = schema.Duration(usualOverlap) }
 
-func (a *API) rotateKey(c *web.Call, wanted *rotationRequest) (keyView, error) {
+// RotateKey gives the key in the path a new text.
+func (a *API) RotateKey(c *web.Call, wanted *RotationRequest) (KeyView, error) {
 	now := time.Now()
 	if wanted.Overlap.Std() > mostOverlap || wanted.Overlap < 0 {
-		return keyView{}, web.Invalid("overlap", say.New("field.overlap"))
+		return KeyView{}, web.Invalid("overlap", say.New("field.overlap"))
 	}
 	text, rotated, err := a.options.Credentials.Keys.Rotate(c.Context(), c.PathValue("id"), wanted.Overlap.Std(),
-		changeAt(c, now))
+		ChangeAt(c, now))
 	old := "refused from now on."
 	if !rotated.PreviousUntil.IsZero() {
 		old = "good until " + rotated.PreviousUntil.Format(time.RFC3339) + "."
 	}
 	c.Say("The key has a new text, which is shown this once only; the old one is %s", old)
-	tellCredential(c, "key", rotated.ID, "rotated")
-	return viewKey(c, rotated, text, now), err
+	TellCredential(c, "key", rotated.ID, "rotated")
+	return a.ViewKey(c, rotated, text, now), err
 }
 
-func (a *API) revokeKey(c *web.Call) (revokedKey, error) {
+// RevokeKey revokes the key in the path.
+func (a *API) RevokeKey(c *web.Call) (RevokedKey, error) {
 	id := c.PathValue("id")
 	changed, err := revokeCredential(c, "key", id, a.options.Credentials.Keys.Revoke)
-	return revokedKey{id, changed, c.DryRun}, err
+	return RevokedKey{id, changed, c.DryRun}, err
 }
 
-// revokedKey is the data of the reply to a revocation.
-type revokedKey struct {
+// RevokedKey is the data of the reply to a revocation.
+type RevokedKey struct {
 	ID      string `json:"id"`
 	Changed bool   `json:"changed"`
 	DryRun  bool   `json:"dryRun,omitzero"`

@@ -16,7 +16,6 @@ func (a *API) Routes() []web.Route {
 		s.Routes("Instances", a.instances()),
 		s.Routes("Versions", a.versions()),
 		s.Routes("Terms of keys", a.terms()),
-		s.Routes("Settings", a.settings()),
 		ledger.Routes(QuotaTag, a.quota()),
 		s.Routes("Sessions", a.sessions()),
 		s.Routes("API keys", a.keys()),
@@ -351,13 +350,13 @@ func (a *API) keys() []web.Route {
 			Says:    "The key was changed; requests from now on are held to it.",
 		},
 		{
-			Pattern: "POST /api/auth/keys/{id}/rotate", Permission: access.ManageKeys, Does: web.DoBody(a.rotateKey),
+			Pattern: "POST /api/auth/keys/{id}/rotate", Permission: access.ManageKeys, Does: web.DoBody(a.RotateKey),
 			BodyOptional: true,
 			Summary: "Give a key that was issued a new text, which is shown this once; the old one stays good for " +
 				"the overlap",
 		},
 		{
-			Pattern: "DELETE /api/auth/keys/{id}", Permission: access.ManageKeys, Does: web.Do(a.revokeKey),
+			Pattern: "DELETE /api/auth/keys/{id}", Permission: access.ManageKeys, Does: web.Do(a.RevokeKey),
 			Summary: "Revoke a key at once",
 		},
 	}

@@ -74,15 +74,15 @@ func (a *API) refuseWhileOpen() error {
 func (a *API) issueToken(c *web.Call, wanted *tokenRequest) (tokenView, error) {
 	now := time.Now()
 	token := access.IssuedToken{Token: access.Token{Name: wanted.Name, Role: wanted.Role}, ExpiresAt: wanted.ExpiresAt}
-	err := checkCredential(token.Check, token.ExpiresAt, now)
+	err := CheckCredential(token.Check, token.ExpiresAt, now)
 	if err == nil {
 		err = a.refuseWhileOpen()
 	}
 	if err != nil {
 		return tokenView{}, err
 	}
-	text, issued, err := a.options.Credentials.Tokens.Issue(c.Context(), token, changeAt(c, now))
-	tellCredential(c, "token", issued.Name, "issued")
+	text, issued, err := a.options.Credentials.Tokens.Issue(c.Context(), token, ChangeAt(c, now))
+	TellCredential(c, "token", issued.Name, "issued")
 	c.Change.Summary += ", role " + issued.Role.String()
 	return viewToken(c, issued, text, now), err
 }
@@ -92,7 +92,7 @@ func (a *API) editToken(c *web.Call) (tokenView, error) {
 	if err := a.refuseWhileOpen(); err != nil {
 		return tokenView{}, err
 	}
-	edited, err := a.options.Credentials.Tokens.Edit(c.Context(), c.PathValue("name"), changeAt(c, now),
+	edited, err := a.options.Credentials.Tokens.Edit(c.Context(), c.PathValue("name"), ChangeAt(c, now),
 		func(token *access.IssuedToken) error {
 			wanted := tokenTerms{token.Role, token.ExpiresAt}
 			if _, err := config.DecodeJSON(c.Content, &wanted); err != nil {
@@ -103,9 +103,9 @@ func (a *API) editToken(c *web.Call) (tokenView, error) {
 			if isSame {
 				return problemsOf(token.Check)
 			}
-			return checkCredential(token.Check, token.ExpiresAt, now)
+			return CheckCredential(token.Check, token.ExpiresAt, now)
 		})
-	tellCredential(c, "token", edited.Name, "changed")
+	TellCredential(c, "token", edited.Name, "changed")
 	c.Change.Summary += ", role " + edited.Role.String()
 	return viewToken(c, edited, "", now), err
 }
@@ -115,8 +115,8 @@ func (a *API) rotateToken(c *web.Call) (tokenView, error) {
 	if err := a.refuseWhileOpen(); err != nil {
 		return tokenView{}, err
 	}
-	text, rotated, err := a.options.Credentials.Tokens.Rotate(c.Context(), c.PathValue("name"), changeAt(c, now))
-	tellCredential(c, "token", rotated.Name, "rotated")
+	text, rotated, err := a.options.Credentials.Tokens.Rotate(c.Context(), c.PathValue("name"), ChangeAt(c, now))
+	TellCredential(c, "token", rotated.Name, "rotated")
 	return viewToken(c, rotated, text, now), err
 }
 

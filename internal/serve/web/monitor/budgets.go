@@ -8,8 +8,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// budgetUses are the budgets of all keys and tenants.
-type budgetUses struct {
+// BudgetUses are the budgets of keys and tenants.
+type BudgetUses struct {
 	Currency string      `json:"currency" doc:"In which costs are."`
 	Budgets  []budgetUse `json:"budgets"`
 }
@@ -33,13 +33,20 @@ func (a *API) SetBudgets(uses func() []budget.Use, currency func() string) {
 }
 
 // budgetUse answers GET /api/monitoring/budgets.
-func (a *API) budgetUse(*web.Call) (budgetUses, error) {
-	views := budgetUses{Budgets: []budgetUse{}}
+func (a *API) budgetUse(*web.Call) (BudgetUses, error) {
 	if a.budgets == nil {
-		return views, nil
+		return BudgetUses{Budgets: []budgetUse{}}, nil
 	}
-	views.Currency = a.currency()
-	for _, use := range a.budgets() {
+	return ViewBudgets(a.budgets(), a.currency(), func(string) bool { return true }), nil
+}
+
+// ViewBudgets shows the budgets of the accounts that a caller may see.
+func ViewBudgets(uses []budget.Use, currency string, isSeen func(account string) bool) BudgetUses {
+	views := BudgetUses{Currency: currency, Budgets: []budgetUse{}}
+	for _, use := range uses {
+		if !isSeen(use.Account) {
+			continue
+		}
 		view := budgetUse{Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: use.Limit,
 			Used: use.Used, Reserved: use.Reserved}
 		if use.Unit == budget.Cost {
@@ -52,5 +59,5 @@ func (a *API) budgetUse(*web.Call) (budgetUses, error) {
 		}
 		views.Budgets = append(views.Budgets, view)
 	}
-	return views, nil
+	return views
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// callsQuery chooses calls; the filters are compared whole, except q and errorText.
-type callsQuery struct {
+// CallsQuery chooses calls; the filters are compared whole, except q and errorText.
+type CallsQuery struct {
 	Limit         int       `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
 	Cursor        string    `json:"cursor" doc:"The member next of a page: the page behind it."`
 	After         string    `json:"after" doc:"The member latest of a page: only calls recorded after it."`
@@ -46,7 +46,7 @@ type callsQuery struct {
 }
 
 // Docs says more about some members than a tag has room for.
-func (callsQuery) Docs() map[string]string {
+func (CallsQuery) Docs() map[string]string {
 	return map[string]string{
 		"outcome": "rescued, lost and refused as the outcome of a call. answered: with its answer, rescued ones " +
 			"too. failed: lost or refused. retried: more than one attempt. troubled: failed or retried.",
@@ -71,9 +71,11 @@ type callFilter struct {
 	// id of the call with the number before.
 	before, after uint64
 	beforeID      string
+	// belongs reports whether a call belongs to those that the caller may see; nil means all.
+	belongs func(*calls.Record) bool
 }
 
-func newCallFilter(c *web.Call, q *callsQuery) (*callFilter, error) {
+func newCallFilter(c *web.Call, q *CallsQuery) (*callFilter, error) {
 	f := &callFilter{
 		query: c.URL.Query(), words: c.Words(), limit: cmp.Or(q.Limit, 100), isBrief: q.Brief, from: q.From, to: q.To,
 		text: strings.ToLower(q.Q), errorText: strings.ToLower(q.ErrorText), beforeID: q.Before, before: math.MaxUint64,
@@ -134,6 +136,8 @@ func (f *callFilter) has(c *calls.Record) bool {
 // wants reports whether a call meets the conditions.
 func (f *callFilter) wants(c *calls.Record) bool {
 	switch {
+	case f.belongs != nil && !f.belongs(c):
+		return false
 	case !f.is("service", c.Service.String()), !f.is("model", c.Model), !f.is("status", string(statusOf(c))),
 		!f.is("requestId", c.RequestID), !f.is("errorCode", c.Code), !f.is("keyId", c.KeyID), !f.is("tenant", c.Tenant),
 		!f.is("user", c.User):

@@ -14,8 +14,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// callView is the record of one request as JSON. It has nothing of the bodies.
-type callView struct {
+// CallView is the record of one request as JSON. It has nothing of the bodies.
+type CallView struct {
 	RequestID  string             `json:"requestId"`
 	Number     uint64             `json:"number,omitzero"`
 	Time       string             `json:"time" format:"date-time"`
@@ -57,7 +57,7 @@ type callView struct {
 }
 
 // Docs says more about some members than a tag has room for.
-func (callView) Docs() map[string]string {
+func (CallView) Docs() map[string]string {
 	return map[string]string{
 		"number": "The place of the call among all that were recorded; with it a call of the file is found at " +
 			"once.",
@@ -225,8 +225,8 @@ func statusOf(c *calls.Record) callStatus {
 	return callStatus(c.Result.String())
 }
 
-func viewOfCall(c *calls.Record, words web.Wording) callView {
-	view := callView{
+func viewOfCall(c *calls.Record, words web.Wording) CallView {
+	view := CallView{
 		RequestID: c.RequestID, Number: c.Sequence, Time: web.Time(c.Started), Service: c.Service, Door: c.Door,
 		Model: c.Model, Asked: c.Asked, Instance: c.Instance, KeyID: c.KeyID, Tenant: c.Tenant, User: c.User,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code,
@@ -275,6 +275,12 @@ func viewOfCall(c *calls.Record, words web.Wording) callView {
 		view.TraceID = hex.EncodeToString(c.Trace.ID[:])
 	}
 	return view
+}
+
+// HideHosts removes the instances behind the gateway, and the address of the client.
+func (v *CallView) HideHosts() {
+	v.Instance, v.Handle, v.Strategy, v.Candidates, v.ClientIP, v.TraceID = "", "", "", nil, "", ""
+	v.Tries = []callTry{}
 }
 
 // stream sends every call that is recorded from now on as a server-sent event. It ends

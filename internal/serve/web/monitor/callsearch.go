@@ -18,9 +18,9 @@ const maxLooked = 50_000
 // maxBrief is the greatest length of a message in a brief call.
 const maxBrief = 160
 
-// callList is a page of calls.
-type callList struct {
-	Calls        []callView `json:"calls"`
+// CallList is a page of calls.
+type CallList struct {
+	Calls        []CallView `json:"calls"`
 	Next         string     `json:"next,omitzero"`
 	Latest       string     `json:"latest,omitzero" doc:"The cursor of the newest call that is kept, for after."`
 	Reached      string     `json:"reached,omitzero" format:"date-time" doc:"Where the search stopped, if more follow."`
@@ -30,7 +30,7 @@ type callList struct {
 }
 
 // Docs says more about some members than a tag has room for.
-func (callList) Docs() map[string]string {
+func (CallList) Docs() map[string]string {
 	return map[string]string{
 		"next": "The cursor of the page behind this one. Left out where there is nothing more; a page may have " +
 			"fewer calls than its limit, or none, and still have one behind it.",
@@ -40,7 +40,7 @@ func (callList) Docs() map[string]string {
 // found holds the calls that a search has found so far.
 type found struct {
 	filter  *callFilter
-	views   []callView
+	views   []CallView
 	reached string // when the last call began that was looked at
 	isFull  bool
 }
@@ -56,7 +56,7 @@ func (f *found) look(c *calls.Record) bool {
 }
 
 // viewOf returns the view of a call, a short one if isBrief is set.
-func viewOf(c *calls.Record, isBrief bool, words web.Wording) callView {
+func viewOf(c *calls.Record, isBrief bool, words web.Wording) CallView {
 	view := viewOfCall(c, words)
 	if !isBrief {
 		return view
@@ -77,18 +77,18 @@ func viewOf(c *calls.Record, isBrief bool, words web.Wording) callView {
 // the ones on disk. Calls are numbered as they are recorded, and a page ends at a number.
 // No call is therefore on two pages, and none between them, however many are recorded
 // meanwhile.
-func (a *API) search(ctx context.Context, f *callFilter) (callList, error) {
-	page := callList{
-		Capacity: a.recorder.Settings().Calls, SamplingRate: a.recorder.SamplingRate(),
-		FileDays: a.recorder.ArchivedDays(),
+func search(ctx context.Context, recorder *calls.Recorder, f *callFilter) (CallList, error) {
+	page := CallList{
+		Capacity: recorder.Settings().Calls, SamplingRate: recorder.SamplingRate(),
+		FileDays: recorder.ArchivedDays(),
 	}
-	newest, before, isKnown := a.placeOf(f.beforeID)
-	s := found{filter: f, views: []callView{}}
+	newest, before, isKnown := placeOf(recorder, f.beforeID)
+	s := found{filter: f, views: []CallView{}}
 	var next uint64
 	var err error
 	if isKnown {
 		query := calls.Query{Before: min(f.before, before), After: f.after, From: f.from, To: f.to, Most: maxLooked}
-		next, err = a.recorder.Search(ctx, query, s.look)
+		next, err = recorder.Search(ctx, query, s.look)
 	}
 	page.Calls = s.views
 	if next > 1 {
@@ -103,9 +103,9 @@ func (a *API) search(ctx context.Context, f *callFilter) (callList, error) {
 // placeOf returns the number of the newest call in memory, and the number of the call with
 // a request id. It looks for the id in memory only. An empty id is behind the newest: calls
 // that come meanwhile are not on the page.
-func (a *API) placeOf(id string) (newest, number uint64, isKnown bool) {
+func placeOf(recorder *calls.Recorder, id string) (newest, number uint64, isKnown bool) {
 	number, isKnown = math.MaxUint64, id == ""
-	for c := range a.recorder.Calls() {
+	for c := range recorder.Calls() {
 		if newest == 0 {
 			newest, number = c.Sequence, c.Sequence+1
 		}
@@ -117,23 +117,33 @@ func (a *API) placeOf(id string) (newest, number uint64, isKnown bool) {
 	return newest, number, isKnown
 }
 
+// Search returns the calls of a recorder that a query asks for and that belong to the caller.
+func Search(c *web.Call, recorder *calls.Recorder, q *CallsQuery, belongs func(*calls.Record) bool) (CallList, error) {
+	filter, err := newCallFilter(c, q)
+	if err != nil {
+		return CallList{}, err
+	}
+	filter.belongs = belongs
+	return search(c.Context(), recorder, filter)
+}
+
 const mediaNDJSON = "application/x-ndjson"
 
 // calls answers GET /api/monitoring/calls. It writes one line for each call if the caller
 // accepts that.
-func (a *API) calls(c *web.Call, q *callsQuery) (callList, error) {
+func (a *API) calls(c *web.Call, q *CallsQuery) (CallList, error) {
 	filter, err := newCallFilter(c, q)
 	if err != nil {
-		return callList{}, err
+		return CallList{}, err
 	}
-	page, err := a.search(c.Context(), filter)
+	page, err := search(c.Context(), a.recorder, filter)
 	if strings.Contains(c.Header.Get("Accept"), mediaNDJSON) {
 		c.Instead = page.writeLines
 	}
 	return page, err
 }
 
-func (l *callList) writeLines(w http.ResponseWriter) {
+func (l *CallList) writeLines(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", mediaNDJSON)
 	for _, view := range l.Calls {
 		line, err := web.Encode(view)
@@ -160,8 +170,8 @@ func (callQuery) Docs() map[string]string {
 
 // call returns the call with the id in the path: the latest one, where a client used an
 // id more than once.
-func (a *API) call(c *web.Call, q *callQuery) (callView, error) {
-	return findCall(a, c, q, func(call *calls.Record) callView { return viewOfCall(call, c.Words()) })
+func (a *API) call(c *web.Call, q *callQuery) (CallView, error) {
+	return findCall(a, c, q, func(call *calls.Record) CallView { return viewOfCall(call, c.Words()) })
 }
 
 // findCall finds the call with the id in the path and returns the result of view for it.

@@ -46,7 +46,7 @@ func (liveQuery) Docs() map[string]string {
 type liveEvents struct {
 	Snapshot *liveSnapshot `json:"snapshot,omitzero" doc:"The state of everything, once a second."`
 	Change   *live.Change  `json:"change,omitzero" doc:"A change of state, at once."`
-	Call     *callView     `json:"call,omitzero" doc:"A call that has ended and was recorded."`
+	Call     *CallView     `json:"call,omitzero" doc:"A call that has ended and was recorded."`
 	Dropped  *dropped      `json:"dropped,omitzero" doc:"How many events of a topic were left out."`
 }
 
@@ -216,7 +216,7 @@ func (s *liveStream) run(r *http.Request, resumes bool) {
 // resumeCalls sends the calls that ended while the reader was away, as far as they
 // are remembered.
 func (s *liveStream) resumeCalls() {
-	var missed []callView
+	var missed []CallView
 	var numbers []uint64
 	oldest := s.lastCall + 1
 	for c := range s.api.recorder.Calls() {

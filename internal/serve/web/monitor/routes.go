@@ -87,7 +87,7 @@ func (a *API) traffic() []web.Route {
 			Pattern: "GET /api/monitoring/calls", Permission: counts, Does: web.DoWith(a.calls),
 			Summary: "The calls that are kept and match, the newest first, in pages; " +
 				"one line for each where Accept names application/x-ndjson",
-			Media: map[string]any{mediaNDJSON: callView{}},
+			Media: map[string]any{mediaNDJSON: CallView{}},
 		},
 		{Pattern: "GET /api/monitoring/calls/{requestId}", Permission: counts, Does: web.DoWith(a.call),
 			Summary: "One call with its timeline"},
@@ -106,9 +106,6 @@ func (a *API) traffic() []web.Route {
 			Summary: "What failed lately, by kind; the latest first"},
 		{Pattern: "GET /api/monitoring/series", Permission: counts, Does: web.DoWith(a.series),
 			Summary: "The history of requests, latency, tokens, overhead and cost"},
-		{Pattern: "GET /api/monitoring/figures", Permission: counts, Does: web.DoWith(a.figures),
-			Summary: "How fast services, models, instances or hosts are: quantiles with the number of requests " +
-				"behind them, and the instances that are far slower than their peers, with what is known of why"},
 		{
 			Pattern: "GET /api/monitoring/fleet", Permission: counts, Does: web.Do(a.fleet),
 			Summary: "How well the instances are used that are balanced by least_time: " +

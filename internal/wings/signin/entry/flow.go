@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/signin"
@@ -200,7 +201,7 @@ func (h *hall) callback(w http.ResponseWriter, r *http.Request) {
 		h.deny(w, http.StatusForbidden, say.Error("signin.no_rule", "name", person.Name, "provider", p.Name))
 		return
 	}
-	if err := h.begin(w, r, p, person); err != nil {
+	if err := h.begin(w, r, p, person, memberships); err != nil {
 		h.core.Log.Error("a session cannot be begun", "provider", p.Name, "error", err)
 		h.failed.Add(1)
 		said := say.New("signin.not_kept")
@@ -217,7 +218,8 @@ func (h *hall) callback(w http.ResponseWriter, r *http.Request) {
 }
 
 // begin keeps the session of a person and gives the browser its pass.
-func (h *hall) begin(w http.ResponseWriter, r *http.Request, p *signin.Client, person *signin.Person) error {
+func (h *hall) begin(w http.ResponseWriter, r *http.Request, p *signin.Client, person *signin.Person,
+	memberships []access.Membership) error {
 	pass, id, err := h.core.Credentials.NewPass(r.Context())
 	if err != nil {
 		return err
@@ -227,6 +229,10 @@ func (h *hall) begin(w http.ResponseWriter, r *http.Request, p *signin.Client, p
 		Seat: person.Seat, Claims: person.Claims, Since: now,
 		Until:   now.Add(h.core.Sessions.Life()).Truncate(time.Second),
 		Address: web.ClientAddr(r, h.core.Document.Server.TrustedProxies).String()}
+	session.Places = []sessions.Place{}
+	for _, m := range memberships {
+		session.Places = append(session.Places, sessions.Place{Tenant: m.Tenant, Role: m.Role.String()})
+	}
 	if err := h.core.Sessions.Begin(r.Context(), session); err != nil {
 		return err
 	}
