@@ -48,6 +48,24 @@ export async function start(...more) {
   }
 }
 
+// serve starts a gateway with a configuration file that has it listen at an address.
+export async function serve(address, file) {
+  const binary = resolve(process.env.PATCHBAY_BIN ?? '../../bin/patchbay');
+  const dir = mkdtempSync(join(tmpdir(), 'patchbay-clients-'));
+  const child = spawn(binary, ['serve', '--config', file], { cwd: dir, stdio: ['ignore', 'ignore', 'pipe'] });
+  const ended = once(child, 'exit');
+  let printed = '';
+  child.stderr.setEncoding('utf8').on('data', (text) => (printed += text));
+  try {
+    await ready(`${address}/actuator/health/readiness`, AbortSignal.timeout(startLimit));
+    return { stop: () => stop(child, ended, dir) };
+  } catch (cause) {
+    child.kill('SIGKILL');
+    rmSync(dir, { recursive: true, force: true });
+    throw new Error(`the gateway did not start; it printed:\n${printed}`, { cause });
+  }
+}
+
 async function ready(url, deadline) {
   for (;;) {
     const status = await fetch(url, { signal: deadline }).then((r) => r.status, () => 0);
