@@ -236,6 +236,17 @@ suites: build ## Run the quick ones of these suites, as CI does
 		if test $$status = 3; then $(call skip,suites of others: they could not be installed from PyPI); else exit $$status; fi; \
 	fi
 
+# It verifies with the rules of docs/audit.md alone. Where Python is missing, or the registry, it
+# is skipped.
+.PHONY: test-audit
+test-audit: build ## Let a verifier in Python and the gateway's verify the same audits
+	@if ! command -v python3 >/dev/null; then \
+		$(call skip,the verifier of the audit in Python: python3 is not installed); \
+	else \
+		status=0; PATCHBAY_BIN=$(CURDIR)/$(BINARY) AUDIT_DIR=$(CURDIR)/bin/audit python3 test/audit/run.py || status=$$?; \
+		if test $$status = 3; then $(call skip,the verifier of the audit in Python: cryptography could not be installed); else exit $$status; fi; \
+	fi
+
 # One of the linters is go vet, which therefore is no step of its own. golangci-lint is
 # built from source, 934 packages, which takes two cores longer than the tests: so it is
 # no step of test.

@@ -15,6 +15,8 @@ var wingLists = []string{"internal/wings/wings.go", "internal/gateway/wings.go",
 // verbFiles are the files of the program that belong to the wing which they import: its verbs
 // and their tests. Files that import none say so in their first line.
 var verbFiles = map[string]string{
+	"cmd/patchbay/audit.go":               "audit",
+	"cmd/patchbay/audit_test.go":          "audit",
 	"cmd/patchbay/backup.go":              "backup",
 	"cmd/patchbay/bench.go":               "measure",
 	"cmd/patchbay/bench_test.go":          "measure",

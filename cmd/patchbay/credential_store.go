@@ -86,7 +86,12 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 			}
 		}
 	}
-	operations := manage.Offline(credentials, access.Identity{Name: "command line", Role: access.Admin})
+	trail, end, err := offlineTrail(doc, store.Data())
+	if err != nil {
+		return err
+	}
+	defer end()
+	operations := manage.Offline(credentials, access.Identity{Name: "command line", Role: access.Admin}, trail)
 	return do(&credentialStore{ctx,
 		remote{shown: doc.Server.DataDir, client: &http.Client{Transport: inProcess{operations}}}})
 }

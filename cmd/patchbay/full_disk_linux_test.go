@@ -151,8 +151,8 @@ func TestAFullDisk(t *testing.T) {
 		status             int
 		want               string
 	}{
-		"a version": {http.MethodPut, gatewaytest.TypesPath + "chat", `{"loadBalancer":"random"}`, http.StatusInternalServerError, "the disk of the gateway has no space left; nothing was changed"},
-		"a key":     {http.MethodPost, "/api/auth/keys", `{"id":"new"}`, http.StatusInternalServerError, "the disk of the gateway has no space left; nothing was changed"},
+		"a version": {http.MethodPut, gatewaytest.TypesPath + "chat", `{"loadBalancer":"random"}`, http.StatusServiceUnavailable, "the disk of the gateway has no space left; nothing was changed"},
+		"a key":     {http.MethodPost, "/api/auth/keys", `{"id":"new"}`, http.StatusServiceUnavailable, "the disk of the gateway has no space left; nothing was changed"},
 		"a batch":   {http.MethodPost, "/v1/batches", batch, http.StatusInsufficientStorage, `"code":"storage_full"`},
 	} {
 		if status, reply := send(refused.method, refused.path, "application/json", refused.body); status != refused.status || !strings.Contains(reply, refused.want) {

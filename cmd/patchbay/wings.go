@@ -5,7 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/wings/demo"
 )
 
@@ -13,6 +15,7 @@ import (
 // package names, and the file of a verb to the wing that it imports.
 func wingVerbs(env []string, stdout, stderr io.Writer) []*cobra.Command {
 	return []*cobra.Command{
+		newAudit(env, stdout),           // wing: audit
 		newBackup(env, stdout, stderr),  // wing: backup
 		newRestore(env, stdout, stderr), // wing: backup
 		newBatches(env, stdout, stderr), // wing: batches
@@ -33,6 +36,14 @@ func wingVerbs(env []string, stdout, stderr io.Writer) []*cobra.Command {
 func foreignHint(name string, content []byte) (hint string) {
 	hint = importHint(name, content) // wing: importer
 	return hint
+}
+
+// offlineTrail returns where operations on a data directory that no gateway uses are recorded, and
+// the function that ends the recording.
+func offlineTrail(doc *config.Document, data *durable.Dir) (trail web.Trail, end func(), err error) {
+	end = func() {}
+	trail, end, err = recordOffline(doc, data) // wing: audit
+	return trail, end, err
 }
 
 // demoRoutes returns the operations that only the demo serves.

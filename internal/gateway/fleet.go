@@ -13,7 +13,7 @@ import (
 // the fleets of other gateways.
 func (g *Gateway) openFleet() error {
 	doc := g.Document
-	options := fleet.Options{Gateway: g.id}
+	options := fleet.Options{Gateway: g.ID}
 	_, _ = rand.Read(options.Secret[:]) // it never fails
 	g.Fleet = fleet.New(options, time.Now())
 	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
@@ -21,7 +21,7 @@ func (g *Gateway) openFleet() error {
 		return err
 	}
 	g.Exchange = redisfleet.New(redisfleet.Options{
-		Fleet: g.Fleet, Secret: options.Secret, Gateway: g.id,
+		Fleet: g.Fleet, Secret: options.Secret, Gateway: g.ID,
 		Address: doc.Redis.URL, Prefix: doc.Redis.KeyPrefix, Keys: keys,
 		IsWanted: func() bool { return g.Fleet.Size() > 0 && (doc.NamesRedis || g.sharesInRedis()) },
 		Log:      g.log,

@@ -47,7 +47,6 @@ type Gateway struct {
 	Parts
 
 	log   *slog.Logger
-	id    string // identifies this gateway among others
 	build actuator.Build
 	// isDemo, more, moreWings and steps are Options.Demo, Options.Routes, Options.Wings and
 	// Options.Steps.
@@ -158,7 +157,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		return err
 	}
 	opened.add(func() { _ = g.Store.Close() })
-	if g.id, err = gatewayID(g.Store.Data()); err != nil {
+	if g.ID, err = IDOf(g.Store.Data()); err != nil {
 		return err
 	}
 	g.wings = newWings(&g.Core, g.moreWings...)
@@ -309,6 +308,16 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 			for _, w := range g.wings {
 				w.Serve(shell)
 			}
+		}
+	}
+	return nil
+}
+
+// trail returns where operations of management are recorded, nil if no wing records them.
+func (g *Gateway) trail() web.Trail {
+	for _, w := range g.wings {
+		if w.Trail != nil {
+			return w.Trail
 		}
 	}
 	return nil

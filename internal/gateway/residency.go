@@ -39,7 +39,7 @@ func (g *Gateway) heard(time.Time) (since time.Time, ok bool) {
 		return since, false
 	}
 	for _, member := range g.Cluster.View().Members {
-		if member.ID != g.id && member.State != cluster.Away && !slices.Contains(others, member.ID) {
+		if member.ID != g.ID && member.State != cluster.Away && !slices.Contains(others, member.ID) {
 			return since, false
 		}
 	}

@@ -195,6 +195,7 @@ func (g *Gateway) newRouterOf(port *Port) *web.Router {
 		Fail:           v1.Fail,
 		TrustedProxies: g.Document.Server.TrustedProxies,
 		Version:        g.Control.Version,
+		Trail:          g.trail(),
 		Log:            g.log,
 	})
 	missing := notFound

@@ -16,9 +16,9 @@ import (
 // idFile is the file in the data directory that has the id of the gateway.
 const idFile = "gateway-id"
 
-// gatewayID returns the id of the gateway that has this data directory. It stays the same
+// IDOf returns the id of the gateway that has this data directory. It stays the same
 // after a restart: the others must not take the gateway for a new one.
-func gatewayID(data *durable.Dir) (string, error) {
+func IDOf(data *durable.Dir) (string, error) {
 	const longest = 64
 	text, err := data.Read(idFile)
 	if err == nil {
@@ -38,7 +38,7 @@ func (g *Gateway) newShared() *tally.Pool {
 	doc := g.Document
 	return tally.NewPool(tally.Options{
 		Open: func(ctx context.Context) (tally.Store, error) {
-			store, err := redistally.Open(ctx, doc.Redis.URL, doc.Redis.KeyPrefix, g.id)
+			store, err := redistally.Open(ctx, doc.Redis.URL, doc.Redis.KeyPrefix, g.ID)
 			if err != nil {
 				return nil, err
 			}

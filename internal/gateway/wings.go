@@ -4,6 +4,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache/managedcache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers/keeper"
+	"github.com/patchbay-ai/patchbay/internal/wings/audit/managedaudit"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/managedbatches"
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
@@ -27,6 +28,7 @@ func newWings(core *wing.Core, more ...wing.New) []*wing.Wing {
 		spend.NewWing,
 		entry.New,
 		desk.New,
+		managedaudit.New,
 	}, more...)...)
 }
 

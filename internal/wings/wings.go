@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
+	"github.com/patchbay-ai/patchbay/internal/wings/audit"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
@@ -24,6 +25,7 @@ type Sections struct {
 	AnswerCache answercache.Settings `json:"answerCache"`
 	Files       files.Settings       `json:"files"`
 	Batches     batches.Settings     `json:"batches"`
+	Audit       audit.Settings       `json:"audit"`
 	Processes   processes.Settings   `json:"processes" effect:"now" from:"file"`
 }
 
@@ -52,6 +54,7 @@ func DefaultSections() Sections {
 		AnswerCache: answercache.DefaultSettings(),
 		Files:       files.DefaultSettings(),
 		Batches:     batches.DefaultSettings(),
+		Audit:       audit.DefaultSettings(),
 	}
 }
 

@@ -43,6 +43,9 @@ const (
 	ReadSelf   Permission = "auth:self:read"
 	UseSession Permission = "auth:session:use"
 
+	// ManageAudit is the right to read who did what, and to change the key that signs it.
+	ManageAudit Permission = "audit:record:manage"
+
 	// Existing clients use these codes; do not rename them.
 	ReadQuota      Permission = "config:quota:read"
 	WriteQuota     Permission = "config:quota:write"
@@ -69,7 +72,7 @@ func (r Role) Permissions() []Permission {
 		ReadModels, ReadRoutes, ReadProcesses, ManageProcesses, ReadBatches, WriteBatches,
 		ManageKeys, ManageTokens, ManageSessions, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
 		ReadMonitoring, WriteMonitoring, ReadMetrics, StopRequests, ManageContents, ReadActuator, WriteLoggers,
-		ManageAccessLog,
+		ManageAccessLog, ManageAudit,
 	}
 	held := []Permission{}
 	for _, p := range all {

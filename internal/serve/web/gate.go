@@ -62,7 +62,9 @@ type GateOptions struct {
 	TrustedProxies []netip.Prefix
 	// Version returns the version of the configuration in force.
 	Version func() int
-	Log     *slog.Logger
+	// Trail records changes, sign-ins and reads of contents; nil records nothing.
+	Trail Trail
+	Log   *slog.Logger
 }
 
 // NewGate returns a Gate.
@@ -82,7 +84,8 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, refusal := g.admit(r, &route)
-		if !isSafe(r.Method) || route.Audited {
+		isAudited := !isSafe(r.Method) || route.Audited
+		if isAudited {
 			ChangeOf(w).Before = g.options.Version()
 			defer g.audit(w, r, route, who)
 		}
@@ -91,7 +94,15 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 		}
 		if refusal != nil {
 			refusal(w)
+			g.refused(w, r, &route, who)
 			return
+		}
+		if isAudited {
+			recording, may := g.record(w, r, &route, who)
+			if !may {
+				return
+			}
+			defer func() { recording.end(RecordOf(w).Status) }()
 		}
 		known, admission := admitted(r, who)
 		defer admission.end(w)

@@ -151,6 +151,7 @@ func (s *Surface) answer(w http.ResponseWriter, c *Call, value any) {
 	}
 	noted := ChangeOf(w)
 	noted.Summary, noted.DryRun = c.Change.Summary, c.DryRun
+	noted.Who, noted.Tenant = c.Change.Who, c.Change.Tenant
 	if c.Change.After != 0 {
 		noted.Before, noted.After = c.Change.Before, c.Change.After
 	}

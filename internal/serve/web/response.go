@@ -33,6 +33,8 @@ type Response struct {
 	admission *admission
 	// closing says that the connection is closed after this reply; nil means never.
 	closing *atomic.Bool
+	// recording records the operation before its reply leaves; nil if nothing is recorded.
+	recording *recording
 }
 
 // Change is the effect of a management request on the configuration, for the audit log: the
@@ -41,6 +43,10 @@ type Change struct {
 	Before, After int
 	Summary       string
 	DryRun        bool
+	// Who is the person that a sign-in has made known, and Tenant the tenant that the
+	// operation concerns, where the path does not name it.
+	Who    access.Identity
+	Tenant string
 }
 
 // RecordOf returns the record of the request that w answers. For a writer that no Shell
@@ -86,6 +92,7 @@ func (w *Response) WriteHeader(status int) {
 // begin notes the status of a reply before its head is written.
 func (w *Response) begin(status int) {
 	w.call.Status = status
+	w.recording.end(status)
 	if w.stream != nil {
 		// Handlers that leave a body unread ask for the connection to be closed. In
 		// HTTP/2 the rest of the body belongs to this stream alone, and closing would

@@ -322,6 +322,12 @@ type Route struct {
 	// Audited says that the audit log has a line for each use of the operation, although
 	// it only reads.
 	Audited bool
+	// Asks says that the operation changes nothing although its method is not a safe one: the
+	// trail has no record of it.
+	Asks bool
+	// Takes reports whether a request with a body takes something away, such as a key or a
+	// session. It is then done even if it cannot be recorded; nil means that it is not.
+	Takes func(body []byte) bool
 	// NoDryRun says that the operation refuses dryRun, because there is nothing to
 	// tell without doing it.
 	NoDryRun bool

@@ -38,6 +38,7 @@ import (
 // first; all of them are set when Wing.Open is called, and nothing replaces them.
 type Core struct {
 	Document  *config.Document // as it was at the start
+	ID        string           // identifies this gateway among others
 	Log       *slog.Logger
 	Store     *files.Store      // the data directory
 	Takeovers *takeover.Records // which unsigned data of the release before is read
@@ -96,6 +97,8 @@ type Wing struct {
 	State func(to *metrics.State, now time.Time)
 	// Health adds components to the health of the gateway.
 	Health func(to map[string]actuator.Component)
+	// Trail records the operations of management; nil where the wing records none. Open sets it.
+	Trail web.Trail
 	// Halt begins no further work, because the gateway stops.
 	Halt func()
 	// Close releases everything that Open opened. It is also called where Open failed.

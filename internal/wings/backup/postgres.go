@@ -370,6 +370,9 @@ func (r *restoring) fillDatabase(ctx context.Context, tx *sql.Tx, c *content) (e
 	if r.keys != nil {
 		sign("current", head.Sign(r.keys))
 	}
+	note := r.note() // the audit begins new chains
+	exec(`CREATE TABLE IF NOT EXISTS patchbay_audit_restores (time TEXT COLLATE "C" NOT NULL, made TEXT NOT NULL)`)
+	exec("INSERT INTO patchbay_audit_restores (time, made) VALUES ($1, $2)", note.Time, note.Made)
 	if err != nil || !r.has(Files) {
 		return err
 	}

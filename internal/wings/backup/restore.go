@@ -128,6 +128,9 @@ func (r *restoring) toDirectory(ctx context.Context) error {
 			if err == nil && r.has(Files) {
 				err = r.exchange(r.place.Folder, r.stagedFiles, []string{documentsDir, contentsDir, answersDir})
 			}
+			if err == nil {
+				err = r.noteRestore(dir)
+			}
 			if err != nil {
 				err = errors.Join(err, r.undo())
 			}
@@ -138,6 +141,33 @@ func (r *restoring) toDirectory(ctx context.Context) error {
 		return r.restoreLedger(ctx, exchange)
 	}
 	return exchange(nil)
+}
+
+// noteRestore leaves a note for the audit, whose records stay: the gateway begins a new chain.
+func (r *restoring) noteRestore(dir string) error {
+	text, err := json.Marshal(r.note(), json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	folder := durable.At(filepath.Join(dir, "audit"))
+	if err := folder.Make(); err != nil {
+		return err
+	}
+	return folder.Write("restored.json", text)
+}
+
+// restored tells when a backup was restored, and when it was made, as the audit reads it.
+type restored struct {
+	Time string `json:"time"`
+	Made string `json:"made"`
+}
+
+func (r *restoring) note() restored {
+	made := "an unknown time"
+	if !r.done.Made.IsZero() {
+		made = r.done.Made.UTC().Format(time.RFC3339)
+	}
+	return restored{time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), made}
 }
 
 // ownFiles are the files of the data directory that a restore replaces.

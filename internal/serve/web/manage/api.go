@@ -60,12 +60,11 @@ func New(options Options) *API { return &API{options} }
 
 // Offline answers the operations on keys and tokens while no gateway runs. The caller can
 // write the data directory and therefore needs no token.
-func Offline(credentials *access.Credentials, who access.Identity) http.Handler {
+func Offline(credentials *access.Credentials, who access.Identity, trail web.Trail) http.Handler {
 	a := &API{options: Options{Credentials: credentials, isOffline: true}}
 	mux := http.NewServeMux()
 	for _, route := range a.surface(a.fail).Routes("", append(a.keys(), a.tokens()...)) {
-		mux.HandleFunc(route.Pattern,
-			func(w http.ResponseWriter, r *http.Request) { route.Handler(w, web.WithIdentity(r, who)) })
+		mux.HandleFunc(route.Pattern, web.Ungated(route, who, trail))
 	}
 	return mux
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
@@ -183,6 +185,20 @@ type instanceChanges struct{}
 
 // Whole is the object that the change applies to.
 func (instanceChanges) Whole() any { return instanceView{} }
+
+// disables reports whether a body of a change disables an instance and changes nothing else.
+func disables(body []byte) bool {
+	var wanted struct {
+		Instance map[string]any `json:"instance"`
+	}
+	return json.Unmarshal(body, &wanted) == nil && len(wanted.Instance) == 1 && wanted.Instance["enabled"] == false
+}
+
+// opensBreaker reports whether a body holds a circuit breaker open, which drains its instance.
+func opensBreaker(body []byte) bool {
+	var wanted breakerRequest
+	return json.Unmarshal(body, &wanted) == nil && wanted.State == breaker.ForcedOpen
+}
 
 // existing returns the error about an instance that would be there twice.
 func existing(fields, id string) error {

@@ -258,6 +258,11 @@ func (a *API) RotateKey(c *web.Call, wanted *RotationRequest) (KeyView, error) {
 // RevokeKey revokes the key in the path.
 func (a *API) RevokeKey(c *web.Call) (RevokedKey, error) {
 	id := c.PathValue("id")
+	for _, key := range a.options.Credentials.Keys.List() {
+		if key.ID == id {
+			c.Change.Tenant = key.Tenant
+		}
+	}
 	changed, err := revokeCredential(c, "key", id, a.options.Credentials.Keys.Revoke)
 	return RevokedKey{id, changed, c.DryRun}, err
 }

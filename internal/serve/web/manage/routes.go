@@ -101,7 +101,7 @@ func (a *API) services() []web.Route {
 			Pattern: "POST /api/route/explain", Permission: access.WriteInstances, Does: web.DoWith(a.explainBody),
 			Summary: "What would happen to the request in the body now, as it would be sent to its endpoint, and " +
 				"why; nothing is called",
-			Says: "What would happen to a request now.", Body: map[string]any{}, NoDryRun: true,
+			Says: "What would happen to a request now.", Body: map[string]any{}, NoDryRun: true, Asks: true,
 		},
 	}
 }
@@ -133,7 +133,7 @@ func (a *API) instances() []web.Route {
 			Pattern: "PUT /api/config/instance/update/{serviceType}", Permission: access.WriteInstances,
 			Does:    web.Do(a.updateInstance),
 			Summary: "Change what is given of an instance; an apiKey that is left out, null or a mask stays",
-			Says:    "The instance was changed.", Body: updateRequest{}, Versioned: true,
+			Says:    "The instance was changed.", Body: updateRequest{}, Versioned: true, Takes: disables,
 		},
 		{
 			Pattern: "DELETE /api/config/instance/del/{serviceType}", Permission: access.WriteInstances,
@@ -178,7 +178,7 @@ func (a *API) instances() []web.Route {
 		},
 		{
 			Pattern: "POST /api/config/instance/circuit-breaker/{serviceType}", Permission: access.WriteInstances,
-			Does: web.DoBody(a.forceBreaker), Says: "The circuit breaker was set.",
+			Does: web.DoBody(a.forceBreaker), Says: "The circuit breaker was set.", Takes: opensBreaker,
 			Summary: "Hold the circuit breaker of an instance open or closed, or let go of it; no version",
 		},
 	}
@@ -313,7 +313,7 @@ func (a *API) sessions() []web.Route {
 			Says: "The session has begun.", Status: http.StatusCreated,
 		},
 		{
-			Pattern: "DELETE /api/auth/session", Permission: access.UseSession, Team: access.Member,
+			Pattern: "DELETE /api/auth/session", Takes: web.Always, Permission: access.UseSession, Team: access.Member,
 			Does:    web.Do(a.endSession),
 			Summary: "End the session of this request; a copy of its cookie is worth nothing from then on",
 			Says:    "The session has ended.", Errors: []int{http.StatusServiceUnavailable},
@@ -324,7 +324,7 @@ func (a *API) sessions() []web.Route {
 			Errors: []int{http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "DELETE /api/auth/sessions/{id}", Permission: access.ManageSessions,
+			Pattern: "DELETE /api/auth/sessions/{id}", Takes: web.Always, Permission: access.ManageSessions,
 			Does:    web.Do(a.endOne),
 			Summary: "End a session, on all gateways within seconds", Says: "The session has ended.",
 			Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
@@ -356,7 +356,8 @@ func (a *API) keys() []web.Route {
 				"the overlap",
 		},
 		{
-			Pattern: "DELETE /api/auth/keys/{id}", Permission: access.ManageKeys, Does: web.Do(a.RevokeKey),
+			Pattern: "DELETE /api/auth/keys/{id}", Takes: web.Always,
+			Permission: access.ManageKeys, Does: web.Do(a.RevokeKey),
 			Summary: "Revoke a key at once",
 		},
 	}
@@ -387,7 +388,8 @@ func (a *API) tokens() []web.Route {
 			Says: "The token has a new text, which is shown this once only; the old one is refused from now on.",
 		},
 		{
-			Pattern: "DELETE /api/auth/tokens/{name}", Permission: access.ManageTokens, Does: web.Do(a.revokeToken),
+			Pattern: "DELETE /api/auth/tokens/{name}", Takes: web.Always,
+			Permission: access.ManageTokens, Does: web.Do(a.revokeToken),
 			Summary: "Revoke a token at once, also one of the configuration file",
 		},
 	}

@@ -97,7 +97,8 @@ func (a *API) traffic() []web.Route {
 		{Pattern: "GET /api/monitoring/running", Permission: counts, Does: web.DoWith(a.running),
 			Summary: "The requests that run now, the newest first"},
 		{
-			Pattern: "POST /api/monitoring/running/{requestId}/stop", Permission: access.StopRequests,
+			Pattern: "POST /api/monitoring/running/{requestId}/stop", Takes: web.Always,
+			Permission: access.StopRequests,
 			Does: web.DoBody(a.stopRunning), BodyOptional: true,
 			Summary: "Stop a request that runs: its client gets an error, its backend is freed, and what it used is " +
 				"settled",

@@ -25,7 +25,8 @@ func (b *work) managed() []web.Route {
 			Says:    "The newest batches of all owners.", Errors: []int{http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "POST /api/batches/{id}/cancel", Tag: "Batches", Permission: access.WriteBatches,
+			Pattern: "POST /api/batches/{id}/cancel", Takes: web.Always,
+			Tag: "Batches", Permission: access.WriteBatches,
 			Does:    web.Do(b.cancelBatch),
 			Summary: "Stop a batch; requests that run end, and what was done is kept",
 			Errors:  []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},

@@ -106,7 +106,7 @@ var known = []reason{
 	{"jairouter", "virtual-nodes", "ip-hash needs no virtual nodes"},
 	{"jairouter", "jwt", "issue management tokens with patchbay tokens issue"},
 	{"jairouter", "sanitization", "answers are not changed"},
-	{"jairouter", "audit", "changes are in the log and in the versions; docs/management.md"},
+	{"jairouter", "audit", "every change is recorded without a setting; docs/audit.md"},
 	{"jairouter", "security.quota", "the ledger is off unless quota.enabled is set; docs/quota.md"},
 	{"jairouter", "adapter-definitions", "write adapter: openai and the header at the instances that use it"},
 	{"jairouter", "springdoc", "the documents of the API are at /docs/api"},

@@ -124,7 +124,8 @@ func (h *host) routes() []web.Route {
 			Errors:  missingOrAway,
 		},
 		{
-			Pattern: "POST /api/processes/{name}/stop", Tag: "Processes", Permission: access.ManageProcesses,
+			Pattern: "POST /api/processes/{name}/stop", Takes: web.Always,
+			Tag: "Processes", Permission: access.ManageProcesses,
 			Does:    web.Do(h.stop),
 			Summary: "Stop a process, also one that requests use; the next request starts it again",
 			Errors:  missingOrAway,

@@ -1,0 +1,200 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+)
+
+// Trail keeps lasting records of operations: of changes, sign-ins, and reads of contents.
+type Trail interface {
+	// Begin notes an operation before it is done, and returns an id for End or Drop. After an
+	// error it cannot be recorded now.
+	Begin(ctx context.Context, act Act) (id string, err error)
+	// End records an operation with its result, at once or as soon as possible. The id is
+	// empty for an operation that Begin did not note.
+	End(ctx context.Context, id string, act Act)
+	// Drop forgets an operation that changed nothing.
+	Drop(ctx context.Context, id string)
+	// Refuse records an operation that was refused before it began. Many of them may be one
+	// record.
+	Refuse(ctx context.Context, act Act)
+}
+
+// Act is an operation as a Trail records it. It holds neither secrets nor contents.
+type Act struct {
+	Began          time.Time
+	Who, Role      string
+	Address        string
+	Action, Object string
+	Result, Tenant string
+}
+
+// recording is the way of one operation to the trail.
+type recording struct {
+	trail  Trail
+	ctx    context.Context
+	w      http.ResponseWriter
+	act    Act
+	id     string
+	isDone bool
+}
+
+// errUnrecorded refuses a change that the trail cannot record.
+func errUnrecorded(err error) say.Sentence {
+	if durable.IsFull(err) {
+		return say.New("manage.unrecorded_full")
+	}
+	return say.New("manage.unrecorded")
+}
+
+// record begins the record of an operation. It reports false if it has refused the request,
+// because the operation cannot be recorded and takes nothing away.
+func (g *Gate) record(w http.ResponseWriter, r *http.Request, route *Route, who access.Identity) (*recording, bool) {
+	if g.options.Trail == nil || route.Asks {
+		return nil, true
+	}
+	rec := &recording{trail: g.options.Trail, ctx: context.WithoutCancel(r.Context()), w: w,
+		act: g.actOf(r, route, who)}
+	var err error
+	if rec.act.Who != "" { // strangers leave no intents, because writing one takes the disk's time
+		rec.id, err = rec.trail.Begin(rec.ctx, rec.act)
+	}
+	if err != nil {
+		rec.id = ""
+		if !route.takesAway(w, r) {
+			w.Header().Set("Retry-After", "5")
+			if r.ContentLength != 0 {
+				w.Header().Set("Connection", "close") // the body is not read
+			}
+			Refuse(w, http.StatusServiceUnavailable, errUnrecorded(err))
+			return nil, false
+		}
+	}
+	if response, ok := w.(*Response); ok {
+		response.recording = rec
+	}
+	return rec, true
+}
+
+func (g *Gate) actOf(r *http.Request, route *Route, who access.Identity) Act {
+	act := Act{Began: time.Now(), Action: route.Pattern, Object: loggedPath(r)}
+	if addr := ClientAddr(r, g.options.TrustedProxies); addr.IsValid() {
+		act.Address = addr.String()
+	}
+	act.by(&who)
+	if tenant := r.PathValue(tenantParameter); tenant != "" {
+		act.Tenant = tenant
+	}
+	return act
+}
+
+// by names who did it. The name of a person is not enough, because providers let people change it.
+func (a *Act) by(who *access.Identity) {
+	a.Who, a.Role = who.Name, who.RoleName()
+	if who.IsPerson() {
+		a.Who = fmt.Sprintf("%s <%s at %s>", who.Name, who.Subject, who.Issuer)
+	}
+	if len(who.Memberships) == 1 && !who.Role.Valid() {
+		a.Tenant = who.Memberships[0].Tenant
+	}
+}
+
+// end records the operation, once: before the first byte of its reply leaves, or when the
+// handler has returned without one.
+func (rec *recording) end(status int) {
+	if rec == nil || rec.isDone {
+		return
+	}
+	rec.isDone = true
+	change := ChangeOf(rec.w)
+	if change.DryRun && status < http.StatusBadRequest {
+		rec.trail.Drop(rec.ctx, rec.id)
+		return
+	}
+	act := rec.act
+	if change.Who.Name != "" || change.Who.IsPerson() {
+		act.by(&change.Who)
+	}
+	if change.Tenant != "" {
+		act.Tenant = change.Tenant
+	}
+	if change.Summary != "" {
+		act.Object += ": " + change.Summary
+	}
+	act.Result = resultOf(status)
+	if act.Who == "" && status >= http.StatusBadRequest && rec.id == "" {
+		rec.trail.Refuse(rec.ctx, act)
+		return
+	}
+	rec.trail.End(rec.ctx, rec.id, act)
+}
+
+// resultOf describes a status in records.
+func resultOf(status int) string {
+	word := "done"
+	switch {
+	case status == 0:
+		status, word = http.StatusInternalServerError, "failed"
+	case status >= http.StatusInternalServerError:
+		word = "failed"
+	case status >= http.StatusBadRequest:
+		word = "refused"
+	}
+	return fmt.Sprintf("%d %s", status, word)
+}
+
+// refused records a request that the gate has refused: one that would have been recorded, or one
+// with a wrong token.
+func (g *Gate) refused(w http.ResponseWriter, r *http.Request, route *Route, who access.Identity) {
+	status := RecordOf(w).Status
+	isAudited := !route.Asks && (!isSafe(r.Method) || route.Audited) && status != http.StatusServiceUnavailable
+	isWrong := who.Name == "" && !who.IsPerson() && r.Header.Get("Authorization") != "" &&
+		(status == http.StatusUnauthorized || status == http.StatusTooManyRequests)
+	if g.options.Trail == nil || !isAudited && !isWrong {
+		return
+	}
+	act := g.actOf(r, route, who)
+	act.Result = resultOf(status)
+	g.options.Trail.Refuse(context.WithoutCancel(r.Context()), act)
+}
+
+// Ungated returns the handler of a route for a caller who need not pass a gate, and is recorded.
+func Ungated(route Route, who access.Identity, trail Trail) http.HandlerFunc {
+	g := &Gate{options: GateOptions{Trail: trail}}
+	return func(w http.ResponseWriter, r *http.Request) {
+		response := &Response{ResponseWriter: w}
+		if !isSafe(r.Method) {
+			recording, may := g.record(response, r, &route, who)
+			if !may {
+				return
+			}
+			defer func() { recording.end(response.call.Status) }()
+		}
+		route.Handler(response, WithIdentity(r, who))
+	}
+}
+
+// takesAway reports whether a request takes something away, as the route tells of the request's
+// body. The handler can read the body again.
+func (route *Route) takesAway(w http.ResponseWriter, r *http.Request) bool {
+	if route.Takes == nil {
+		return false
+	}
+	body, err := ReadBody(w, r)
+	if err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return route.Takes(body)
+}
+
+// Always is the Route.Takes of operations that do nothing but take something away.
+func Always([]byte) bool { return true }

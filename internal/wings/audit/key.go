@@ -1,0 +1,176 @@
+package audit
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+// PublicKey verifies the heads of a gateway.
+type PublicKey struct {
+	ID        string `json:"id" doc:"The first 16 hex digits of the SHA-256 of the key."`
+	Gateway   string `json:"gateway"`
+	Algorithm string `json:"algorithm" enum:"Ed25519"`
+	PublicKey string `json:"publicKey" doc:"The 32 bytes of the key, in base64."`
+	Since     string `json:"since" doc:"When it was made."`
+	Until     string `json:"until,omitzero" doc:"When another key took its place."`
+}
+
+const algorithm = "Ed25519"
+
+// bytes returns the key, nil if it is none.
+func (k *PublicKey) bytes() ed25519.PublicKey {
+	key, err := base64.StdEncoding.DecodeString(k.PublicKey)
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		return nil
+	}
+	return key
+}
+
+// Verifies reports whether the key made the signature of a head.
+func (k *PublicKey) Verifies(h Head) bool {
+	key := k.bytes()
+	signature, err := base64.StdEncoding.DecodeString(h.Signature)
+	return err == nil && key != nil && ed25519.Verify(key, h.signed(), signature)
+}
+
+// ReadKeys reads public keys: the reply of GET /api/audit/keys, the file keys.json of a data
+// directory, PEM, or a key in base64 on each line.
+func ReadKeys(text []byte) (keys []PublicKey, err error) {
+	var reply struct {
+		Data []PublicKey `json:"data"`
+	}
+	if json.Unmarshal(text, &reply) == nil {
+		keys = reply.Data
+	} else if json.Unmarshal(text, &keys) != nil {
+		keys = plainKeys(text)
+	}
+	for i := range keys {
+		if keys[i].bytes() == nil {
+			return nil, errors.New("it has a line that is no public key of Ed25519")
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("it has no public key of Ed25519")
+	}
+	return keys, nil
+}
+
+// plainKeys reads keys of no gateway.
+func plainKeys(text []byte) (keys []PublicKey) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if key, ok := parsed.(ed25519.PublicKey); ok && err == nil {
+			keys = append(keys, PublicKey{PublicKey: base64.StdEncoding.EncodeToString(key)})
+		}
+	}
+	if len(keys) > 0 {
+		return keys
+	}
+	for line := range strings.FieldsSeq(string(text)) {
+		keys = append(keys, PublicKey{PublicKey: line})
+	}
+	return keys
+}
+
+// signer signs the heads of a gateway.
+type signer struct {
+	private ed25519.PrivateKey
+	public  PublicKey
+}
+
+func (s *signer) sign(h Head) Head {
+	h.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(s.private, h.signed()))
+	return h
+}
+
+// signingFile has the key that signs, and place names it for the master key.
+const (
+	signingFile = "signing.key"
+	place       = "audit/signing"
+)
+
+// storedKey is the signing key in its file: sealed by the master key, or as plain text.
+type storedKey struct {
+	Sealed string `json:"sealed,omitzero"`
+	Seed   []byte `json:"seed,omitzero"`
+	Since  string `json:"since"`
+}
+
+func newSigner(gateway string, seed []byte, since string) *signer {
+	private := ed25519.NewKeyFromSeed(seed)
+	public, _ := private.Public().(ed25519.PublicKey)
+	return &signer{private, PublicKey{
+		ID: digest(public)[:16], Gateway: gateway, Algorithm: algorithm, Since: since,
+		PublicKey: base64.StdEncoding.EncodeToString(public),
+	}}
+}
+
+// errUnreadableKey means that the signing key was sealed by a master key that is not known.
+var errUnreadableKey = errors.New("the signing key of the audit cannot be read")
+
+// openSigner reads the signing key of a directory, and makes one where there is none.
+func openSigner(dir *durable.Dir, gateway string, master *seal.Keys, now time.Time) (*signer, error) {
+	text, err := dir.Read(signingFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return makeSigner(dir, gateway, master, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var stored storedKey
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return nil, fmt.Errorf("%w: %s is damaged", errUnreadableKey, signingFile)
+	}
+	seed, isStale := stored.Seed, master != nil
+	if stored.Sealed != "" {
+		opened, err := master.Open(place, stored.Sealed)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errUnreadableKey, err)
+		}
+		seed, isStale = []byte(opened), !master.IsCurrent(stored.Sealed)
+	}
+	if len(seed) != ed25519.SeedSize {
+		return nil, fmt.Errorf("%w: it has %d bytes", errUnreadableKey, len(seed))
+	}
+	s := newSigner(gateway, seed, stored.Since)
+	if isStale {
+		return s, s.save(dir, master)
+	}
+	return s, nil
+}
+
+// makeSigner makes a new signing key in place of the one that a directory has.
+func makeSigner(dir *durable.Dir, gateway string, master *seal.Keys, now time.Time) (*signer, error) {
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, err
+	}
+	s := newSigner(gateway, private.Seed(), Stamp(now))
+	return s, s.save(dir, master)
+}
+
+func (s *signer) save(dir *durable.Dir, master *seal.Keys) error {
+	stored := storedKey{Since: s.public.Since}
+	if master != nil {
+		stored.Sealed = master.Seal(place, string(s.private.Seed()))
+	} else {
+		stored.Seed = s.private.Seed()
+	}
+	text, err := json.Marshal(stored)
+	if err != nil {
+		return err
+	}
+	return dir.Write(signingFile, text)
+}

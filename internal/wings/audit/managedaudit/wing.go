@@ -1,0 +1,119 @@
+// Package managedaudit is the wing of the audit: it records the operations of management and
+// sign-ins, and has the operations to read and verify the records.
+package managedaudit
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/wings/audit"
+	"github.com/patchbay-ai/patchbay/internal/wings/audit/forward"
+	"github.com/patchbay-ai/patchbay/internal/wings/audit/pgaudit"
+)
+
+// Folder is the folder of the audit below the data directory.
+const Folder = "audit"
+
+// office answers questions about the audit of a gateway.
+type office struct {
+	store audit.Store
+	chain *audit.Chain
+}
+
+// New returns the wing of the audit.
+func New(core *wing.Core) *wing.Wing {
+	o := new(office)
+	w := &wing.Wing{Routes: o.routes, Doing: "keeping the audit"}
+	w.Open = func() (err error) {
+		if o.chain, o.store, err = Open(core.Document, core.Store.Data(), core.ID, core.Log); err != nil {
+			return err
+		}
+		w.Trail, w.Run, w.Close = Trail{o.chain}, o.chain.Run, o.chain.Close
+		w.Health = o.health
+		return nil
+	}
+	return w
+}
+
+// Open opens the chain of the gateway with an id and a data directory.
+func Open(doc *config.Document, data *durable.Dir, id string, log *slog.Logger) (*audit.Chain, audit.Store, error) {
+	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := StoreOf(doc.Store.Config, data.Path(""))
+	if err != nil {
+		return nil, nil, err
+	}
+	targets, err := targetsOf(&doc.Audit)
+	if err != nil {
+		return nil, nil, err
+	}
+	chain, err := audit.Open(audit.Options{
+		Store: store, Settings: doc.Audit, Gateway: id, Dir: durable.At(data.Path(Folder)), Master: keys,
+		Targets: targets, Log: logs.Named(log, logs.Audit),
+	}, time.Now())
+	return chain, store, err
+}
+
+// targetsOf returns where copies of the records go.
+func targetsOf(settings *audit.Settings) (targets []audit.Target, err error) {
+	if settings.Syslog != "" {
+		target, err := forward.Syslog(settings.Syslog)
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, target)
+	}
+	if settings.OTLP != "" {
+		targets = append(targets, forward.OTLP(settings.OTLP, settings.Headers))
+	}
+	return targets, nil
+}
+
+// StoreOf returns the store of records: the database of a shared configuration, else the data
+// directory.
+func StoreOf(database, data string) (audit.Store, error) {
+	if database != "" {
+		return pgaudit.New(database)
+	}
+	return audit.NewFiles(durable.At(filepath.Join(data, Folder))), nil
+}
+
+// health says whether the audit can be written.
+func (o *office) health(to map[string]actuator.Component) {
+	to["audit"] = actuator.Component{IsDegraded: o.chain.Failure() != nil}
+}
+
+// Trail records operations in a chain.
+type Trail struct{ Chain *audit.Chain }
+
+func recordOf(act *web.Act) audit.Record {
+	return audit.Record{
+		Time: audit.Stamp(act.Began), Who: act.Who, Role: act.Role, Address: act.Address, Action: act.Action,
+		Object: act.Object, Result: act.Result, Tenant: act.Tenant,
+	}
+}
+
+// Begin notes an operation before it is done.
+func (t Trail) Begin(ctx context.Context, act web.Act) (string, error) {
+	return t.Chain.Begin(ctx, recordOf(&act))
+}
+
+// End records an operation.
+func (t Trail) End(ctx context.Context, id string, act web.Act) { t.Chain.End(ctx, id, recordOf(&act)) }
+
+// Drop forgets an operation that changed nothing.
+func (t Trail) Drop(ctx context.Context, id string) { t.Chain.Drop(ctx, id) }
+
+// Refuse records an operation that was refused.
+func (t Trail) Refuse(ctx context.Context, act web.Act) { t.Chain.Refuse(ctx, recordOf(&act)) }
