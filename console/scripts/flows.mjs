@@ -915,6 +915,67 @@ const flows = {
     await page.getByText('Keep of each call, beside its record is saved.').waitFor()
     assert.equal((await call('GET', `/api/monitoring/calls/${id}/content`)).body.kept, 'none')
   },
+  'settings: strategy, residency, resumed streams, cache, calls on disk, and an alert that is tried': async (page) => {
+    const got = []
+    const receiver = createBackend((request, reply) => {
+      let text = ''
+      request.on('data', (part) => (text += part)).on('end', () => {
+        got.push(JSON.parse(text))
+        reply.end()
+      })
+    })
+    await new Promise((resolve) => receiver.listen(0, '127.0.0.1', resolve))
+    try {
+      await page.goto(`${base}settings`)
+      const setting = async (path) => (await call('GET', path)).body.data
+      const chatType = () => setting('/api/config/type/services/chat')
+      const saved = async (read, what) => {
+        for (let i = 0; i < 100; i++) {
+          if (what(await read())) return
+          await page.waitForTimeout(50)
+        }
+        assert.fail(`it was not saved: ${JSON.stringify(await read())}`)
+      }
+      const routing = page.getByRole('region', { name: 'Routing of a service' })
+      await routing.getByLabel('Which instance gets a request').selectOption('least_time')
+      await saved(chatType, (chat) => chat.loadBalancer === 'least_time')
+      await routing.getByText('Load models for requests').click()
+      await saved(chatType, (chat) => chat.residency?.enabled)
+      await routing.getByText('Let another instance go on').click()
+      await saved(chatType, (chat) => chat.streams?.resume === 'continue')
+      const cache = page.getByRole('region', { name: 'Answer cache' })
+      await cache.getByText('embedding', { exact: true }).click()
+      await saved(() => setting('/api/config/answer-cache'), (now) => now.services.join() === 'embedding')
+      await cache.getByLabel('Kept for').fill('2h')
+      await cache.getByRole('button', { name: 'Save' }).click()
+      await saved(() => setting('/api/config/answer-cache'), (now) => now.ttl === 7_200_000)
+      const disk = page.getByRole('region', { name: 'Calls on disk' })
+      await disk.getByText('Keep the records of calls').click()
+      await saved(() => setting('/api/config/calls-file'), (now) => now.enabled)
+      const alerts = page.getByRole('region', { name: 'Alerts' })
+      await alerts.getByRole('button', { name: 'Add a webhook' }).click()
+      const secret = `http://127.0.0.1:${receiver.address().port}/hook/very-secret`
+      await alerts.getByLabel('Address').fill(secret)
+      await alerts.getByText('models that fail').click()
+      await alerts.getByRole('button', { name: 'Send a test' }).click()
+      await alerts.getByText('The receiver took the test.').waitFor()
+      assert.match(got[0].text, /^\[TEST\] /)
+      await alerts.getByRole('button', { name: 'Save' }).click()
+      await saved(() => setting('/api/config/alerts'), (now) => now.webhooks.ops?.url === '****cret' && now.webhooks.ops.kinds.join() === 'budget,breaker')
+      await page.reload()
+      await alerts.getByLabel('Address').waitFor()
+      assert.equal(await alerts.getByLabel('Address').inputValue(), '****cret')
+      await alerts.getByRole('button', { name: 'Send a test' }).click() // the stored address is used
+      await alerts.getByText('The receiver took the test.').waitFor()
+      assert.equal(got.length, 2)
+      await alerts.getByRole('button', { name: 'Remove' }).click()
+      await alerts.getByRole('button', { name: 'Save' }).click()
+      await saved(() => setting('/api/config/alerts'), (now) => Object.keys(now.webhooks).length === 0)
+    } finally {
+      receiver.close()
+      await call('POST', '/api/config/type/reset')
+    }
+  },
   'help leads to the documentation, in the language of the console': async (page) => {
     const opened = async (click) => {
       const [tab] = await Promise.all([browser.waitForEvent('page'), click()])

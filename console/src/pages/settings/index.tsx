@@ -11,21 +11,32 @@ import { languageNames, usePreferences, type Theme } from '@/shell/preferences'
 import { Part } from '@/ui/feedback'
 import { Segments } from '@/ui/parts'
 import { HealthGlyph } from '@/ui/glyphs'
+import { Alerts } from './alerts'
 import { Degradation } from './degradation'
 import { Downloads } from './downloads'
+import { AnswerCache, CallsFile, ServiceFeatures } from './features'
 import { Loggers } from './loggers'
 import { Monitoring } from './monitoring'
 
 export default function Settings() {
   const { t } = useI18n()
   usePageFact(t('set.sum'))
-  usePageCalls([{ path: '/api/monitoring/config' }, { path: '/actuator/loggers' }, { path: '/actuator/info' }, { path: '/actuator/health' }])
+  usePageCalls([{ path: '/api/monitoring/config' }, { path: '/api/config/answer-cache' }, { path: '/api/config/calls-file' }, { path: '/api/config/alerts' }, { path: '/api/alerts' }, { path: '/actuator/loggers' }, { path: '/actuator/info' }, { path: '/actuator/health' }])
   return (
     <div className="cols even">
       <div>
         <Appearance />
         <Part>
+          <ServiceFeatures />
+        </Part>
+        <Part>
+          <AnswerCache />
+        </Part>
+        <Part>
           <Monitoring />
+        </Part>
+        <Part>
+          <CallsFile />
         </Part>
         <Part>
           <Degradation />
@@ -37,6 +48,9 @@ export default function Settings() {
       <div>
         <Part>
           <About />
+        </Part>
+        <Part>
+          <Alerts />
         </Part>
         <Part>
           <Health />

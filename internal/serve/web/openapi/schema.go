@@ -232,7 +232,7 @@ func typeName(t reflect.Type) string {
 	}
 	owner := path.Base(t.PkgPath())
 	isShared := owner == "schema" || owner == "shape" || owner == "config" || owner == "control" ||
-		strings.Contains(t.PkgPath(), "/web") || strings.HasPrefix(owner, "managed") ||
+		owner == "differences" || strings.Contains(t.PkgPath(), "/web") || strings.HasPrefix(owner, "managed") ||
 		strings.Contains(t.PkgPath(), "/dialect/") && !token.IsExported(t.Name())
 	if name == "" || isShared || strings.HasPrefix(strings.ToLower(name), owner) {
 		return name
