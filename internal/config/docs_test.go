@@ -29,13 +29,14 @@ type documentedKey struct {
 	value   string // by default
 	env     string
 	path    string // of an example of it
-	// isOnlyInFile says that the environment cannot set it.
-	isOnlyInFile bool
+	// isOnlyInFile says that neither the environment nor --set can set it, isNamed that the
+	// environment cannot, because users choose a part of its name.
+	isOnlyInFile, isNamed bool
 }
 
 // cells are those of its row.
 func (k documentedKey) cells() []string {
-	if k.isOnlyInFile {
+	if k.isNamed || k.isOnlyInFile {
 		return []string{backticks(k.key), k.typ, k.value, "none"}
 	}
 	return []string{backticks(k.key), k.typ, k.value, backticks(k.env)}
@@ -51,7 +52,8 @@ func keysOf(at documentedKey, value reflect.Value) []documentedKey {
 		at.typ, at.value = typeText(typ.Elem()), "none"
 		return []documentedKey{at}
 	case isTextMap(typ) && isSettings(typ.Elem()):
-		at.key, at.path, at.isOnlyInFile = join(at.key, "NAME"), keyed(at.path, "NAME"), true
+		at.key, at.path, at.isNamed = join(at.key, "NAME"), keyed(at.path, "NAME"), true
+		at.isOnlyInFile = strings.HasPrefix(at.key, "processes.")
 		return keysOf(at, freshValue(typ.Elem()))
 	case isScalarType(typ), typ == reflect.TypeFor[netip.Prefix](), isTextMap(typ), typ.Kind() == reflect.Slice && !isSettings(typ.Elem()):
 		at.typ, at.value = typeText(typ), valueText(value)
@@ -290,7 +292,7 @@ func TestDocumentedNamesAreRead(t *testing.T) {
 		if to, err := findPlace(key.path); err != nil || to.path() != key.path || to.onlyInFile() != key.isOnlyInFile {
 			t.Errorf("--set %s is read as %q, %v", key.path, to.path(), err)
 		}
-		if key.isOnlyInFile {
+		if key.isNamed || key.isOnlyInFile {
 			continue
 		}
 		name := strings.NewReplacer("<TYPE>", "CHAT", "<N>", "0").Replace(key.env)

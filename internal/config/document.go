@@ -39,6 +39,7 @@ import (
 // A change of a section with the tag effect:"now" is in force at once. Where fields of a
 // section have the tag effect:"restart", only a change of these waits for the next start.
 // A section with the tag from:"file" cannot come from the environment or the command line.
+// Management can change a section with the tag managed; see ManagedSection.
 type Document struct {
 	Format     int                            `json:"format"` // the format that the file was written in
 	Server     Server                         `json:"server"`
@@ -55,8 +56,8 @@ type Document struct {
 	Log       logs.Settings      `json:"log"`
 	Telemetry telemetry.Settings `json:"telemetry"`
 	Prices    prices.Settings    `json:"prices" effect:"now"`
-	// Written identifies the services as they were written, apart from defaults.
-	// It is empty where they were not read, or changed since.
+	// Written identifies the services, and the sections that management can change, as they
+	// were written, apart from defaults. It is empty where they were not read, or changed since.
 	Written string `json:"-"`
 	// NamesRedis says that the address of Redis was written, and is not the default.
 	NamesRedis bool `json:"-"`
@@ -324,6 +325,10 @@ func (d *Document) NeedRestart(next *Document) []string {
 			security.Settings = security.WithTerms(next.Security.TermSet())
 			security.References = next.Security.References
 			return settings.Equal(security, next.Security)
+		case "monitoring": // the calls on disk follow at once
+			monitoring := d.Monitoring
+			monitoring.Records = next.Monitoring.Records
+			return settings.Equal(monitoring, next.Monitoring)
 		case "quota":
 			return d.Quota.SameUntilRestart(next.Quota)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config/references"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -74,6 +75,9 @@ func Load(src Source) (*Loaded, error) {
 		return nil, problems
 	}
 	document.Written = decoder.fingerprint("services")
+	if managed := decoder.fingerprint(managedPaths()...); managed != decoder.fingerprint() {
+		document.Written += ":" + managed
+	}
 	document.NamesRedis = decoder.written["redis.url"] != nil
 	return &Loaded{Document: document, Origins: decoder.origins(), Warnings: over.warnings}, nil
 }
@@ -106,6 +110,13 @@ func (d *Document) withSecrets() *Document {
 			}
 		}
 	}
+	managed, _ := resolved.Managed().MapSecrets(func(_ string, s backend.Secret) (backend.Secret, error) {
+		if plain, err := s.Resolve(d.Resolve); err == nil {
+			s = backend.Literal(plain)
+		}
+		return s, nil
+	})
+	resolved.TakeManaged(managed)
 	return resolved
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// fingerprint identifies the text below a section by its meaning: keys in one spelling,
+// fingerprint identifies the text below sections by its meaning: keys in one spelling,
 // values as they were understood. It leaves out defaults, so a release that adds a
 // setting finds an old file unchanged.
-func (d *decoder) fingerprint(section string) string {
+func (d *decoder) fingerprint(sections ...string) string {
 	hash := sha256.New()
 	for _, path := range slices.Sorted(maps.Keys(d.written)) {
-		if !strings.HasPrefix(path, section+".") {
+		if !slices.ContainsFunc(sections, func(s string) bool { return strings.HasPrefix(path, s+".") }) {
 			continue
 		}
 		from := d.written[path]

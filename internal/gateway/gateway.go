@@ -83,6 +83,10 @@ type Gateway struct {
 	close      sync.Once
 	wings      []*wing.Wing
 	pages      *pages.Pages
+	// setting guards read, the configuration as it was last read, and is held while the wings
+	// get their settings.
+	setting sync.Mutex
+	read    *config.Document
 	// usingLedger is held from the check whether the ledger is on until requests follow
 	// it.
 	usingLedger sync.Mutex
@@ -184,6 +188,9 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	opened.add(g.Control.Close)
 	g.Control.FollowTerms(g.Credentials.SetTerms)
+	g.read = g.Document.Clone()
+	inForce, _ := g.Control.Document()
+	g.Document.TakeManaged(inForce.Managed())
 	if g.Takeovers, err = g.openTakeovers(); err != nil {
 		return err
 	}
@@ -270,6 +277,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		}
 	}
 	g.useSteps(g.Document)
+	g.Control.FollowManaged(func() { g.set(nil) })
 	management := manage.New(manage.Options{
 		Control: g.Control, Current: g.Current, Credentials: g.Credentials, Sessions: g.Sessions, Ledger: g.Ledger,
 		Budgets:    g.book.Uses,
@@ -327,6 +335,24 @@ func (g *Gateway) trail() web.Trail {
 func (g *Gateway) currency() string {
 	doc, _ := g.Control.Document()
 	return doc.Prices.Currency
+}
+
+// set puts the settings of wings in force: those of a configuration that was read again, nil for
+// the one before, with the sections that management has changed. It returns that configuration.
+func (g *Gateway) set(read *config.Document) *config.Document {
+	g.setting.Lock()
+	defer g.setting.Unlock()
+	if read != nil {
+		g.read = read
+	}
+	doc := g.read.Clone()
+	inForce, _ := g.Control.Document()
+	doc.TakeManaged(inForce.Managed())
+	for _, w := range g.wings {
+		w.Set(doc)
+	}
+	g.useSteps(doc)
+	return doc
 }
 
 // useSteps puts the steps that are on between admission and routing.

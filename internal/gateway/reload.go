@@ -48,10 +48,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	g.file.read("")
 	g.Ledger.Reload(doc.Quota)
 	g.useLedger()
-	for _, w := range g.wings {
-		w.Set(doc)
-	}
-	g.useSteps(doc)
+	doc = g.set(doc)
 	g.Memory.SetLimit(int64(doc.Limits.Memory))
 	g.Uploads.SetLimit(doc.Limits.UploadSpace())
 	if parts := g.Document.NeedRestart(doc); len(parts) > 0 {

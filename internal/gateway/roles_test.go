@@ -2,8 +2,10 @@ package gateway_test
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,7 +149,12 @@ func TestTenantsNeverSeeEachOther(t *testing.T) {
 		})
 	}
 	asked := 0
-	for _, route := range operations(r.Routes) {
+	// What is read comes first: the audit of red has the ids that its own people tried later.
+	routes := operations(r.Routes)
+	slices.SortStableFunc(routes, func(a, b web.Route) int {
+		return cmp.Compare(strings.Index(a.Pattern, "GET "), strings.Index(b.Pattern, "GET ")) * -1
+	})
+	for _, route := range routes {
 		if !route.Team.Valid() {
 			continue
 		}
@@ -161,8 +168,8 @@ func TestTenantsNeverSeeEachOther(t *testing.T) {
 					t.Errorf("%s of a key of blue as %s: %d %s", route.Pattern, role, got.Status, got.Body)
 				}
 				for _, secret := range []string{"blue", "eve", id} {
-					if strings.Contains(strings.ReplaceAll(got.Body, "does not exist", ""), secret) && !strings.Contains(filled, id) {
-						t.Errorf("%s as %s tells of %s: %s", route.Pattern, role, secret, got.Body)
+					if strings.Contains(got.Body, secret) && !strings.Contains(filled, id) {
+						t.Errorf("%s as %s tells of %s", route.Pattern, role, secret)
 					}
 				}
 				asked++

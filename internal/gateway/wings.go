@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/wings/alerts/watch"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache/managedcache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers/keeper"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit/managedaudit"
@@ -26,6 +27,7 @@ func newWings(core *wing.Core, more ...wing.New) []*wing.Wing {
 		managedprocesses.New,
 		callsearch.New,
 		spend.NewWing,
+		watch.New,
 		entry.New,
 		desk.New,
 		managedaudit.New,

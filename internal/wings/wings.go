@@ -6,6 +6,7 @@ package wings
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit"
@@ -22,10 +23,11 @@ import (
 // among its own; a section of a wing that is not built in is an unknown key.
 type Sections struct {
 	Responses   answers.Settings     `json:"responses"`
-	AnswerCache answercache.Settings `json:"answerCache"`
+	AnswerCache answercache.Settings `json:"answerCache" managed:"write"`
 	Files       files.Settings       `json:"files"`
 	Batches     batches.Settings     `json:"batches"`
 	Audit       audit.Settings       `json:"audit"`
+	Alerts      alerts.Settings      `json:"alerts" effect:"now" managed:"manage"`
 	Processes   processes.Settings   `json:"processes" effect:"now" from:"file"`
 }
 
@@ -38,7 +40,7 @@ type Bounds struct {
 
 // Records are the settings of wings in the section monitoring.
 type Records struct {
-	CallsFile callfile.Settings `json:"callsFile"`
+	CallsFile callfile.Settings `json:"callsFile" managed:"manage"`
 }
 
 // Access are the settings of wings in the section security.
@@ -55,6 +57,7 @@ func DefaultSections() Sections {
 		Files:       files.DefaultSettings(),
 		Batches:     batches.DefaultSettings(),
 		Audit:       audit.DefaultSettings(),
+		Alerts:      alerts.DefaultSettings(),
 	}
 }
 

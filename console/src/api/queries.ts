@@ -2,7 +2,7 @@
 // is kept.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
-import type { Batch, BatchLine, Key, Process, ProcessDetail, Provider, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
+import type { Batch, BatchLine, HeldSession, Key, Process, ProcessDetail, Provider, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
 
 export interface MonitoringConfig {
   enabled: boolean
@@ -237,6 +237,11 @@ export const keys = queryOptions({
 export const tokens = queryOptions({
   queryKey: ['tokens'],
   queryFn: async ({ signal }) => (await data(api.GET('/api/auth/tokens', { signal }))) as Token[],
+})
+
+export const sessions = queryOptions({
+  queryKey: ['sessions'],
+  queryFn: async ({ signal }) => (await data(api.GET('/api/auth/sessions', { signal }))) as HeldSession[],
 })
 
 export const roles = queryOptions({

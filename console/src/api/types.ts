@@ -90,6 +90,7 @@ export type KeyInput = Schemas['KeyRequest']
 /** What may be said about the terms of a tenant. */
 export type TenantTerms = Omit<KeyInput, 'id' | 'tenant' | 'userHeader'>
 export type Token = Schemas['Token']
+export type HeldSession = Schemas['HeldSession']
 export type TokenInput = Schemas['TokenRequest']
 export type BudgetUse = Schemas['BudgetUse']
 export type Batch = Schemas['ManagedBatch']

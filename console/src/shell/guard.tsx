@@ -2,13 +2,13 @@ import { Link } from '@tanstack/react-router'
 import { Lock } from 'lucide-react'
 import type { ComponentProps, ReactNode } from 'react'
 import { useI18n } from '@/i18n'
-import { useMe } from './session'
+import { roleOf, useMe } from './session'
 
 /** Why the person may not do something; undefined where they may, or where nobody knows. */
 export function useDenied(permission: string): string | undefined {
   const { t } = useI18n()
   const me = useMe()
-  return me === null || me.permissions.includes(permission) ? undefined : t('session.denied', { role: me.role, permission })
+  return me === null || me.permissions.includes(permission) ? undefined : t('session.denied', { role: roleOf(me), permission })
 }
 
 /**

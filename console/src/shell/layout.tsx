@@ -16,7 +16,7 @@ import { Help } from './help'
 import { listed, pages, usePages, type Page } from './pages'
 import { Palette } from './palette'
 import { languageNames, usePreferences, type Theme } from './preferences'
-import { logOut, useMe } from './session'
+import { logOut, roleOf, useMe } from './session'
 import { useRowKeys } from './rows'
 import { useShortcuts } from './shortcuts'
 
@@ -206,7 +206,7 @@ function PersonMenu() {
   const toast = useToast()
   const me = useMe()
   if (me === null || !me.securityEnabled) return null
-  const who = t('session.who', { name: me.name, role: me.role })
+  const who = t('session.who', { name: me.name, role: roleOf(me) })
   return (
     <Menu
       trigger={

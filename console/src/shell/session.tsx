@@ -30,18 +30,44 @@ export function SessionProvider({ children }: { children: ReactNode }) {
     unauthorized.addEventListener('unauthorized', again)
     return () => unauthorized.removeEventListener('unauthorized', again)
   }, [client])
-  if (error instanceof ApiError && error.status === 401) return <Login why={error} onDone={() => void client.resetQueries()} />
+  if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return <Login why={error} onDone={() => void client.resetQueries()} />
   if (isPending) return null
   return <Context.Provider value={me ?? null}>{children}</Context.Provider>
 }
 
 /** Has the browser forget the session, and all that the pages have read. */
 export async function logOut(): Promise<void> {
-  const reply = await fetch('/api/auth/session', { method: 'DELETE' })
+  const reply = await fetch('/auth/logout', { method: 'POST' })
   if (!reply.ok) throw toError(reply.status, await reply.json().catch(() => ''), reply.headers.get('x-request-id') ?? '')
   note('out')
   dropDrafts()
-  location.assign('/')
+  // Where the provider has a page for it, the person signs out there as well, and comes back.
+  const left = (await reply.json()) as { data?: { providerLogout?: string } }
+  location.assign(left.data?.providerLogout ?? '/')
+}
+
+/** The role of the whole gateway, else the highest one in a tenant. */
+export function roleOf(me: Me): string {
+  const team = me.memberships?.some((membership) => membership.role === 'TEAM_ADMIN') ? 'TEAM_ADMIN' : 'MEMBER'
+  return me.role ?? team
+}
+
+interface Provider {
+  name: string
+  login: string
+}
+
+/** Where people can sign in beside tokens; none until the gateway has told. */
+function useProviders(): Provider[] {
+  const { data: list } = useQuery({
+    queryKey: ['providers'],
+    retry: false,
+    queryFn: async ({ signal }): Promise<Provider[]> => {
+      const reply = await fetch('/auth/providers', { signal })
+      return reply.ok ? (((await reply.json()) as { data?: { providers?: Provider[] } }).data?.providers ?? []) : []
+    },
+  })
+  return list ?? []
 }
 
 const place = 'patchbay.session'
@@ -77,6 +103,7 @@ export function whyOut(why: ApiError, end: string | null, now: number): Sentence
 function Login({ why, onDone }: { why: ApiError; onDone(): void }) {
   const { t, said } = useI18n()
   const [out] = useState(() => whyOut(why, noted(), Date.now()))
+  const providers = useProviders()
   const [token, setToken] = useState('')
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>(null)
@@ -110,6 +137,13 @@ function Login({ why, onDone }: { why: ApiError; onDone(): void }) {
         </div>
         <h1>{t('session.title')}</h1>
         {out !== null && <p className="note">{typeof out === 'string' ? t(out) : said(out, why.message)}</p>}
+        {why.status === 403 && <p className="note">{t('session.noRights')}</p>}
+        {providers.map((provider) => (
+          <a key={provider.name} className="btn pri" href={`${provider.login}&to=${encodeURIComponent(location.pathname + location.search)}`}>
+            {t('session.with', { name: provider.name })}
+          </a>
+        ))}
+        {providers.length > 0 && <p className="soft">{t('session.or')}</p>}
         <SecretField label={t('session.token')} value={token} hint={t('session.hint')} error={wrong ? t('session.wrong') : undefined} onChange={setToken} />
         {error !== null && !wrong && <ErrorNote error={error} />}
         <button type="submit" className="btn pri" disabled={busy || token.trim() === ''}>

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
@@ -35,6 +36,9 @@ type Change struct {
 	IfVersions []int
 	// DryRun validates and compiles the change, and does not make it.
 	DryRun bool
+	// May reports whether the author may change sections that need a right, such as "manage".
+	// Other sections stay as they are in force. Nil means all rights.
+	May func(right string) bool
 }
 
 // Result is the outcome of a change, or of a dry run.
@@ -45,7 +49,7 @@ type Result struct {
 	Summary         string
 	// Said is the summary as codes and values.
 	Said        []say.Sentence
-	Differences []Difference
+	Differences []differences.Difference
 }
 
 // Apply changes the configuration: edit changes a copy of the document, which is then
@@ -57,7 +61,7 @@ func (c *Control) Apply(ctx context.Context, change Change, edit func(*config.Do
 		if err := edit(doc); err != nil || doc.Equal(now.doc) {
 			return nil, Result{}, err
 		}
-		return c.propose(doc, now.editedTerms(doc), change)
+		return c.propose(doc, now.editedTerms(doc), now.editedSettings(doc), change)
 	})
 }
 
@@ -67,14 +71,18 @@ func (c *Control) Reset(ctx context.Context, change Change) (Result, error) {
 		doc := now.doc.Clone()
 		doc.Services = settings.Clone(c.file.services)
 		doc.Security.Settings = doc.Security.WithTerms(*c.file.terms.Load())
-		if doc.Equal(now.doc) && now.terms == nil {
+		doc.TakeManaged(*c.file.managed.Load())
+		kept := now.keep(doc, nil, change.May)
+		if doc.Equal(now.doc) && now.terms == nil && settings.Equal(kept, now.settings) {
 			return nil, Result{}, nil
 		}
-		return c.propose(doc, nil, change)
+		return c.propose(doc, nil, kept, change)
 	})
 }
 
-// Use makes a stored version the current one. The list of versions stays as it is.
+// Use makes a stored version the current one. The list of versions stays as it is, unless the
+// author may not change a section that differs: then a new version has that section as it is
+// in force, and all else of the stored one.
 func (c *Control) Use(ctx context.Context, change Change, number int) (Result, error) {
 	return c.change(ctx, change, func(now *state) (*proposal, Result, error) {
 		v, err := c.Load(number)
@@ -82,9 +90,12 @@ func (c *Control) Use(ctx context.Context, change Change, number int) (Result, e
 			return nil, Result{}, err
 		}
 		next := c.stateOf(v)
-		differences := now.compare(next)
-		result := Result{Before: now.version, Version: number, Changed: true, Differences: differences,
-			Summary: summarize(differences), Said: saidOf(differences)}
+		if kept := now.keep(next.doc, next.settings, change.May); !settings.Equal(kept, next.settings) {
+			return c.propose(next.doc, next.terms, kept, change)
+		}
+		found := now.compare(next)
+		result := Result{Before: now.version, Version: number, Changed: true, Differences: found,
+			Summary: differences.Summarize(found), Said: differences.SaidOf(found)}
 		if change.DryRun {
 			result.Version = now.version
 		}

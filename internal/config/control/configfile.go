@@ -1,6 +1,7 @@
 package control
 
 import (
+	"maps"
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
@@ -22,6 +23,8 @@ type configFile struct {
 	// lock, too.
 	services Services
 	terms    atomic.Pointer[access.TermSet]
+	// managed are the sections that management can change, read without the lock, too.
+	managed atomic.Pointer[config.Managed]
 	// references are the names that stored versions may refer to, in addition to the
 	// names that the services use.
 	references []string
@@ -35,6 +38,8 @@ func (f *configFile) setRead(doc *config.Document) {
 	f.services, f.references = settings.Clone(Services(doc.Services)), doc.Security.References
 	terms := doc.Security.TermSet()
 	f.terms.Store(&terms)
+	managed := doc.Managed()
+	f.managed.Store(&managed)
 }
 
 // isApplied reports whether a file has the services that were last applied.
@@ -57,18 +62,22 @@ type appliedFile struct {
 	services Services
 	// stored are the services as Head.File keeps them.
 	stored jsontext.Value
+	// managed are the sections that management can change.
+	managed config.Managed
 }
 
 func appliedFileOf(doc *config.Document) appliedFile {
 	services := settings.Clone(Services(doc.Services))
-	return appliedFile{source: sourceOf(doc), services: services, stored: stored.WithoutDefaults(services)}
+	return appliedFile{source: sourceOf(doc), services: services, stored: stored.WithoutDefaults(services),
+		managed: doc.Managed()}
 }
 
 // lastApplied returns the file as it was last applied, as far as that is known. Older
 // releases did not store it: then the newest version that came from the file takes its
-// place.
-func lastApplied(store Store, last Head, numbers []int) appliedFile {
-	state := appliedFile{source: last.Source, stored: last.File}
+// place, and its sections count as they are now.
+func lastApplied(store Store, last Head, numbers []int, now config.Managed) appliedFile {
+	state := appliedFile{source: last.Source, stored: last.File, managed: now}
+	maps.Copy(state.managed, last.FileSettings)
 	if len(last.File) > 0 && json.Unmarshal(last.File, &state.services) == nil {
 		return state
 	}

@@ -11,10 +11,9 @@
 //     they are encrypted and signed, and how the gateway treats unsigned versions
 //   - open.go, apply.go, file.go, shared.go: the sources of changes, which are the start,
 //     management, the configuration file and other gateways
-//   - configfile.go, source.go, terms.go: the last content of the file, and edits of it
+//   - configfile.go, source.go, terms.go, managed.go: the last content of the file, and edits of it
 //   - values.go, holds.go: values that gateways share beside the versions
-//   - diff.go, diff_terms.go, diff_file.go, said.go: the differences of a change, in words
-//     and as codes
+//   - said.go: the changes of a version as codes; package differences finds them
 package control
 
 import (
@@ -52,8 +51,10 @@ type Control struct {
 	// next table is replaced at once: its faults are not worth a line.
 	warned    *routing.Table
 	isPassing bool
-	// termsChanged is called with the terms in force when they change.
-	termsChanged func(access.TermSet)
+	// termsChanged is called with the terms in force when they change, managedChanged when a
+	// section changes that management can change.
+	termsChanged   func(access.TermSet)
+	managedChanged func()
 }
 
 // state is a configuration in force. It is never changed.
@@ -64,6 +65,8 @@ type state struct {
 	// terms belong to the version; nil means that the terms of the configuration file are
 	// in force.
 	terms *access.TermSet
+	// settings are the sections of the version. All others are those of the configuration file.
+	settings config.Managed
 	// activations are when versions came into force on this gateway, the latest last.
 	activations []Activation
 }
@@ -81,6 +84,9 @@ func (c *Control) stateOf(v *Version, logs ...Log) *state {
 		activations: now.activations}
 	next.doc.Services = versions.Judge(v, c.file.services, c.file.references, append(logs, c.local.store)...)
 	next.doc.Security.Settings = next.doc.Security.WithTerms(c.termsOf(v))
+	next.settings = c.usable(v)
+	next.doc.TakeManaged(*c.file.managed.Load())
+	next.doc.TakeManaged(next.settings)
 	return next
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	. "github.com/patchbay-ai/patchbay/internal/config/control" //nolint:revive // the tests stood in the package, and left it for its two logs
+	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
@@ -219,25 +220,25 @@ func TestSummariesAndDifferencesSayWhatChangedWithoutSecrets(t *testing.T) {
 	next.Instances[0].Headers = map[string]backend.Secret{"X-Team": backend.Literal("secret-header")}
 	next.Instances[1] = instanceOf("new", 1)
 	after[schema.Chat] = next
-	differences := Compare(before, after)
+	found := differences.Compare(before, after)
 	const want = "chat: rateLimit.capacity 100→7, weight 1→3 on llama3@127.0.0.1:1, apiKey changed on llama3@127.0.0.1:1, " +
 		`headers["X-Team"] changed on llama3@127.0.0.1:1, +1 instance new@127.0.0.1:1, -1 instance old@name@127.0.0.1:1; tts: removed; stt: added`
-	if got := Summarize(differences); !strings.HasPrefix(want, strings.TrimSuffix(got, "…")) || len(got) < 200 {
+	if got := Summarize(found); !strings.HasPrefix(want, strings.TrimSuffix(got, "…")) || len(got) < 200 {
 		t.Errorf("the summary is %q, want %q", got, want)
 	}
 	var text strings.Builder
-	for _, d := range differences {
+	for _, d := range found {
 		text.WriteString(d.Text() + "\n")
 	}
 	if strings.Contains(text.String(), "secret-") || strings.Contains(text.String(), "another-secret") || !strings.Contains(text.String(), "apiKey ****ama3 → ****cret") {
 		t.Errorf("the text is\n%s", text.String())
 	}
-	if found := Compare(after, after); len(found) != 0 {
+	if found := differences.Compare(after, after); len(found) != 0 {
 		t.Errorf("no difference is %v", found)
 	}
 	turned := settings.Clone(next)
 	slices.Reverse(turned.Instances)
-	if got := Summarize(Compare(after, Services{schema.Chat: turned, schema.STT: after[schema.STT]})); got != "chat: order of the instances" {
+	if got := Summarize(differences.Compare(after, Services{schema.Chat: turned, schema.STT: after[schema.STT]})); got != "chat: order of the instances" {
 		t.Errorf("another order is %q", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
@@ -34,10 +35,11 @@ type proposal struct {
 	surplus []int
 }
 
-// propose makes a proposal of a changed document: a new version with these terms, unless
-// services and terms are in force already. The document is proposed in its stored form: a
+// propose makes a proposal of a changed document: a new version with these terms and settings,
+// unless they and the services are in force already. The document is proposed in its stored form: a
 // restart then finds exactly the configuration in force.
-func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Change) (*proposal, Result, error) {
+func (c *Control) propose(doc *config.Document, terms *access.TermSet, managed config.Managed,
+	change Change) (*proposal, Result, error) {
 	now := c.state.Load()
 	result := Result{Before: now.version, Version: now.version, Changed: true, Summary: change.Summary}
 	doc, err := asStored(doc)
@@ -47,22 +49,23 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Ch
 	at := time.Now().UTC()
 	p := &proposal{
 		next: &state{doc: doc, version: now.version, since: versions.AddedTimes(doc.Services, now.since, at),
-			terms: terms, activations: now.activations},
+			terms: terms, settings: managed, activations: now.activations},
 		check: validate, dryRun: change.DryRun, author: change.Author,
 	}
-	isNew := now.version == 0 || !settings.Equal(doc.Services, now.doc.Services) || !settings.Equal(terms, now.terms)
+	isNew := now.version == 0 || !settings.Equal(doc.Services, now.doc.Services) ||
+		!settings.Equal(terms, now.terms) || !settings.Equal(managed, now.settings)
 	if isNew && now.version != 0 {
 		result.Differences = now.compare(p.next)
 	}
 	if result.Summary == "" {
-		result.Summary, result.Said = summarize(result.Differences), saidOf(result.Differences)
+		result.Summary, result.Said = differences.Summarize(result.Differences), differences.SaidOf(result.Differences)
 	}
 	if isNew {
 		p.next.version = c.local.newest + 1
 		p.added = &Version{
 			Number: p.next.version, CreatedAt: at, Origin: change.Origin, Author: change.Author,
 			Summary: result.Summary, Added: p.next.since, Services: doc.Services, Terms: terms,
-			Changes: keptChanges(result.Differences),
+			Settings: managed, Changes: differences.Kept(result.Differences),
 		}
 		p.surplus = c.local.surplus(doc.Store.KeepVersions)
 	}
@@ -120,7 +123,7 @@ func (c *Control) setCurrent(t transfer, p *proposal) error {
 	head := c.head(p.next.version)
 	head.Activations = p.next.activations
 	if p.file != nil {
-		head.Source, head.File = p.file.source, p.file.stored
+		head.Source, head.File, head.FileSettings = p.file.source, p.file.stored, p.file.managed
 	}
 	if p.added != nil {
 		// A version that is not in the shared log makes the store differ from every
@@ -143,7 +146,7 @@ func (c *Control) setHead(head Head) error { return c.local.setHead(head, c.head
 // head returns the head of the store with this version as the current one.
 func (c *Control) head(version int) Head {
 	return Head{Version: version, Newest: c.local.newest, Source: c.file.applied.source, File: c.file.applied.stored,
-		Activations: c.state.Load().activations, Position: c.local.position}
+		FileSettings: c.file.applied.managed, Activations: c.state.Load().activations, Position: c.local.position}
 }
 
 // swap replaces the configuration in force by the proposal.
@@ -162,6 +165,9 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 		!settings.Equal(terms, before.doc.Security.TermSet()) {
 		c.termsChanged(terms)
 	}
+	if c.managedChanged != nil && !settings.Equal(p.next.doc.Managed(), before.doc.Managed()) {
+		c.managedChanged()
+	}
 }
 
 // warnOfFaults logs the instances of a table with secrets that cannot be used, unless the
@@ -178,8 +184,8 @@ func (c *Control) warnOfFaults(table, before *routing.Table) {
 			}
 		}
 		c.log.Warn("an instance is out on this gateway: a secret to which it refers cannot be used",
-			slog.String("service", instance.Service.String()), slog.String("instance", shortID(instance.ID)),
-			slog.String("reason", instance.Fault.String()))
+			slog.String("service", instance.Service.String()),
+			slog.String("instance", differences.ShortID(instance.ID)), slog.String("reason", instance.Fault.String()))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/merge"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
@@ -44,10 +45,11 @@ func (c *Control) reload(ctx context.Context, doc *config.Document) (changed boo
 func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (changed bool, err error) {
 	now, table := c.state.Load(), c.current.Load()
 	edited := c.file.edited(doc)
-	next := c.withFile(t, now, doc, edited)
-	differences := Compare(now.doc.Services, next.Services)
-	p, result, err := c.propose(next, now.terms,
-		Change{Origin: origin, Author: system, Summary: summarizeFile(differences)})
+	next, managed := c.withFile(t, now, doc, edited)
+	found := append(differences.Compare(now.doc.Services, next.Services),
+		differences.CompareManaged(now.settings, managed)...)
+	p, result, err := c.propose(next, now.terms, managed,
+		Change{Origin: origin, Author: system, Summary: differences.SummarizeFile(found)})
 	if err != nil {
 		return false, err
 	}
@@ -65,14 +67,15 @@ func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (cha
 	if origin == FromFile {
 		event = "the configuration file changed since it was last read: "
 	}
-	c.log.Info(event+effect(differences, edited != nil), "version", result.Version)
+	c.log.Info(event+differences.Effect(found, edited != nil), "version", result.Version)
 	return true, nil
 }
 
 // withFile returns the configuration in force with the settings of the configuration
-// file. The edits of its services are merged, because management may have made other
-// edits.
-func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited *appliedFile) *config.Document {
+// file, and the sections of it that management has changed. The edits of its services and of
+// these sections are merged, because management may have made other edits.
+func (c *Control) withFile(t transfer, now *state, doc *config.Document,
+	edited *appliedFile) (*config.Document, config.Managed) {
 	next := now.doc.Clone()
 	next.Limits, next.Prices, next.Resolve = doc.Limits, settings.Clone(doc.Prices), doc.Resolve
 	next.TakeFileOnly(doc)
@@ -85,7 +88,13 @@ func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited 
 			now.doc.Services)
 	}
 	next.Services = versions.LiftDoubts(next.Services, doc.Services, doc.Security.References)
-	return next
+	managed := now.settings
+	if edited != nil && !isTaken {
+		managed = merge.Managed(c.file.applied.managed, edited.managed, managed)
+	}
+	next.TakeManaged(doc.Managed())
+	next.TakeManaged(managed)
+	return next, managed
 }
 
 // reportRotated reports whether the secrets that the configuration refers to have changed
@@ -95,7 +104,7 @@ func (c *Control) reportRotated(before *routing.Table) bool {
 	var rotated []string
 	for _, instance := range c.current.Load().Instances() {
 		if old := before.Service(instance.Service).Instance(instance.ID); old != nil && !instance.SameSecrets(old) {
-			rotated = append(rotated, shortID(instance.ID))
+			rotated = append(rotated, differences.ShortID(instance.ID))
 		}
 	}
 	if len(rotated) == 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -105,9 +106,9 @@ func (o Opening) open() (*Control, error) {
 		return nil, err
 	}
 	c.state.Store(&state{doc: doc.Clone(), activations: last.head.Activations})
-	isEdited := len(last.numbers) > 0 && !isSource(last.head.Source, doc)
+	isEdited := len(last.numbers) > 0 && !isSourceOf(last.head, doc)
 	if isEdited {
-		c.file.applied = lastApplied(c.local.store, last.head, last.numbers)
+		c.file.applied = lastApplied(c.local.store, last.head, last.numbers, doc.Managed())
 	}
 	c.isPassing = isEdited && (o.Shared == nil || last.head.Log == "")
 	isInForce, err := c.resume(last)
@@ -168,7 +169,7 @@ func (c *Control) reportFound(r *versions.Renewal) {
 	var found []string
 	for _, instance := range r.Found() {
 		serviceType, id, _ := strings.Cut(instance, "/")
-		found = append(found, serviceType+" "+shortID(id))
+		found = append(found, serviceType+" "+differences.ShortID(id))
 	}
 	if len(found) > 0 {
 		c.log.Warn("some instances of stored versions refer to secrets as the services of the configuration file do "+
@@ -256,7 +257,8 @@ func (c *Control) takeFirst(doc *config.Document, last storeContent) error {
 			"version", c.local.newest+1)
 	}
 	c.file.applied = appliedFileOf(doc)
-	p, _, err := c.propose(c.state.Load().doc, nil, Change{Origin: FromFile, Author: system, Summary: firstSummary()})
+	p, _, err := c.propose(c.state.Load().doc, nil, nil,
+		Change{Origin: FromFile, Author: system, Summary: firstSummary()})
 	if err != nil {
 		return err
 	}

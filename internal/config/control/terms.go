@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
@@ -33,7 +34,7 @@ func (c *Control) DropTerms(ctx context.Context, change Change) (Result, error) 
 		}
 		doc := now.doc.Clone()
 		doc.Security.Settings = doc.Security.WithTerms(*c.file.terms.Load())
-		return c.propose(doc, nil, change)
+		return c.propose(doc, nil, now.settings, change)
 	})
 }
 
@@ -72,5 +73,14 @@ func (c *Control) termsOf(v *Version) access.TermSet {
 // CompareVersions lists the changes that turn one version into another one. A version
 // without terms has the terms of the configuration file.
 func (c *Control) CompareVersions(from, to *Version) []Difference {
-	return append(Compare(from.Services, to.Services), CompareTerms(c.termsOf(from), c.termsOf(to))...)
+	return append(append(differences.Compare(from.Services, to.Services),
+		differences.CompareTerms(c.termsOf(from), c.termsOf(to))...),
+		differences.CompareManaged(c.managedOf(from), c.managedOf(to))...)
+}
+
+// compare lists the changes that turn a state into another one.
+func (s *state) compare(next *state) []Difference {
+	return append(append(differences.Compare(s.doc.Services, next.doc.Services),
+		differences.CompareTerms(s.doc.Security.TermSet(), next.doc.Security.TermSet())...),
+		differences.CompareManaged(s.doc.Managed(), next.doc.Managed())...)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 )
 
@@ -56,3 +57,6 @@ func asStored(doc *config.Document) (*config.Document, error) {
 
 // strict refuses unknown members.
 func strict() json.Options { return json.RejectUnknownMembers(true) }
+
+// Difference is one thing that two configurations do not have in common.
+type Difference = differences.Difference

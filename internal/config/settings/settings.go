@@ -20,6 +20,13 @@ func unshare(v reflect.Value) {
 			unshare(fresh.Elem())
 			v.Set(fresh)
 		}
+	case reflect.Interface:
+		if !v.IsNil() {
+			own := reflect.New(v.Elem().Type()).Elem()
+			own.Set(v.Elem())
+			unshare(own)
+			v.Set(own)
+		}
 	case reflect.Slice:
 		if !v.IsNil() {
 			fresh := reflect.MakeSlice(v.Type(), v.Len(), v.Len())

@@ -66,8 +66,8 @@ func (s Secret) Masked() string {
 // String keeps secrets out of texts that are printed by mistake.
 func (s Secret) String() string { return s.Masked() }
 
-// resolve returns the text that is sent.
-func (s Secret) resolve(with Resolver) (string, error) {
+// Resolve returns the text that is sent.
+func (s Secret) Resolve(with Resolver) (string, error) {
 	if s.isSealed {
 		return "", errors.New("it is encrypted and was not opened")
 	}
@@ -123,47 +123,61 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 // Sealed returns the settings as a store has them: literals are encrypted. Place names
 // where the settings belong; the encryption binds the secrets to it.
 func (s Settings) Sealed(keys *seal.Keys, place string) Settings {
-	sealed, _ := s.mapSecrets(place, func(at string, secret Secret) (Secret, error) {
+	sealed, _ := s.mapSecrets(place, Sealing(keys))
+	return sealed
+}
+
+// Sealing returns a function that encrypts a literal and binds it to its place.
+func Sealing(keys *seal.Keys) func(at string, secret Secret) (Secret, error) {
+	return func(at string, secret Secret) (Secret, error) {
 		if secret.isReference || secret.isSealed || secret.text == "" {
 			return secret, nil
 		}
 		return Secret{text: keys.Seal(at, secret.text), isSealed: true}, nil
-	})
-	return sealed
+	}
 }
 
 // Opened returns the settings with literals in place of encrypted ones. The error names
 // the setting.
 func (s Settings) Opened(keys *seal.Keys, place string) (Settings, error) {
-	return s.mapSecrets(place, func(at string, secret Secret) (Secret, error) {
+	return s.mapSecrets(place, Opening(keys))
+}
+
+// Opening returns a function that decrypts a secret at its place.
+func Opening(keys *seal.Keys) func(at string, secret Secret) (Secret, error) {
+	return func(at string, secret Secret) (Secret, error) {
 		if !secret.isSealed {
 			return secret, nil
 		}
 		text, err := keys.Open(at, secret.text)
 		return Literal(text), err
-	})
+	}
 }
 
 // NeedsSealing reports whether a secret is stored as plain text, or encrypted with
 // another key than the current one or by a release that did not mark it.
 func (s Settings) NeedsSealing(keys *seal.Keys, place string) bool {
 	needs := false
-	s.EachSecret(place, func(at string, secret Secret) {
-		if secret.isReference || secret.text == "" {
-			return
-		}
-		needs = needs || !secret.isSealed || !keys.IsCurrent(secret.text) || !keys.IsMarked(at, secret.text)
-	})
+	s.EachSecret(place, func(at string, secret Secret) { needs = needs || secret.NeedsSealing(keys, at) })
 	return needs
+}
+
+// NeedsSealing is Settings.NeedsSealing for one secret.
+func (s Secret) NeedsSealing(keys *seal.Keys, at string) bool {
+	return !s.isReference && s.text != "" &&
+		(!s.isSealed || !keys.IsCurrent(s.text) || !keys.IsMarked(at, s.text))
+}
+
+// IsMarked reports whether the secret was encrypted by a release that signs stored secrets.
+func (s Secret) IsMarked(keys *seal.Keys, at string) bool {
+	return s.isSealed && keys.IsMarked(at, s.text)
 }
 
 // HasMarkedSecrets reports whether a secret was encrypted by a release that signs
 // stored secrets.
 func (s Settings) HasMarkedSecrets(keys *seal.Keys, place string) bool {
 	has := false
-	s.EachSecret(place, func(at string, secret Secret) {
-		has = has || secret.isSealed && keys.IsMarked(at, secret.text)
-	})
+	s.EachSecret(place, func(at string, secret Secret) { has = has || secret.IsMarked(keys, at) })
 	return has
 }
 
@@ -222,13 +236,13 @@ func proxySecret(address string) (Secret, bool) {
 // its text. The error names the setting and never repeats a secret.
 func (s Settings) Resolved(with Resolver) (Settings, error) {
 	s = settings.Clone(s)
-	key, err := s.APIKey.resolve(with)
+	key, err := s.APIKey.Resolve(with)
 	if err != nil {
 		return s, say.About("api-key", err)
 	}
 	s.APIKey = Literal(key)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		value, err := s.Headers[name].resolve(with)
+		value, err := s.Headers[name].Resolve(with)
 		if err != nil {
 			return s, say.About("headers["+strconv.Quote(name)+"]", err)
 		}

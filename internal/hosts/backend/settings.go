@@ -219,7 +219,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 		report("name", say.New("field.star"))
 	}
 	checkName(s.UpstreamModel, "upstreamModel", false, report)
-	if fault := baseURLFault(s.BaseURL); fault.Is() {
+	if fault := BaseURLFault(s.BaseURL); fault.Is() {
 		report("baseUrl", fault)
 	}
 	if fault := pathFault(s.Path); fault.Is() {
@@ -268,7 +268,8 @@ func checkName(name, path string, required bool, report func(path string, fault 
 	}
 }
 
-func baseURLFault(raw string) say.Sentence {
+// BaseURLFault returns the fault of the address of an instance. It never repeats the address.
+func BaseURLFault(raw string) say.Sentence {
 	if raw == "" {
 		return say.New("field.required")
 	}

@@ -398,16 +398,22 @@ func (r *Recorder) Observe(observer Observer) { r.observers = append(r.observers
 // Flush moves the waiting records on to their readers.
 func (r *Recorder) Flush() { r.drain(time.Now()) }
 
+// NumberFrom gives the first record a number. It must be called before the first request.
+func (r *Recorder) NumberFrom(first uint64) { r.tail.begin(first) }
+
 // ArchiveTo makes searches go on in an archive, and returns the cursor by which it reads all
-// records that are kept from now on. They are numbered from the one behind the last that it has.
-// The cursor may fall room records behind, and is woken by a quarter of them. ArchiveTo must be
-// called before the first request.
-func (r *Recorder) ArchiveTo(archive Archive, last, room uint64) *Cursor {
-	r.tail.begin(last + 1)
+// records that are kept from now on, and the parts of calls that it may have. The cursor may fall
+// room records behind, and is woken by a quarter of them.
+func (r *Recorder) ArchiveTo(archive Archive, room uint64) (*Cursor, metrics.Capture) {
 	cursor, _ := r.tail.open(&Cursor{room: room, wakeAt: room / 4}) // only feeds are refused
 	r.archive.Store(&archive)
-	archive.Forget(metrics.Capture(r.capture.Load()))
-	return cursor
+	return cursor, metrics.Capture(r.capture.Load())
+}
+
+// EndArchive ends the archive that reads by a cursor.
+func (r *Recorder) EndArchive(cursor *Cursor) {
+	r.archive.Store(nil)
+	cursor.Close()
 }
 
 // State adds the state of recording to a scrape.

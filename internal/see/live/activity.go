@@ -20,9 +20,12 @@ type Activity struct {
 // Window holds the counts and figures of a span of time that ends now.
 type Window struct {
 	Requests  int64 `json:"requests"`
+	Answered  int64 `json:"answered"`
 	Errors    int64 `json:"errors" doc:"Failed, or turned away by open circuit breakers."`
 	TokensIn  int64 `json:"tokensIn"`
 	TokensOut int64 `json:"tokensOut"`
+	// TokensCached is the part of TokensIn that came from caches of prompts.
+	TokensCached int64 `json:"tokensCached" doc:"Those of tokensIn that came from caches of prompts."`
 	Figures
 }
 
@@ -120,8 +123,9 @@ func (s *Sampler) activity(sum *sums, of summed, to *times) Activity {
 // windowOf returns the counts and figures of slots of a range. It uses the memory of to.
 func windowOf(of summed, r Range, first, last int64, to *times) Window {
 	c := of.sum(r, first, last)
-	w := Window{Requests: c.outcomes.Total(), Errors: c.outcomes.Failed + c.outcomes.BreakerOpen,
-		TokensIn: c.tokensIn, TokensOut: c.tokensOut}
+	w := Window{Requests: c.outcomes.Total(), Answered: c.outcomes.Answered,
+		Errors: c.outcomes.Failed + c.outcomes.BreakerOpen, TokensIn: c.tokensIn, TokensOut: c.tokensOut,
+		TokensCached: c.tokensCached}
 	if w.Requests > 0 {
 		*to = times{}
 		of.times(r, first, last, to)

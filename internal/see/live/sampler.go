@@ -40,6 +40,7 @@ type Sampler struct {
 	models    map[ModelKey]*series
 	instances map[InstanceKey]*instanceSeries
 	tenants   map[tenantKey]*track
+	slow      map[InstanceKey]*slowness
 	// These are used again by each sample: what instances, models and service types add.
 	instance, model, service counts
 }
@@ -146,6 +147,9 @@ func (s *Sampler) sample(now time.Time) {
 	}
 	maps.DeleteFunc(s.instances, func(key InstanceKey, _ *instanceSeries) bool { return !has(instances, key) })
 	maps.DeleteFunc(s.models, func(key ModelKey, _ *series) bool { return !has(models, key) })
+	if second%slowEvery == 0 {
+		s.findSlow(now)
+	}
 }
 
 func has[K comparable](set map[K]struct{}, key K) bool {

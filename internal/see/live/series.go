@@ -62,6 +62,12 @@ const (
 	ByTenant   Grouping = "tenant"
 )
 
+// Groupings returns the name of every grouping.
+func Groupings() []string {
+	return []string{string(Total), string(ByService), string(ByModel), string(ByInstance), string(ByHost),
+		string(ByTenant)}
+}
+
 // Query asks for a part of the history.
 type Query struct {
 	Metrics []Metric

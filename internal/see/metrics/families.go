@@ -197,6 +197,10 @@ var families = [...]Family{
 		"How often a model left the memory for another one.", "evictions", CategoryCustom, onHost, counter},
 	{"model_router_model_sleeps_total", "model.router.model.sleeps.total",
 		"How often a model was put to sleep because nobody used it.", "sleeps", CategoryCustom, onHost, counter},
+	{"model_router_alerts_total", "model.router.alerts.total",
+		"Alerts by webhook, and how they ended: sent, failed (given up after the last attempt) or dropped (too many " +
+			"waited).",
+		"alerts", CategoryCustom, []string{"webhook", "result"}, counter},
 	{"model_router_batches", "model.router.batches",
 		"Batches that have not ended; only where batches are on, as all families of batches.", "", CategoryCustom,
 		nil, gauge},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/live"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
@@ -43,6 +44,19 @@ func (u UsedUp) Findings(now time.Time) []Finding {
 			found = append(found, Finding{Kind: "budget", Account: use.Account, Since: now, Until: use.Reset,
 				Said: say.New("found.budget", "who", Who(use.Account))})
 		}
+	}
+	return found
+}
+
+// Slow finds the instances that are far slower than their peers.
+type Slow func(now time.Time) []live.Slow
+
+// Findings returns one finding for each instance.
+func (s Slow) Findings(now time.Time) []Finding {
+	var found []Finding
+	for _, one := range s(now) {
+		found = append(found, Finding{Kind: "slow", Service: one.Service, Model: one.Model, Instance: one.InstanceID,
+			Since: one.Since, Said: one.Said[0]})
 	}
 	return found
 }

@@ -56,6 +56,7 @@ var facts = []entry{
 	{"change.tenant_removed", "tenant {tenant}: removed"},
 	{"change.tenant_field", "tenant {tenant}: {field} {from}→{to}"},
 	{"change.defaults_field", "defaults: {field} {from}→{to}"},
+	{"change.section_field", "{section}: {field} {from}→{to}"},
 
 	// Instances: why one takes no requests, and its health.
 	{"instance.ready", "ready"},
@@ -95,6 +96,24 @@ var facts = []entry{
 	{"slots.more", "{slots} slots, at {time} per token: with {less} it was {slow} in place of {fast}, which is too " +
 		"little for what less was done"},
 	{"slots.enough", "{slots} slots, at {time} per token: no more have been needed so far"},
+
+	// Slow instances: one that is far slower than a peer for the same model, and what is known of why.
+	{"slow.first", "{model} at {host} takes {own} to the first token, {times} times as long as at {peer} ({theirs}; " +
+		"{calls} calls): {*why}"},
+	{"slow.token", "{model} at {host} takes {own} for an output token, {times} times as long as at {peer} ({theirs}; " +
+		"{calls} calls): {*why}"},
+	{"slow.call", "{model} at {host} takes {own} for a call, {times} times as long as at {peer} ({theirs}; {calls} " +
+		"calls): {*why}"},
+	{"slow.and", "{*first}, {*next}"},
+	{"slow.busy", "it has {own} calls at a time, the other one {theirs}"},
+	{"slow.queue", "its queue is {own} long, the other one {theirs}"},
+	{"slow.memory", "the model is {state}"},
+	{"slow.loading", "calls waited {time} in all for the model to load"},
+	{"slow.prompts", "its prompts have {own} tokens, those of the other one {theirs}"},
+	{"slow.cached", "{own} % of the tokens of its prompts come from its cache, {theirs} % at the other one"},
+	{"slow.prefill", "it reads {own} tokens of prompts a second, the other one {theirs}"},
+	{"slow.decode", "it takes {own} for an output token, the other one {theirs}"},
+	{"slow.unknown", "prompts, caches and queues as far as they are known do not explain it; look at the host"},
 
 	// Causes: why a backend could not be reached.
 	{"cause.connection_refused", "connection refused"},
@@ -175,6 +194,7 @@ var facts = []entry{
 	{"batch.again", "a line failed and is tried again"},
 	{"batch.unwritten", "its answers cannot be written: {why}"},
 	{"batch.crowded", "the lines of other batches of its owner take the memory for lines that wait"},
+	{"batch.line_failed", "the line failed with status {status} ({code})"},
 	{"batch.no_room", "its answers have no room: {*why}"},
 	{"batch.room_key", "the files and results of their owner take as many bytes as allowed (files.max-bytes-per-key)"},
 	{"batch.room_all", "the files and results of all take as many bytes as allowed (files.max-bytes)"},
@@ -210,6 +230,22 @@ var facts = []entry{
 			"where that cannot be, not at all"},
 	{"quota.journal", "quota-journal-unavailable: {why}"},
 	{"quota.store", "quota-store-unavailable: {why}"},
+
+	// Alerts.
+	{"alert.budget", "{account} has used {percent} % of its budget of {unit} ({window})"},
+	{"alert.budget_over", "{account} has room in its budget of {unit} ({window}) again"},
+	{"alert.breaker", "the circuit breaker of {instance} ({service}) is open: no requests go there"},
+	{"alert.breaker_over", "the circuit breaker of {instance} ({service}) is closed again"},
+	{"alert.model", "every call to {model} ({service}) has failed for {minutes} min: {lost} calls"},
+	{"alert.model_over", "calls to {model} ({service}) no longer fail"},
+	{"alert.test", "this is a test of the webhook {webhook}"},
+	{"alert.no_address", "the address of the webhook cannot be read on this gateway: {why}"},
+	{"alert.bad_address", "the address of the webhook cannot be used: {*fault}"},
+	{"alert.refused", "the receiver answered with status {status}"},
+	{"alert.unreached", "the receiver could not be reached: {*cause}"},
+	{"alert.unsent", "the alert could not be sent"},
+	{"alert.no_webhook", `there is no webhook "{name}"`},
+	{"alert.which", "name a webhook, or give a url"},
 
 	// Discoveries.
 	{"discover.way", "GET {path} ({adapter}): {*why}"},

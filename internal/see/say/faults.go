@@ -106,6 +106,8 @@ var faults = []entry{
 	{"field.secret_again",
 		"must be given again when baseUrl moves to another host or proxy changes, because your role may not see what " +
 			"is stored"},
+	{"field.webhooks", "want at most {most} webhooks, found {found}"},
+	{"field.webhook_name", "want a name of at most {most} letters, digits, - and _"},
 	{"field.tls_admin", "names files of the gateway's machine and decides who is trusted, so only ADMIN may change it"},
 	{"field.forward_admin", "sends the keys of callers to the host, so only ADMIN may turn it on or move it"},
 	{"field.proxy_mask", "holds a mask, and no such proxy is stored; give its user and password"},

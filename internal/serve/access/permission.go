@@ -27,6 +27,11 @@ const (
 	WriteVersions  Permission = "config:version:write"
 	ReadTerms      Permission = "config:terms:read"
 	WriteTerms     Permission = "config:terms:write"
+	// ReadSettings is for seeing the sections that management can change, WriteSettings and
+	// ManageSettings for changing those of operators and those of administrators.
+	ReadSettings   Permission = "config:settings:read"
+	WriteSettings  Permission = "config:settings:write"
+	ManageSettings Permission = "config:settings:manage"
 	ReadModels     Permission = "model:read"
 	ReadRoutes     Permission = "route:read"
 	// ReadProcesses is for seeing the model servers that the gateway runs, ManageProcesses for
@@ -69,8 +74,9 @@ const (
 func (r Role) Permissions() []Permission {
 	all := []Permission{
 		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms,
-		ReadModels, ReadRoutes, ReadProcesses, ManageProcesses, ReadBatches, WriteBatches,
-		ManageKeys, ManageTokens, ManageSessions, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
+		ReadSettings, WriteSettings, ManageSettings, ReadModels, ReadRoutes, ReadProcesses, ManageProcesses,
+		ReadBatches, WriteBatches, ManageKeys, ManageTokens, ManageSessions, ReadSelf, UseSession, ReadQuota,
+		WriteQuota, ReadQuotaUsage,
 		ReadMonitoring, WriteMonitoring, ReadMetrics, StopRequests, ManageContents, ReadActuator, WriteLoggers,
 		ManageAccessLog, ManageAudit,
 	}

@@ -13,6 +13,7 @@ import (
 var wingOfSetting = map[string]string{
 	"responses": "answers", "answercache": "answercache", "files": "batches", "batches": "batches",
 	"processes": "processes", "processmemory": "processes", "websockets": "realtime", "callsfile": "callsearch",
+	"alerts":      "alerts",
 	"selfservice": "selfservice",
 }
 

@@ -48,6 +48,7 @@ type view struct {
 	Summary     string         `json:"summary"`
 	Added       jsontext.Value `json:"added,omitzero"`
 	Terms       jsontext.Value `json:"terms,omitzero"`
+	Settings    jsontext.Value `json:"settings,omitzero"`
 	Activations []struct {
 		At time.Time `json:"at"`
 		By string    `json:"by"`
@@ -86,7 +87,19 @@ func (v *view) stored() (*versions.Version, error) {
 	if len(v.Terms) > 0 {
 		record["terms"] = v.Terms
 	}
-	return versions.ReadVersion(v.Version, encoded(record))
+	if len(v.Settings) > 0 {
+		record["settings"] = v.Settings
+	}
+	read, err := versions.ReadVersion(v.Version, encoded(record))
+	if err != nil {
+		return nil, err
+	}
+	for _, secret := range read.Settings.Secrets() {
+		if access.IsMask(secret.Reveal()) {
+			return nil, errMasked
+		}
+	}
+	return read, nil
 }
 
 // withoutView turns the view of an instance into its settings: it removes the members that only

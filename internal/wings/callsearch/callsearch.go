@@ -5,6 +5,7 @@ package callsearch
 import (
 	"cmp"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -16,17 +17,13 @@ import (
 func New(core *wing.Core) *wing.Wing {
 	w := new(wing.Wing)
 	w.Open = func() error {
-		settings := core.Document.Monitoring.CallsFile
-		if !settings.Enabled {
-			return nil
-		}
 		keys, err := seal.New(core.Document.Security.MasterKey, core.Document.Security.PreviousMasterKey)
 		if err != nil {
 			return err
 		}
 		dir := core.Store.Data().Path("")
 		file, err := callfile.Open(callfile.Options{
-			Dir: dir, Settings: settings, Keys: keys, Recorder: core.Recorder,
+			Dir: dir, Settings: core.Document.Monitoring.CallsFile, Keys: keys, Recorder: core.Recorder,
 			IsFull: func() bool {
 				space, err := durable.SpaceOf(dir)
 				return err == nil && space.IsShort(cmp.Or(core.Document.ReservedSpace(), space.Reserve()))
@@ -38,6 +35,11 @@ func New(core *wing.Core) *wing.Wing {
 			return err
 		}
 		w.Doing, w.Run, w.Close = "keeping calls", file.Run, file.Close
+		w.Set = func(doc *config.Document) {
+			if err := file.Set(doc.Monitoring.CallsFile); err != nil {
+				core.Log.Error("calls are not kept on disk", "error", err)
+			}
+		}
 		return nil
 	}
 	return w

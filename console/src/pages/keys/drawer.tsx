@@ -14,6 +14,7 @@ import { TextField } from '@/ui/field'
 import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Drawer } from '@/ui/overlay'
 import { Bar } from '@/ui/parts'
+import { Errors } from '../wrong/parts'
 import { keyChanges, keyInFile, toKeyForm, type KeyForm } from './form'
 import { TermFields } from './term-fields'
 
@@ -93,6 +94,7 @@ export function KeyDrawer({ stored, tenant = '', onClose, onIssued, onRotate, on
       )}
       {view === 'yaml' && <FileText hint={t('key.yamlHint')} value={{ security: { keys: [keyInFile(form)] } }} />}
       {view === 'form' && stored !== null && <Facts stored={stored} />}
+      {view === 'form' && stored !== null && <Errors question={{ keyId: stored.id }} />}
       <form
         id="key-form"
         hidden={view === 'yaml'}

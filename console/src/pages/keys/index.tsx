@@ -7,10 +7,11 @@ import { useSearchState } from '@/shell/search'
 import { useMe } from '@/shell/session'
 import { Segments } from '@/ui/parts'
 import { ApiKeys } from './api-keys'
+import { People } from './people'
 import { Roles } from './roles'
 import { Tokens } from './tokens'
 
-const tabs = ['keys', 'tokens', 'roles'] as const
+const tabs = ['keys', 'tokens', 'people', 'roles'] as const
 
 /** Who may call, who may manage, and what each role may do. */
 export default function Keys() {
@@ -29,7 +30,7 @@ export default function Keys() {
         <Segments label={t('nav.keys')} value={tab} options={tabs.map((value) => ({ value, label: t(`key.tab.${value}`) }))} onChange={(value) => setSearch({ tab: value === 'keys' ? undefined : value, create: undefined, key: undefined, issue: undefined })} />
         <Link className="btn ghost" to="/tenant">{t('wrong.tenants')}</Link>
       </div>
-      {tab === 'keys' ? <ApiKeys /> : tab === 'tokens' ? <Tokens /> : <Roles />}
+      {tab === 'keys' ? <ApiKeys /> : tab === 'tokens' ? <Tokens /> : tab === 'people' ? <People /> : <Roles />}
     </>
   )
 }

@@ -44,9 +44,21 @@ func mergeService(base, file, current config.Service) config.Service {
 	return merged
 }
 
+// Managed is Services for the sections in force that management has changed. The arguments
+// before and after have all sections of the file.
+func Managed(before, after, inForce config.Managed) config.Managed {
+	result := settings.Clone(inForce)
+	before, after = settings.Clone(before), settings.Clone(after)
+	for name, section := range result {
+		mergeFields(reflect.ValueOf(before[name]).Elem(), reflect.ValueOf(after[name]).Elem(),
+			reflect.ValueOf(section).Elem())
+	}
+	return result
+}
+
 // mergeFields puts the settings that differ between base and file into a struct,
 // one by one. Instances and headers are left to their own functions; any other
-// list or mapping is one setting.
+// list or mapping is one setting, but for a mapping of groups.
 func mergeFields(base, file, into reflect.Value) {
 	for i := range into.NumField() {
 		b, f, to := base.Field(i), file.Field(i), into.Field(i)
@@ -55,9 +67,36 @@ func mergeFields(base, file, into reflect.Value) {
 			to.Type() == reflect.TypeFor[map[string]backend.Secret]():
 		case isGroup(to.Type()):
 			mergeFields(b, f, to)
-		case !reflect.DeepEqual(b.Interface(), f.Interface()):
+		case to.Kind() == reflect.Map && isGroup(to.Type().Elem()):
+			mergeGroups(b, f, to)
+		case !settings.Equal(b.Interface(), f.Interface()):
 			to.Set(f)
 		}
+	}
+}
+
+// mergeGroups is mergeFields for a mapping of groups.
+func mergeGroups(base, file, into reflect.Value) {
+	for key := range base.Seq() {
+		if !file.MapIndex(key).IsValid() && into.Len() > 0 {
+			into.SetMapIndex(key, reflect.Value{})
+		}
+	}
+	for key, after := range file.Seq2() {
+		before, current := base.MapIndex(key), into.MapIndex(key)
+		if before.IsValid() && settings.Equal(before.Interface(), after.Interface()) {
+			continue
+		}
+		merged := reflect.New(after.Type()).Elem()
+		merged.Set(after)
+		if before.IsValid() && current.IsValid() {
+			merged.Set(current)
+			mergeFields(before, after, merged)
+		}
+		if into.IsNil() {
+			into.Set(reflect.MakeMap(into.Type()))
+		}
+		into.SetMapIndex(key, merged)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
@@ -67,6 +68,9 @@ type Head struct {
 	// File has these services, without defaults. A shared log does not have it, nor
 	// have the stores of older releases.
 	File jsontext.Value `json:"file,omitzero"`
+	// FileSettings are the sections of that file that management can change. A shared log does
+	// not have them, nor have the stores of older releases.
+	FileSettings config.Managed `json:"fileSettings,omitzero"`
 	// Activations are when versions came into force on this gateway, the latest last. A
 	// shared log does not have them.
 	Activations []Activation `json:"activations,omitzero"`

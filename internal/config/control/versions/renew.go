@@ -65,7 +65,7 @@ func (r *Renewal) isFirst() bool { return r.SignsExisting && !r.isSigned && !r.i
 // release. It logs a wrong signature, which is an error when the version is to be used.
 func (r *Renewal) look(v *Version, signature string) error {
 	r.isSigned = r.isSigned || signature != ""
-	r.isMarked = r.isMarked || vouch.HasMarks(r.keys, v.Services)
+	r.isMarked = r.isMarked || vouch.HasMarks(r.keys, v.Services, v.Settings)
 	_, err := r.read(v, signature)
 	if errors.Is(err, ErrForged) {
 		r.Log.Error("a stored version is not used any more", "of", r.Where, "error", err)
@@ -91,12 +91,12 @@ func (r *Renewal) renew(v *Version, signature string) (next *Version, nextSignat
 		r.noteFound(opened.Services)
 		fallthrough
 	case signature != "" && !vouch.IsCurrent(r.keys, signature):
-		if nextSignature, err = v.sign(r.keys, opened.Services); err != nil {
+		if nextSignature, err = v.sign(r.keys, opened.Services, opened.Settings); err != nil {
 			return nil, signature, err
 		}
 		r.signed++
 	}
-	if vouch.NeedsSealing(r.keys, v.Services) {
+	if vouch.NeedsSealing(r.keys, v.Services, v.Settings) {
 		next = opened.sealed(r.keys)
 		r.sealed++
 	}

@@ -8,8 +8,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/stored"
 	"github.com/patchbay-ai/patchbay/internal/config/control/vouch"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -51,7 +53,7 @@ func (s sealing) save(to Log, v *Version, write func(*Version) error) error {
 	signature := ""
 	if !v.isUnsigned {
 		var err error
-		if signature, err = sealed.sign(s.keys, v.Services); err != nil {
+		if signature, err = sealed.sign(s.keys, v.Services, v.Settings); err != nil {
 			return err
 		}
 	}
@@ -69,13 +71,13 @@ func (s sealing) save(to Log, v *Version, write func(*Version) error) error {
 	return err
 }
 
-// sign returns the signature of a stored version, which has these services.
-func (v *Version) sign(keys *seal.Keys, services Services) (string, error) {
+// sign returns the signature of a stored version, which has these services and settings.
+func (v *Version) sign(keys *seal.Keys, services Services, managed config.Managed) (string, error) {
 	record, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
 		return "", err
 	}
-	return vouch.Version{Number: v.Number, Record: record, Services: services}.Sign(keys)
+	return vouch.Version{Number: v.Number, Record: record, Services: services, Settings: managed}.Sign(keys)
 }
 
 // load reads a version, checks its signature and opens its secrets.
@@ -101,8 +103,8 @@ func (s sealing) read(sealed *Version, signature string) (*Version, error) {
 	if signature == "" {
 		return v, nil
 	}
-	doubts, err := vouch.Version{Number: v.Number, Record: sealed.record, Services: v.Services}.Verify(s.keys,
-		signature)
+	doubts, err := vouch.Version{Number: v.Number, Record: sealed.record, Services: v.Services,
+		Settings: v.Settings}.Verify(s.keys, signature)
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", v.Number, signatureFault(err))
 	}
@@ -189,6 +191,7 @@ func (s SealedStore) SetHead(head Head) error {
 			return err
 		}
 		head.File = stored.WithoutDefaults(vouch.Seal(s.keys, services))
+		head.FileSettings, _ = head.FileSettings.MapSecrets(backend.Sealing(s.keys))
 	}
 	if err := s.Store.SetHead(head); err != nil {
 		return err
@@ -203,6 +206,9 @@ func (s SealedStore) Head() (Head, error) {
 		return head, err
 	}
 	if err := s.checkHead(s.Store, head); err != nil {
+		return head, err
+	}
+	if head.FileSettings, err = opened(s.keys, head.FileSettings); err != nil {
 		return head, err
 	}
 	if !bytes.Contains(head.File, []byte(`"sealed`)) {
@@ -292,6 +298,7 @@ func (t sealedTransaction) PutValue(name string, revision int64, value []byte) e
 func (v *Version) sealed(keys *seal.Keys) *Version {
 	sealed := *v
 	sealed.Services = vouch.Seal(keys, v.Services)
+	sealed.Settings, _ = v.Settings.MapSecrets(backend.Sealing(keys))
 	return &sealed
 }
 
@@ -301,19 +308,34 @@ func (v *Version) opened(keys *seal.Keys) (*Version, error) {
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", v.Number, err)
 	}
+	managed, err := opened(keys, v.Settings)
+	if err != nil {
+		return nil, fmt.Errorf("version %d: %w", v.Number, err)
+	}
 	read := *v
-	read.Services = services
+	read.Services, read.Settings = services, managed
 	return &read, nil
+}
+
+// opened returns sections with their secrets readable.
+func opened(keys *seal.Keys, sections config.Managed) (config.Managed, error) {
+	readable, err := sections.MapSecrets(backend.Opening(keys))
+	return readable, keyFault(err)
 }
 
 func (s Services) opened(keys *seal.Keys) (Services, error) {
 	opened, err := vouch.Open(keys, s)
-	if err != nil {
-		help := helpWrongKey
-		if errors.Is(err, seal.ErrDamaged) {
-			help = helpDamaged
-		}
-		return nil, fmt.Errorf("%w: %s: %w", ErrMasterKey, help, err)
+	return opened, keyFault(err)
+}
+
+// keyFault describes why a secret cannot be read, with advice.
+func keyFault(err error) error {
+	if err == nil {
+		return nil
 	}
-	return opened, nil
+	help := helpWrongKey
+	if errors.Is(err, seal.ErrDamaged) {
+		help = helpDamaged
+	}
+	return fmt.Errorf("%w: %s: %w", ErrMasterKey, help, err)
 }

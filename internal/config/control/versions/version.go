@@ -29,6 +29,9 @@ type Version struct {
 	// Terms are the terms of keys and tenants. Nil, as in versions of older programs,
 	// means that each gateway uses the terms of its own configuration file.
 	Terms *access.TermSet `json:"terms,omitzero"`
+	// Settings are the sections that management has changed. A section that is not there is,
+	// as in versions of older programs, that of each gateway's configuration file.
+	Settings config.Managed `json:"settings,omitzero"`
 	// Changes are the details of Summary, as JSON, empty where they are not known. They
 	// are stored beside the record, because the last release refuses members that it does
 	// not know, and are not signed: check that they give Summary before you use them.

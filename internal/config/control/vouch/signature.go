@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -24,10 +25,11 @@ type Doubts map[string]backend.Doubt
 // Version is a stored version, as it is signed.
 type Version struct {
 	Number int
-	// Record is the version as it is stored, as JSON, and Services has the services of it
-	// with their secrets readable and with the doubts about them.
+	// Record is the version as it is stored, as JSON. Services and Settings have their secrets
+	// readable, and the services the doubts about them.
 	Record   []byte
 	Services Services
+	Settings config.Managed
 }
 
 // versionSignature is the text of a signature. The doubts are signed with the version.
@@ -78,7 +80,12 @@ func encode(signature any) string {
 // proxies, and the secrets and proxies as plain text. Encrypting them anew does not
 // change the plain text, so it needs no other signature.
 func (v Version) parts(doubts Doubts) ([]string, error) {
-	said, err := saidBy(v.Record)
+	secrets := v.Settings.Secrets()
+	said, err := saidBy(v.Record, func(pointer jsontext.Pointer) bool {
+		at, isSetting := strings.CutPrefix(string(pointer), "/settings")
+		_, isSecret := secrets[at]
+		return isSetting && isSecret || isOpenedPlace(pointer)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", v.Number, err)
 	}
@@ -92,6 +99,9 @@ func (v Version) parts(doubts Doubts) ([]string, error) {
 			}
 		})
 	})
+	for _, at := range slices.Sorted(maps.Keys(secrets)) {
+		parts = append(parts, "setting", at, strconv.FormatBool(secrets[at].IsReference()), secrets[at].Reveal())
+	}
 	for _, key := range slices.Sorted(maps.Keys(doubts)) {
 		parts = append(parts, "doubt", key, string(doubts[key]))
 	}
@@ -99,8 +109,8 @@ func (v Version) parts(doubts Doubts) ([]string, error) {
 }
 
 // saidBy returns the content of a version's record: its tokens, whatever the white space,
-// without secrets and proxies.
-func saidBy(record []byte) (string, error) {
+// without the values of places that may be encrypted.
+func saidBy(record []byte, isOpened func(jsontext.Pointer) bool) (string, error) {
 	from := jsontext.NewDecoder(bytes.NewReader(record))
 	var said strings.Builder
 	for {
@@ -114,7 +124,7 @@ func saidBy(record []byte) (string, error) {
 		text := token.String()
 		said.WriteByte(byte(token.Kind()))
 		said.WriteString(strconv.Itoa(len(text)) + ":" + text)
-		if token.Kind() == jsontext.KindString && isOpenedPlace(from.StackPointer()) {
+		if token.Kind() == jsontext.KindString && isOpened(from.StackPointer()) {
 			if err := from.SkipValue(); err != nil {
 				return "", err
 			}
@@ -122,7 +132,7 @@ func saidBy(record []byte) (string, error) {
 	}
 }
 
-// isOpenedPlace reports whether a member of a version may be encrypted.
+// isOpenedPlace reports whether a member of an instance may be encrypted.
 func isOpenedPlace(pointer jsontext.Pointer) bool {
 	steps := strings.Split(string(pointer), "/")
 	const depth = 6 // "", services, chat, instances, 0, apiKey

@@ -35,19 +35,26 @@ func Open(keys *seal.Keys, services Services) (Services, error) {
 	})
 }
 
-// NeedsSealing reports whether stored services have a secret that must be encrypted anew.
-func NeedsSealing(keys *seal.Keys, services Services) bool {
+// NeedsSealing reports whether stored services or settings have a secret that must be encrypted
+// anew.
+func NeedsSealing(keys *seal.Keys, services Services, managed config.Managed) bool {
 	needs := false
+	for at, secret := range managed.Secrets() {
+		needs = needs || secret.NeedsSealing(keys, at)
+	}
 	each(services, func(serviceType schema.ServiceType, s *backend.Settings) {
 		needs = needs || s.NeedsSealing(keys, serviceType.String())
 	})
 	return needs
 }
 
-// HasMarks reports whether stored services have a secret that was encrypted by a release
-// that signs.
-func HasMarks(keys *seal.Keys, services Services) bool {
+// HasMarks reports whether stored services or settings have a secret that was encrypted by a
+// release that signs.
+func HasMarks(keys *seal.Keys, services Services, managed config.Managed) bool {
 	has := false
+	for at, secret := range managed.Secrets() {
+		has = has || secret.IsMarked(keys, at)
+	}
 	each(services, func(serviceType schema.ServiceType, s *backend.Settings) {
 		has = has || s.HasMarkedSecrets(keys, serviceType.String())
 	})

@@ -99,6 +99,8 @@ type archivedVersion struct {
 	versionView
 	Added routing.Since   `json:"added,omitzero"`
 	Terms *access.TermSet `json:"terms,omitzero"`
+	// Settings have their secrets, if the reader sees them.
+	Settings config.Managed `json:"settings,omitzero"`
 }
 
 // archive writes all versions to a ZIP archive, as the reader may see them, and the issued keys
@@ -117,7 +119,10 @@ func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 		if err != nil {
 			return err
 		}
-		view := archivedVersion{a.viewVersion(a.options.Control.AboutOf(v)), v.Added, v.Terms}
+		view := archivedVersion{a.viewVersion(a.options.Control.AboutOf(v)), v.Added, v.Terms, v.Settings}
+		if !reader.SeesSecrets {
+			view.Settings = v.Settings.Masked()
+		}
 		view.Config = &configView{Services: viewServices(v.Services, reader)}
 		if err := addTo(files, fmt.Sprintf("versions/%08d.json", number), v.CreatedAt, view); err != nil {
 			return err

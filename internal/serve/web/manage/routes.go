@@ -16,6 +16,7 @@ func (a *API) Routes() []web.Route {
 		s.Routes("Instances", a.instances()),
 		s.Routes("Versions", a.versions()),
 		s.Routes("Terms of keys", a.terms()),
+		s.Routes("Settings", a.settings()),
 		ledger.Routes(QuotaTag, a.quota()),
 		s.Routes("Sessions", a.sessions()),
 		s.Routes("API keys", a.keys()),

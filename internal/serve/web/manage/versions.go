@@ -62,6 +62,7 @@ func (activation) Docs() map[string]string {
 type configView struct {
 	Services map[schema.ServiceType]serviceView `json:"services"`
 	Terms    *termsBody                         `json:"terms,omitzero"`
+	Settings map[string]any                     `json:"settings,omitzero"`
 }
 
 // Docs says more about some members than a tag has room for.
@@ -69,6 +70,8 @@ func (configView) Docs() map[string]string {
 	return map[string]string{
 		"terms": "The terms of keys, where the version has them; else those of the configuration file are in " +
 			"force with it.",
+		"settings": "The sections that were set by management, by their names; those of the configuration file " +
+			"are in force for all others.",
 	}
 }
 
@@ -170,7 +173,7 @@ func (a *API) version(c *web.Call) (view versionView, err error) {
 		return view, sendFile(c, v.Services)
 	}
 	view = a.viewVersion(a.options.Control.AboutOf(v))
-	view.Config = &configView{Services: viewServices(v.Services, c.Who)}
+	view.Config = &configView{Services: viewServices(v.Services, c.Who), Settings: v.Settings.Masked()}
 	if v.Terms != nil {
 		terms := viewTerms(*v.Terms)
 		view.Config.Terms = &terms

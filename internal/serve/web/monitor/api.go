@@ -34,8 +34,6 @@ type API struct {
 	sampler  *live.Sampler
 	feed     *live.Feed
 	wrong    *problems.Keeper
-	// finders look for what people should know although no call failed.
-	finders []problems.Finder
 }
 
 // New returns the operations on a recorder and the table in force, which has a

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -159,9 +158,9 @@ func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
 			asked.Accounts = append(asked.Accounts, account)
 		}
 	}
-	finders := a.finders
+	finders := []problems.Finder{problems.Slow(a.sampler.Slow)}
 	if c.Who.Role.Holds(access.ReadQuotaUsage) {
-		finders = append(slices.Clip(finders), problems.UsedUp(a.budgets))
+		finders = append(finders, problems.UsedUp(a.budgets))
 	}
 	now, words := time.Now(), c.Words()
 	report := a.wrong.Report(now, a.current.Load(), finders, asked)

@@ -99,7 +99,7 @@ func (a *API) traffic() []web.Route {
 		{
 			Pattern: "POST /api/monitoring/running/{requestId}/stop", Takes: web.Always,
 			Permission: access.StopRequests,
-			Does: web.DoBody(a.stopRunning), BodyOptional: true,
+			Does:       web.DoBody(a.stopRunning), BodyOptional: true,
 			Summary: "Stop a request that runs: its client gets an error, its backend is freed, and what it used is " +
 				"settled",
 		},
@@ -107,6 +107,9 @@ func (a *API) traffic() []web.Route {
 			Summary: "What failed lately, by kind; the latest first"},
 		{Pattern: "GET /api/monitoring/series", Permission: counts, Does: web.DoWith(a.series),
 			Summary: "The history of requests, latency, tokens, overhead and cost"},
+		{Pattern: "GET /api/monitoring/figures", Permission: counts, Does: web.DoWith(a.figures),
+			Summary: "How fast services, models, instances or hosts are: quantiles with the number of requests " +
+				"behind them, and the instances that are far slower than their peers, with what is known of why"},
 		{
 			Pattern: "GET /api/monitoring/fleet", Permission: counts, Does: web.Do(a.fleet),
 			Summary: "How well the instances are used that are balanced by least_time: " +

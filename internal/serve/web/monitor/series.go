@@ -2,6 +2,8 @@ package monitor
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -43,29 +45,9 @@ func (metricList) Keywords() map[string]any {
 
 // series answers GET /api/monitoring/series.
 func (a *API) series(_ *web.Call, asked *seriesQuery) (live.History, error) {
-	q := live.Query{
-		By: live.Grouping(cmp.Or(asked.By, string(live.Total))), Model: asked.Model, Instance: asked.InstanceID,
-		Host: asked.Host, Tenant: asked.Tenant,
-	}
-	var err error
-	if q.Metrics, err = live.ParseMetrics(string(asked.Metric)); err != nil {
-		return live.History{}, web.Invalid("metric", say.From(err))
-	}
-	if q.Range, err = rangeOf(asked.Range); err != nil {
+	q, err := queryOf(asked)
+	if err != nil {
 		return live.History{}, err
-	}
-	switch q.By {
-	case live.Total, live.ByService, live.ByModel, live.ByInstance, live.ByHost, live.ByTenant:
-	default:
-		return live.History{}, web.Invalid("by",
-			say.New("field.want_one_of", "known", "total, service, model, instance, host, tenant"))
-	}
-	if asked.Service != "" {
-		service, err := schema.ParseServiceType(asked.Service)
-		if err != nil {
-			return live.History{}, web.Invalid("service", say.From(err))
-		}
-		q.Service = &service
 	}
 	if q.By == live.ByTenant {
 		a.recorder.Flush()
@@ -73,12 +55,35 @@ func (a *API) series(_ *web.Call, asked *seriesQuery) (live.History, error) {
 	return a.sampler.History(q), nil
 }
 
+// queryOf reads a query of the history.
+func queryOf(asked *seriesQuery) (live.Query, error) {
+	q := live.Query{
+		By: live.Grouping(cmp.Or(asked.By, string(live.Total))), Model: asked.Model, Instance: asked.InstanceID,
+		Host: asked.Host, Tenant: asked.Tenant,
+	}
+	var err error
+	if q.Metrics, err = live.ParseMetrics(string(asked.Metric)); err != nil {
+		return live.Query{}, web.Invalid("metric", say.From(err))
+	}
+	if q.Range, err = rangeOf(asked.Range); err != nil {
+		return live.Query{}, err
+	}
+	if all := live.Groupings(); !slices.Contains(all, string(q.By)) {
+		return live.Query{}, web.Invalid("by", say.New("field.want_one_of", "known", strings.Join(all, ", ")))
+	}
+	if asked.Service != "" {
+		service, err := schema.ParseServiceType(asked.Service)
+		if err != nil {
+			return live.Query{}, web.Invalid("service", say.From(err))
+		}
+		q.Service = &service
+	}
+	return q, nil
+}
+
 // rangeOf reads the range of a query, 5m if there is none.
 func rangeOf(name string) (live.Range, error) {
-	if name == "" {
-		return live.FiveMinutes, nil
-	}
-	parsed, err := live.ParseRange(name)
+	parsed, err := live.ParseRange(cmp.Or(name, live.FiveMinutes.String()))
 	if err != nil {
 		return 0, web.Invalid("range", say.From(err))
 	}

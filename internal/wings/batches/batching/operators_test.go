@@ -73,7 +73,8 @@ func TestOperatorsDeleteTheFilesAndBatchesOfAnOwner(t *testing.T) {
 func TestOperatorsLookIntoABatch(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.StartBackend(t)
-	r := gatewaytest.Start(t, twoTenants()+on+gatewaytest.ChatYAML(gatewaytest.Instance("m", backend.URL())))
+	tokens := strings.Replace(twoTenants(), "tokens: [", "tokens: [{name: v, role: VIEWER, token-sha256: "+gatewaytest.HashOf("viewer-token")+"}, ", 1)
+	r := gatewaytest.Start(t, tokens+on+gatewaytest.ChatYAML(gatewaytest.Instance("m", backend.URL())))
 	lines := line("good", "m") + "\n" + strings.Replace(line("bad", "m"), `"messages":`, `"messages":7,"x":`, 1)
 	id := submit(t, r, upload(t, r, lines, as("bob-key")...), "/v1/chat/completions", as("bob-key")...)
 	ended(t, r, "/v1/batches/"+id, as("bob-key")...)
@@ -85,6 +86,9 @@ func TestOperatorsLookIntoABatch(t *testing.T) {
 	failed := r.API("GET", "/api/batches/"+id+"/lines?failed=true&page=1&size=1", "", as("admin-token")...).Is(t, 200, `"customId":"bad"`)
 	if strings.Contains(failed.Body, `"good"`) {
 		t.Errorf("an answered line is among the failed ones: %s", failed.Body)
+	}
+	if viewer := r.API("GET", "/api/batches/"+id+"/lines?failed=true", "", as("viewer-token")...); !strings.Contains(viewer.Body, "the line failed with status 4") || !strings.Contains(viewer.Body, "batch.line_failed") {
+		t.Errorf("VIEWER is not told how the line failed: %s", viewer.Body)
 	}
 	_, file, _ := strings.Cut(detail.Body, `"outputFile":"`)
 	file, _, _ = strings.Cut(file, `"`)

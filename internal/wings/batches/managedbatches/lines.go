@@ -107,6 +107,9 @@ func (b *work) listLines(c *web.Call, q *linesQuery) (views []batchLine, err err
 			// The file has the words of the answer, which may be those of a backend.
 			view.Error, view.Said = c.Words().Tell(say.Plain(web.CutText(o.Message, 500)))
 		}
+		if o.IsFailed() && view.Error == "" {
+			view.Error, view.Said = c.Words().Tell(say.New("batch.line_failed", "status", o.Status, "code", view.Code))
+		}
 		views = append(views, view)
 	}
 	return views, storeError(err)

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -41,7 +42,8 @@ const (
 // Options are the parts that a File depends on.
 type Options struct {
 	// Dir is the data directory.
-	Dir      string
+	Dir string
+	// Settings are those of the start.
 	Settings Settings
 	// Keys seal the segments, nil for plain ones; then no contents are kept.
 	Keys *seal.Keys
@@ -62,14 +64,18 @@ type File struct {
 	form    form
 	dir     *durable.Dir
 
-	// waiting reads the records that are not written yet.
-	waiting *calls.Cursor
+	// changed has a token when the file was turned on or off.
+	changed chan struct{}
 	// searching bounds how many searches read at a time.
 	searching chan struct{}
 
 	writing sync.Mutex // for the fields below
-	most    metrics.Capture
-	logs    [kinds]log
+	// settings are in force. waiting reads the records that are not written yet; it is nil while
+	// the file is off.
+	settings Settings
+	waiting  *calls.Cursor
+	most     metrics.Capture
+	logs     [kinds]log
 }
 
 // kind tells records from contents.
@@ -105,29 +111,55 @@ type stored struct {
 	written time.Time
 }
 
-// Open opens the file and makes it the archive of the recorder.
+// Open opens the file. Calls are numbered from the last one that it has. Where its settings
+// have it on, it becomes the archive of the recorder.
 func Open(options Options) (*File, error) {
 	f := &File{
 		options: options, form: newForm(), dir: durable.At(filepath.Join(options.Dir, folder)),
-		searching: make(chan struct{}, 2),
-	}
-	err := f.dir.Make()
-	if err != nil {
-		return nil, fmt.Errorf("monitoring.calls-file: %w", err)
+		changed: make(chan struct{}, 1), searching: make(chan struct{}, 2),
 	}
 	entries, err := os.ReadDir(f.dir.Path("."))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("monitoring.calls-file: %w", err)
 	}
 	for k := range f.logs {
 		f.logs[k].series = series[k]
 		f.logs[k].find(entries)
 	}
-	f.waiting = options.Recorder.ArchiveTo(f, f.last(), maxWaiting)
+	options.Recorder.NumberFrom(f.last() + 1)
+	return f, f.Set(options.Settings)
+}
+
+// Set changes the settings: it turns the file on or off, and removes the calls beyond the new
+// bounds. While the file is off, the calls that it has are left alone and not searched.
+func (f *File) Set(to Settings) error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
-	f.expire(time.Now())
-	return f, nil
+	wasOn := f.waiting != nil
+	switch {
+	case to.Enabled && !wasOn:
+		if err := f.dir.Make(); err != nil {
+			return fmt.Errorf("monitoring.calls-file: %w", err)
+		}
+		var most metrics.Capture
+		f.waiting, most = f.options.Recorder.ArchiveTo(f, maxWaiting)
+		f.forget(most)
+	case !to.Enabled && wasOn:
+		f.options.Recorder.EndArchive(f.waiting)
+		f.waiting = nil
+		for k := range f.logs {
+			f.endSegment(&f.logs[k])
+		}
+	}
+	f.settings = to
+	if to.Enabled {
+		f.expire(time.Now())
+	}
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+	return nil
 }
 
 // find finds the segments among the files of the folder.
@@ -178,6 +210,10 @@ var _ calls.Archive = (*File)(nil)
 func (f *File) Forget(most metrics.Capture) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
+	f.forget(most)
+}
+
+func (f *File) forget(most metrics.Capture) {
 	isLess := most < f.most
 	f.most = most
 	kept := &f.logs[ofContents]
@@ -203,14 +239,29 @@ func (f *File) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-f.waiting.Ready():
+		case <-f.changed:
+		case <-f.ready():
 		}
 		f.flush(time.Now())
 	}
 }
 
+// ready returns a channel that has a token when many records wait, nil while the file is off.
+func (f *File) ready() <-chan struct{} {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	if f.waiting == nil {
+		return nil
+	}
+	return f.waiting.Ready()
+}
+
 // Days returns for how many days calls are kept.
-func (f *File) Days() int { return f.options.Settings.Days }
+func (f *File) Days() int {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	return f.settings.Days
+}
 
 // Close writes the waiting records and closes the file. Later ones are not kept.
 func (f *File) Close() {
@@ -230,6 +281,9 @@ func (f *File) flush(now time.Time) {
 	f.options.Recorder.Flush() // it moves records on less often
 	f.writing.Lock()
 	defer f.writing.Unlock()
+	if f.waiting == nil {
+		return
+	}
 	unfit, err := f.write(now)
 	if err != nil {
 		f.fault("write", err)
@@ -365,7 +419,7 @@ func (f *File) add(k kind, of span, lines []byte, now time.Time) error {
 
 // sizeOfSegments is the size that begins the next segment. Removing segments keeps the
 // limit, which takes at least eight of them.
-func (f *File) sizeOfSegments() int64 { return min(segmentSize, int64(f.options.Settings.MaxBytes)/8) }
+func (f *File) sizeOfSegments() int64 { return min(segmentSize, int64(f.settings.MaxBytes)/8) }
 
 func (f *File) beginSegment(l *log, isOfContents bool, first uint64, now time.Time) error {
 	l.level = metrics.CaptureNone
@@ -405,8 +459,8 @@ func (f *File) endSegment(l *log) {
 // expire removes segments that are too old, and the oldest where there are too many bytes.
 // Contents may have half of them.
 func (f *File) expire(now time.Time) {
-	most := int64(f.options.Settings.MaxBytes)
-	oldest := now.AddDate(0, 0, -f.options.Settings.Days)
+	most := int64(f.settings.MaxBytes)
+	oldest := now.AddDate(0, 0, -f.settings.Days)
 	contents := f.logs[ofContents].expire(f, now, oldest, most/2)
 	f.logs[ofRecords].expire(f, now, oldest, most-contents)
 }

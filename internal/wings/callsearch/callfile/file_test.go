@@ -47,6 +47,7 @@ type kept struct {
 
 func openFile(t testing.TB, dir string, settings Settings, keys *seal.Keys) *kept {
 	t.Helper()
+	settings.Enabled = true
 	if settings.Days == 0 {
 		settings.Days = 7
 	}
@@ -540,5 +541,33 @@ func TestCallsLeaveTheReserveOfTheDiskAlone(t *testing.T) {
 	f.flush(time.Now())
 	if len(f.logs[ofRecords].segments) != 1 {
 		t.Error("the call was not written")
+	}
+}
+
+// The file is turned on and off while calls are recorded: it has those that ended while it was on,
+// and their numbers go on behind the last one.
+func TestTheFileIsTurnedOnAndOff(t *testing.T) {
+	t.Parallel()
+	f := openFile(t, t.TempDir(), Settings{}, nil)
+	turn := func(on bool) {
+		t.Helper()
+		if err := f.Set(Settings{Enabled: on, Days: 7, MaxBytes: schema.MiB}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.offer(record(1))
+	f.flush(time.Now())
+	turn(false)
+	f.offer(record(2))
+	f.flush(time.Now())
+	if found, _ := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: 100}); len(found) != 0 || f.recorder.ArchivedDays() != 0 {
+		t.Errorf("while it is off, %v are found", found)
+	}
+	turn(true)
+	turn(true)
+	f.offer(record(3))
+	f.flush(time.Now())
+	if found, _ := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: 100}); !slices.Equal(found, []uint64{3, 1}) {
+		t.Errorf("found %v", found)
 	}
 }

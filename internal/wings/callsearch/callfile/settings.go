@@ -5,7 +5,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// Settings say which of the calls that are recorded are kept on disk. They are read at start.
+// Settings say which of the calls that are recorded are kept on disk.
 type Settings struct {
 	Enabled bool `json:"enabled"`
 	// Days is how long they are kept, and MaxBytes how much of the disk they may take.

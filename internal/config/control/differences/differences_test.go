@@ -1,10 +1,11 @@
-package control
+package differences
 
 import (
 	"testing"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -12,8 +13,8 @@ func TestLargeNumbersAreWrittenOut(t *testing.T) {
 	before, after := config.DefaultService(), config.DefaultService()
 	before.CircuitBreaker.RecoveryTimeout = schema.Duration(30 * time.Second)
 	after.CircuitBreaker.RecoveryTimeout = schema.Duration(time.Hour)
-	found := Compare(Services{schema.Chat: before}, Services{schema.Chat: after})
-	if got, want := summarize(found), "chat: circuitBreaker.recoveryTimeout 30000→3600000"; got != want {
+	found := Compare(versions.Services{schema.Chat: before}, versions.Services{schema.Chat: after})
+	if got, want := Summarize(found), "chat: circuitBreaker.recoveryTimeout 30000→3600000"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got, want := found[0].Text(), "~ chat: circuitBreaker.recoveryTimeout 30000 → 3600000"; got != want {
@@ -30,13 +31,13 @@ func TestReplacedNamesAreBothInTheSummary(t *testing.T) {
 	after.Aliases = map[string]string{"fast": "qwen", "new": "llama"}
 	before.Fallbacks = map[string][]string{"llama": {"qwen"}, "qwen": {"phi"}}
 	after.Fallbacks = map[string][]string{"llama": {"phi", "qwen"}}
-	found := Compare(Services{schema.Chat: before}, Services{schema.Chat: after})
+	found := Compare(versions.Services{schema.Chat: before}, versions.Services{schema.Chat: after})
 	want := "chat: aliases.fast llama→qwen, aliases.new (none)→llama, aliases.old llama→(none), " +
 		"fallbacks.llama qwen→phi, qwen, fallbacks.qwen phi→(none)"
-	if got := summarize(found); got != want {
+	if got := Summarize(found); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if again := Compare(Services{schema.Chat: after}, Services{schema.Chat: after}); len(again) != 0 {
+	if again := Compare(versions.Services{schema.Chat: after}, versions.Services{schema.Chat: after}); len(again) != 0 {
 		t.Errorf("equal configurations differ in %v", again)
 	}
 }

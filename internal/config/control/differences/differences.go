@@ -1,4 +1,5 @@
-package control
+// Package differences lists how two configurations differ, in words and as codes.
+package differences
 
 import (
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/stored"
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
@@ -20,9 +22,9 @@ import (
 // Difference is one thing that two configurations do not have in common. It
 // holds no secrets: keys and headers are masked.
 type Difference struct {
-	// Service is the service type that differs or, for the terms of keys, "defaults" or
-	// "tenant NAME".
-	Service string `json:"service" doc:"The service type or, for the terms of keys, defaults or tenant NAME."`
+	// Service is the service type that differs, "defaults" or "tenant NAME" for the terms of
+	// keys, or the name of a section that management can change.
+	Service string `json:"service" doc:"The service type, defaults or tenant NAME for terms of keys, or a section."`
 	// Instance is the identifier of the instance that differs, empty where the
 	// difference is one of the service type.
 	Instance string `json:"instance,omitzero"`
@@ -41,7 +43,7 @@ const (
 )
 
 // Compare lists the changes that turn one configuration into the other.
-func Compare(from, to Services) []Difference {
+func Compare(from, to versions.Services) []Difference {
 	var found []Difference
 	for _, serviceType := range schema.ServiceTypes() {
 		before, had := from[serviceType]
@@ -211,8 +213,8 @@ func formatValue(value any) any {
 	return value
 }
 
-// summarize describes the changes in one short line.
-func summarize(differences []Difference) string {
+// Summarize describes the changes in one short line.
+func Summarize(differences []Difference) string {
 	const longest = 240
 	var parts []string
 	var seen []string
@@ -245,13 +247,13 @@ func summarizeService(of string, differences []Difference) string {
 		case d.Field == "instances":
 			words = append(words, "order of the instances")
 		case d.Field != "" && d.Instance != "":
-			words = append(words, fmt.Sprintf("%s on %s", d.change(), shortID(d.Instance)))
+			words = append(words, fmt.Sprintf("%s on %s", d.change(), ShortID(d.Instance)))
 		case d.Field != "":
 			words = append(words, d.change())
 		case d.Kind == Added:
-			added = append(added, shortID(d.Instance))
+			added = append(added, ShortID(d.Instance))
 		default:
-			removed = append(removed, shortID(d.Instance))
+			removed = append(removed, ShortID(d.Instance))
 		}
 	}
 	return strings.Join(append(append(words, countNames("+", added)...), countNames("-", removed)...), ", ")
@@ -286,8 +288,8 @@ func countNames(sign string, instances []string) []string {
 	return []string{text}
 }
 
-// shortID shortens the identifier of an instance to its name and host.
-func shortID(id string) string {
+// ShortID shortens the identifier of an instance to its name and host.
+func ShortID(id string) string {
 	// The base URL begins at the last "@" before its scheme; names may hold "@".
 	for _, scheme := range []string{"@https://", "@http://"} {
 		if at := strings.LastIndex(id, scheme); at >= 0 {

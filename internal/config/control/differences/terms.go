@@ -1,4 +1,4 @@
-package control
+package differences
 
 import (
 	"strings"
@@ -16,12 +16,6 @@ const (
 // isOfTerms reports whether the difference is one of terms.
 func (d Difference) isOfTerms() bool {
 	return d.Service == defaultTerms || strings.HasPrefix(d.Service, tenantPrefix)
-}
-
-// compare lists the changes that turn a state into another one.
-func (s *state) compare(next *state) []Difference {
-	return append(Compare(s.doc.Services, next.doc.Services),
-		CompareTerms(s.doc.Security.TermSet(), next.doc.Security.TermSet())...)
 }
 
 // CompareTerms lists the changes that turn the terms of keys into others.

@@ -1,4 +1,4 @@
-package control
+package differences
 
 import (
 	"fmt"
@@ -7,18 +7,18 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// summarizeFile is the summary of a version that an edit of the file made.
-func summarizeFile(differences []Difference) string {
+// SummarizeFile is the summary of a version that an edit of the file made.
+func SummarizeFile(differences []Difference) string {
 	if len(differences) == 0 {
 		return say.Text("version.file")
 	}
 	added, changed, removed := namesByKind(differences)
 	return say.Text("version.file_counts", "added", len(added), "changed", len(changed), "removed", len(removed)) +
-		"; " + summarize(differences)
+		"; " + Summarize(differences)
 }
 
-// effect describes how an edit of the file changed the configuration in force.
-func effect(differences []Difference, isEdited bool) string {
+// Effect describes how an edit of the file changed the configuration in force.
+func Effect(differences []Difference, isEdited bool) string {
 	if len(differences) == 0 {
 		if isEdited {
 			return "the services in force say the same already"
@@ -33,7 +33,7 @@ func namesByKind(differences []Difference) (added, changed, removed []string) {
 	for _, d := range differences {
 		name := d.Service
 		if d.Instance != "" {
-			name += " " + shortID(d.Instance)
+			name += " " + ShortID(d.Instance)
 		}
 		switch d.Kind {
 		case Added:
