@@ -23,8 +23,8 @@ type Trail interface {
 	End(ctx context.Context, id string, act Act)
 	// Drop forgets an operation that changed nothing.
 	Drop(ctx context.Context, id string)
-	// Refuse records an operation that was refused before it began. Many of them may be one
-	// record.
+	// Refuse records an operation that was refused before it began, or one of a stranger. Many
+	// of them may be one record.
 	Refuse(ctx context.Context, act Act)
 }
 
@@ -130,7 +130,7 @@ func (rec *recording) end(status int) {
 		act.Object += ": " + change.Summary
 	}
 	act.Result = resultOf(status)
-	if act.Who == "" && status >= http.StatusBadRequest && rec.id == "" {
+	if act.Who == "" && rec.id == "" { // strangers may be many
 		rec.trail.Refuse(rec.ctx, act)
 		return
 	}

@@ -25,12 +25,12 @@ const (
 )
 
 // add counts a refused operation, and reports whether its record is to be written at once.
-// Operations of unknown callers are failed sign-ins.
+// Operations of strangers are failed sign-ins, unless they were done, such as a logout.
 func (f folds) add(r *Record) (isFirst bool) {
 	minute := r.Time[:minuteLength]
 	isKnown := r.Who != ""
 	folded := *r
-	if !isKnown {
+	if !isKnown && !strings.HasSuffix(folded.Result, "done") {
 		folded.Action, folded.Object = SignIn, ""
 		folded.Result = "refused"
 	}

@@ -44,13 +44,12 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 		report("maxBytes", say.New("field.at_least", "least", leastMaxBytes, "found", s.MaxBytes))
 	}
 	if s.Syslog != "" && !isSyslog(s.Syslog) {
-		report("syslog", say.Plain("must be an address such as tcp://logs.example:601, tls://logs.example:6514 or "+
-			"unix:///dev/log"))
+		report("syslog", say.New("field.syslog"))
 	}
 	if s.OTLP != "" {
 		u, err := url.Parse(s.OTLP)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			report("otlp", say.Plain("must be a URL such as http://127.0.0.1:4318, without user name and password"))
+			report("otlp", say.New("field.collector"))
 		}
 	}
 }

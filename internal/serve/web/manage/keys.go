@@ -185,6 +185,7 @@ func (a *API) issueKey(c *web.Call, wanted *keyRequest) (KeyView, error) {
 		c.Message += " Keys are not asked for while security.enabled is false."
 	}
 	TellCredential(c, "key", issued.ID, "issued")
+	c.Change.Tenant = issued.Tenant
 	return a.ViewKey(c, issued, text, now), err
 }
 
@@ -215,6 +216,7 @@ func (a *API) editKey(c *web.Call) (KeyView, error) {
 			return key, CheckCredential(key.Check, key.ExpiresAt, now)
 		})
 	TellCredential(c, "key", edited.ID, "changed")
+	c.Change.Tenant = edited.Tenant
 	return a.ViewKey(c, edited, "", now), err
 }
 
@@ -252,6 +254,7 @@ func (a *API) RotateKey(c *web.Call, wanted *RotationRequest) (KeyView, error) {
 	}
 	c.Say("The key has a new text, which is shown this once only; the old one is %s", old)
 	TellCredential(c, "key", rotated.ID, "rotated")
+	c.Change.Tenant = rotated.Tenant
 	return a.ViewKey(c, rotated, text, now), err
 }
 

@@ -74,7 +74,8 @@ func (d *desk) ownRoutes() []web.Route {
 				"overlap",
 		},
 		{
-			Pattern: "DELETE /api/me/keys/{id}", Permission: members, Does: web.Do(d.revokeOwnKey),
+			Pattern: "DELETE /api/me/keys/{id}", Takes: web.Always,
+			Permission: members, Does: web.Do(d.revokeOwnKey),
 			Summary: "Revoke a key of yours at once",
 		},
 		{
@@ -113,9 +114,10 @@ func (d *desk) teamRoutes() []web.Route {
 			Summary: "Give a key of the team a new text, which is shown this once; members rotate theirs themselves",
 		},
 		{
-			Pattern: "DELETE /api/team/{tenant}/keys/{id}", Permission: access.ManageKeys,
-			Does:    web.Do(d.revokeTeamKey),
-			Summary: "Revoke a key of the tenant at once",
+			Pattern: "DELETE /api/team/{tenant}/keys/{id}", Takes: web.Always,
+			Permission: access.ManageKeys,
+			Does:       web.Do(d.revokeTeamKey),
+			Summary:    "Revoke a key of the tenant at once",
 		},
 		{
 			Pattern: "GET /api/team/{tenant}/budgets", Permission: access.ReadTerms, Does: web.Do(d.teamBudgets),
@@ -133,7 +135,8 @@ func (d *desk) teamRoutes() []web.Route {
 			Summary: "The people with a role in the tenant, as of their last sign-in", Says: "The members of the team.",
 		},
 		{
-			Pattern: "DELETE /api/team/{tenant}/members/{id}", Permission: access.ManageKeys, Does: web.Do(d.dismiss),
+			Pattern: "DELETE /api/team/{tenant}/members/{id}", Takes: web.Always,
+			Permission: access.ManageKeys, Does: web.Do(d.dismiss),
 			Summary: "Revoke all keys that a person made for the tenant. Whether the person belongs to the tenant is " +
 				"decided by the provider and security.oidc",
 		},

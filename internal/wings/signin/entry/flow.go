@@ -197,6 +197,8 @@ func (h *hall) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	noteWho(w, "%s, subject %s, at %s", person.Name, web.Shorten(person.Subject), p.Name)
 	role, memberships := p.Rights(signin.Restored(person.Claims))
+	web.ChangeOf(w).Who = access.Identity{Name: person.Name, Subject: person.Subject, Issuer: p.Issuer, Role: role,
+		Memberships: memberships}
 	if !role.Valid() && len(memberships) == 0 {
 		h.deny(w, http.StatusForbidden, say.Error("signin.no_rule", "name", person.Name, "provider", p.Name))
 		return

@@ -70,7 +70,8 @@ func (h *hall) routes() []web.Route {
 			Summary: "The providers where people can sign in", Says: "The providers.",
 		},
 		{
-			Pattern: "POST /auth/logout", Tag: tag, Permission: access.Anyone, Does: web.Do(h.logout),
+			Pattern: "POST /auth/logout", Tag: tag, Takes: web.Always, Permission: access.Anyone,
+			Does:    web.Do(h.logout),
 			Summary: "End the session of this request; a copy of its cookie is worth nothing from then on",
 			Says:    "The session has ended.", Errors: []int{http.StatusServiceUnavailable},
 		},
