@@ -194,7 +194,7 @@ function Cells(props: RowProps) {
       </td>
       <td className="num lo">{rate(stat.requests === 0 ? null : stat.rate)}</td>
       <td className="num lo">{text(duration(stat.p95))}</td>
-      <td className={`num ertd ${(stat.errorRate ?? 0) > 0 ? 'bad' : 'muted'}`}>{percent(stat.errorRate)}</td>
+      <td className={`num ertd ${(stat.errorRate ?? 0) > 0 ? 'bad' : 'muted'}`} title={stat.errorRate === null ? undefined : t('wrong.ofTries', { errors: percent(stat.errorRate) })}>{percent(stat.errorRate)}</td>
       <td className="mtd">
         <Menu
           trigger={

@@ -28,7 +28,7 @@ export function Instances({ members, table, named }: { members: InstanceState[];
             <div key={`${one.service} ${one.id}`} className="pr obj hand">
               <StatePill instance={one} now={now} />
               <Link className="min-w-0" title={one.id} to="/instance" search={{ service: one.service, id: one.id } as never}><Name>{one[named]}</Name></Link>
-              <span className="muted nowrap">{rate(its.rate)} {t('common.reqs')} · {percent(its.errorRate)} · {text(duration(its.p95))}</span>
+              <span className="muted nowrap">{rate(its.rate)} {t('common.reqs')} · {t('wrong.ofTries', { errors: percent(its.errorRate) })} · {text(duration(its.p95))}</span>
               <InstanceActions menu state={one} table={table} />
             </div>
           )
