@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,11 +59,12 @@ services:
 	}
 }
 
-// TestPlantedFaultsAreNamed: a wrong key at one backend, and a tenant that floods its limit. The
-// first screen names the object and the cause, and the words of a backend are for operators.
+// TestPlantedFaultsAreNamed: a slow engine, a wrong key at one backend, and a tenant that floods its
+// limit. The first screen names the object and the cause of each, and the worse before the others.
 func TestPlantedFaultsAreNamed(t *testing.T) {
 	t.Parallel()
-	locked, good := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	locked, good, slow := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	slow.ScriptForever(simulator.Step{HeaderDelay: 300 * time.Millisecond})
 	locked.ScriptForever(simulator.Step{Status: 401, Body: `{"error":{"message":"Incorrect API key provided: sk-old"}}`, Header: gatewaytest.ContentType("application/json")})
 	r := gatewaytest.Start(t, `
 security:
@@ -70,7 +72,7 @@ security:
   tokens: [{name: o, token-sha256: `+gatewaytest.HashOf("operator-token")+`, role: OPERATOR}, {name: v, token-sha256: `+gatewaytest.HashOf("viewer-token")+`, role: VIEWER}]
   tenants: [{name: acme, limits: {requests-per-minute: 5}}]
   keys: [{id: bot, tenant: acme, key-sha256: `+gatewaytest.HashOf("sk-bot")+`}, {id: other, key-sha256: `+gatewaytest.HashOf("sk-other")+`}]
-services: {chat: {`+gatewaytest.NoChecks+`, instances: [`+gatewaytest.Instance("gpt", locked.URL())+", "+gatewaytest.Instance("llama", good.URL())+`]}}
+services: {chat: {`+gatewaytest.NoChecks+`, instances: [`+gatewaytest.Instance("gpt", locked.URL())+", "+gatewaytest.Instance("llama", good.URL())+", "+gatewaytest.Instance("pair", good.URL())+", "+gatewaytest.Instance("pair", slow.URL())+`]}}
 `)
 	chat := func(model, key string, count int) {
 		for range count {
@@ -81,13 +83,23 @@ services: {chat: {`+gatewaytest.NoChecks+`, instances: [`+gatewaytest.Instance("
 	if got := headline(t, r, "", "Authorization", asViewer); got != "The service chat answers." {
 		t.Errorf("with strangers only: %s", got)
 	}
+	var calls sync.WaitGroup
+	for range 10 {
+		calls.Go(func() { chat("pair", "sk-other", 2) })
+	}
+	calls.Wait()
+	host := func(b *simulator.Backend) string { return strings.TrimPrefix(b.URL(), "http://") }
+	gatewaytest.Eventually(t, "the slow engine is named", func() bool {
+		got := headline(t, r, "", "Authorization", asViewer)
+		return strings.HasPrefix(got, "found pair at "+host(slow)+" takes ") && strings.Contains(got, " times as long as at "+host(good))
+	})
 	chat("llama", "sk-bot", 20)
 	flood := "refusing tenant acme is at its limit: of 20 calls in the last 5 minutes 15 were refused."
 	if got := headline(t, r, "", "Authorization", asViewer); got != flood {
 		t.Errorf("%s, want %s", got, flood)
 	}
 	chat("gpt", "sk-other", 3)
-	wrong := fmt.Sprintf("losing gpt at %s does not answer. Calls lost: 3. The backend refused the gateway's credentials.", strings.TrimPrefix(locked.URL(), "http://"))
+	wrong := fmt.Sprintf("losing gpt at %s does not answer. Calls lost: 3. The backend refused the gateway's credentials.", host(locked))
 	for _, who := range []string{asViewer, asOperator} {
 		if got := headline(t, r, "", "Authorization", who); got != wrong {
 			t.Errorf("%s: %s, want %s", who, got, wrong)
