@@ -261,7 +261,7 @@ func TestProblemsAreBounded(t *testing.T) {
 					wordings++
 				}
 			}
-			if len(r.keeper.all) > maxGroups || kinds[OfRequests] > maxByRequests || wordings > maxWordings+1 ||
+			if len(r.keeper.all) > 200 || kinds[OfRequests] > 50 || wordings > maxWordings+1 ||
 				len(r.keeper.open) > len(r.keeper.all) || len(r.keeper.tracked) > maxAccounts {
 				t.Errorf("seed %d: %d problems, %v, %d wordings", seed, len(r.keeper.all), kinds, wordings)
 			}
