@@ -1532,7 +1532,7 @@ const flows = {
               await Promise.all(Array.from({ length: 60 }, () => ask('pair', 'hi')))
               const took = [await named(new RegExp(`pair at ${new URL(slow).host} takes .* times as long as at ${new URL(fast).host}`))]
               await Promise.all(Array.from({ length: 30 }, () => ask('pair', 'hi', 'sk-bot')))
-              took.push(await named(/tenant acme is at its limit: of 30 calls in the last 5 minutes 25 were refused\./))
+              took.push(await named(/Tenant acme is at its limit, which refused 25 of 30 calls in the last 5 minutes\./))
               for (let n = 0; n < 3; n++) await ask('keyed', 'fail:Incorrect API key')
               took.push(await named(new RegExp(`keyed at ${new URL(locked).host} does not answer\\. Calls lost: 3\\. The backend refused the gateway's credentials\\.`)))
               assert.match(await page.locator('.head h2').innerText(), /keyed/)
@@ -1605,7 +1605,7 @@ const flows = {
       await page.goto(url)
       await logIn(page, tokens.ADMIN)
       await page.waitForSelector('.live.live')
-      for (const [lang, words] of [['en', /tenant acme is out of its budget: of 1 calls in the last 5 minutes 1 were refused\. Until \d{4}-\d\d-01\./], ['zh', /租户 acme 的预算已用完：最近 5 分钟的 1 次调用中有 1 次被拒绝。直到 \d{4}-\d\d-01。/]]) {
+      for (const [lang, words] of [['en', /Tenant acme is out of its budget, which refused 1 of 1 calls in the last 5 minutes\. Until \d{4}-\d\d-01\./], ['zh', /租户 acme 的预算已用完：最近 5 分钟的 1 次调用中有 1 次被拒绝。直到 \d{4}-\d\d-01。/]]) {
         await page.addInitScript((l) => localStorage.setItem('patchbay.lang', l), lang)
         await page.goto(`${url}/`)
         await page.locator('.head', { hasText: words }).waitFor()

@@ -147,7 +147,7 @@ func TestTheHeadlineWeighs(t *testing.T) {
 		for range 50 {
 			r.call(refusedBy("tenant/acme", schema.CodeBudgetExceeded))
 		}
-		is(Refusing, "tenant acme is out of its budget: of 50 calls in the last 5 minutes 50 were refused.")
+		is(Refusing, "Tenant acme is out of its budget, which refused 50 of 50 calls in the last 5 minutes.")
 		r.call(nil, try{flaky, 500, "boom"})
 		is(Losing, "flaky at gpu:1: calls lost: 1, rescued: 1.") // it answered before
 		r.call(nil, try{down, 500, "gone"})
@@ -156,7 +156,7 @@ func TestTheHeadlineWeighs(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		r.call(refusedBy("tenant/acme", schema.CodeBudgetExceeded))
 		time.Sleep(40 * time.Second)
-		is(Refusing, "tenant acme")
+		is(Refusing, "Tenant acme")
 		time.Sleep(time.Minute)
 		is("", "No service has an instance")
 		if last := r.report(Object{}).Groups; last[len(last)-1].Kind != OfStrangers {

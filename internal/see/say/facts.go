@@ -15,10 +15,10 @@ var facts = []entry{
 	{"problem.request_refused", "{name}: calls refused: {refused}. {*cause}"},
 	{"problem.unknown", `No model is called "{name}". Calls refused: {refused}.`},
 	{"problem.strangers", "Calls without a valid key: {refused}."},
-	{"problem.limit", "{*who} is at its limit: of {calls} calls in the last 5 minutes {refused} were refused."},
-	{"problem.budget", "{*who} is out of its budget: of {calls} calls in the last 5 minutes {refused} were refused."},
-	{"problem.reserved", "What is left of the budget of {*who} is reserved by requests that run: of {calls} calls in " +
-		"the last 5 minutes {refused} were refused."},
+	{"problem.limit", "{*who} is at its limit, which refused {refused} of {calls} calls in the last 5 minutes."},
+	{"problem.budget", "{*who} is out of its budget, which refused {refused} of {calls} calls in the last 5 minutes."},
+	{"problem.reserved", "{*who}: requests that run have reserved the rest of the budget, which refused {refused} of " +
+		"{calls} calls in the last 5 minutes."},
 	{"problem.refused_past", "{*who}: calls refused by a limit: {refused}."},
 	{"problem.code", "The code is {code}."},
 	{"found.budget", "{*who} is out of its budget."},
@@ -26,11 +26,11 @@ var facts = []entry{
 	{"found.service_down", "{service} does not answer: no instance of its {count} models can serve."},
 	{"found.replaced", "{model} does not answer, and {by} answers for it."},
 	{"found.troubled", "{instance} takes no requests: {*why}"},
-	{"who.tenant", "tenant {name}"},
-	{"who.key", "key {name}"},
-	{"who.service", "service {name}"},
-	{"who.model", "model {name}"},
-	{"who.instances", "every instance of {name}"},
+	{"who.tenant", "Tenant {name}"},
+	{"who.key", "Key {name}"},
+	{"who.service", "Service {name}"},
+	{"who.model", "Model {name}"},
+	{"who.instances", "Every instance of {name}"},
 	{"who.other", "{name}"},
 
 	// Versions: the description of a version.

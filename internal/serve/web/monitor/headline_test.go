@@ -94,7 +94,7 @@ services: {chat: {`+gatewaytest.NoChecks+`, instances: [`+gatewaytest.Instance("
 		return strings.HasPrefix(got, "found pair at "+host(slow)+" takes ") && strings.Contains(got, " times as long as at "+host(good))
 	})
 	chat("llama", "sk-bot", 20)
-	flood := "refusing tenant acme is at its limit: of 20 calls in the last 5 minutes 15 were refused."
+	flood := "refusing Tenant acme is at its limit, which refused 15 of 20 calls in the last 5 minutes."
 	if got := headline(t, r, "", "Authorization", asViewer); got != flood {
 		t.Errorf("%s, want %s", got, flood)
 	}
