@@ -200,10 +200,11 @@ export const batchesAreOn = queryOptions({
 export const batch = (id: string) =>
   queryOptions({ queryKey: ['batches', id], refetchInterval: 2000, retry: false, queryFn: ({ signal }) => data(api.GET('/api/batches/{id}', { params: { path: { id } }, signal })) })
 
-/** How the lines of a batch ended, in pages. */
-export const batchLines = (id: string, failed: boolean, page: number) =>
+/** How the lines of a batch ended, in pages. Those of a batch that is open are not all: they are asked for again. */
+export const batchLines = (id: string, failed: boolean, page: number, open: boolean) =>
   queryOptions({
-    queryKey: ['batches', id, 'lines', failed, page],
+    queryKey: ['batches', id, 'lines', failed, page, open],
+    refetchInterval: open ? 3000 : false,
     queryFn: async ({ signal }) => (await data(api.GET('/api/batches/{id}/lines', { params: { path: { id }, query: { failed, page, size: 50 } }, signal }))) as { content: BatchLine[]; page: { totalPages: number } },
   })
 

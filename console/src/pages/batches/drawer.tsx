@@ -20,7 +20,7 @@ export function BatchDrawer({ id, onClose }: { id: string; onClose(): void }) {
   const [show, setShow] = useState<'all' | 'failed'>('all')
   const [page, setPage] = useState(1)
   const { data: batch, error } = useQuery(batchQuery(id))
-  const lines = useQuery({ ...batchLines(id, show === 'failed', page), placeholderData: keepPreviousData, refetchInterval: batch !== undefined && isOpen(batch) ? 3000 : false })
+  const lines = useQuery({ ...batchLines(id, show === 'failed', page, batch === undefined || isOpen(batch)), placeholderData: keepPreviousData })
   usePageCalls([{ path: `/api/batches/${id}` }, { path: `/api/batches/${id}/lines?page=${page}` }])
   const pages = lines.data?.page.totalPages ?? 0
   return (
