@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -19,6 +20,9 @@ type process struct {
 	cmd *exec.Cmd
 	log bytes.Buffer
 	dir string
+	// ended is closed when the server has ended.
+	ended   chan struct{}
+	waiting sync.WaitGroup
 }
 
 // startTime is how long a server may take to start.
@@ -36,11 +40,15 @@ func freeAddress() (string, error) {
 
 // start starts a server and waits until it answers on a path.
 func start(ctx context.Context, address, health string, cmd *exec.Cmd) (*process, error) {
-	p := &process{url: "http://" + address, cmd: cmd}
+	p := &process{url: "http://" + address, cmd: cmd, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	p.waiting.Go(func() {
+		defer close(p.ended)
+		_ = cmd.Wait() // its log says why it ended
+	})
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	client := &http.Client{Timeout: startTime}
@@ -59,10 +67,12 @@ func start(ctx context.Context, address, health string, cmd *exec.Cmd) (*process
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
+			continue
+		case <-p.ended:
 		case <-ctx.Done():
-			p.stop()
-			return nil, fmt.Errorf("%s does not answer; its log:\n%s", cmd.Path, p.log.String())
 		}
+		p.stop()
+		return nil, fmt.Errorf("%s does not answer; its log:\n%s", cmd.Path, p.log.String())
 	}
 }
 
@@ -70,7 +80,7 @@ func start(ctx context.Context, address, health string, cmd *exec.Cmd) (*process
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // one that has ended is waited for below
 	kill := time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() })
-	_ = p.cmd.Wait() // it was told to end
+	p.waiting.Wait()
 	kill.Stop()
 	if p.dir != "" {
 		_ = os.RemoveAll(p.dir)

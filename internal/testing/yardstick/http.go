@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,17 +12,20 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/testing/fleettest"
 	"github.com/patchbay-ai/patchbay/internal/testing/replay"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 
-// overHTTP measures the strategies of a real gateway with a workload.
+// overHTTP measures the strategies of a real gateway, and other routers, with workloads.
 type overHTTP struct {
 	out        io.Writer
 	binary     string
 	strategies string
+	routers    string // the folder with the scripts that start other routers
+	rounds     int
 	scale      float64
 	until      float64
 	isTogether bool
@@ -29,12 +33,14 @@ type overHTTP struct {
 	model      string
 }
 
-// measured is the result of one strategy.
+// measured is the result of one strategy, or of one router.
 type measured struct {
 	strategy string
 	fleettest.Figures
 	busy float64 // seconds of prefill, or of a processor
 	err  error
+	// least and most are the means of the best and the worst round.
+	least, most float64
 }
 
 // fleet are engines that a gateway is measured with.
@@ -67,45 +73,68 @@ type plan struct {
 	start   func() (fleet, error)
 }
 
-// run measures all strategies and prints a table.
-func (o *overHTTP) run(conversations func() []*fleettest.Request, workload string) error {
+// run measures all strategies with each workload and prints a table for it.
+func (o *overHTTP) run(conversations func() []*fleettest.Request, workloads string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p, err := o.plan(conversations, workload)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(o.out, p.title)
-	strategies := strings.Split(o.strategies, ",")
-	results := make([]measured, len(strategies))
-	if o.isTogether {
-		var all sync.WaitGroup
-		for n, strategy := range strategies {
-			all.Go(func() { results[n] = o.measure(ctx, p, strategy) })
-		}
-		all.Wait()
-	} else {
-		for n, strategy := range strategies {
-			results[n] = o.measure(ctx, p, strategy)
-		}
-	}
-	o.table(results, p)
 	var errs []error
-	for _, m := range results {
-		if m.err != nil {
-			errs = append(errs, fmt.Errorf("%s: %d requests failed, the first with: %w", m.strategy, m.Failed, m.err))
+	for workload := range strings.SplitSeq(workloads, ",") {
+		p, err := o.plan(conversations, workload)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(o.out, p.title)
+		results := o.compare(ctx, p, strings.Split(o.strategies, ","))
+		o.table(results, p)
+		for _, m := range results {
+			if m.err != nil {
+				errs = append(errs, fmt.Errorf("%s: %d requests failed, the first with: %w", m.strategy, m.Failed,
+					m.err))
+			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// compare measures strategies in rounds: all of them in each round, at the same time or one after
+// the other. It returns the median round of each, by the mean time to the first token.
+func (o *overHTTP) compare(ctx context.Context, p *plan, strategies []string) []measured {
+	rounds := make([][]measured, len(strategies))
+	for range o.rounds {
+		results := make([]measured, len(strategies))
+		if o.isTogether {
+			var all sync.WaitGroup
+			for n, strategy := range strategies {
+				all.Go(func() { results[n] = o.measure(ctx, p, strategy) })
+			}
+			all.Wait()
+		} else {
+			for n, strategy := range strategies {
+				results[n] = o.measure(ctx, p, strategy)
+			}
+		}
+		for n, m := range results {
+			rounds[n] = append(rounds[n], m)
+		}
+	}
+	medians := make([]measured, len(strategies))
+	for n, all := range rounds {
+		slices.SortFunc(all, func(a, b measured) int { return cmp.Compare(a.Mean, b.Mean) })
+		medians[n] = all[len(all)/2]
+		medians[n].least, medians[n].most = all[0].Mean, all[len(all)-1].Mean
+		for _, m := range all { // also of a round that is not shown
+			medians[n].err = cmp.Or(medians[n].err, m.err)
+			medians[n].Failed = max(medians[n].Failed, m.Failed)
+		}
+	}
+	return medians
 }
 
 func (o *overHTTP) plan(conversations func() []*fleettest.Request, workload string) (*plan, error) {
 	if o.llama != "" {
 		return o.planLlama()
 	}
-	if workload == "" {
-		workload = "trace"
-	}
+	workload = cmp.Or(workload, "trace")
 	for _, s := range fleettest.Scenarios(conversations) {
 		if s.Name != workload {
 			continue
@@ -125,7 +154,10 @@ func (o *overHTTP) plan(conversations func() []*fleettest.Request, workload stri
 	return nil, fmt.Errorf("there is no workload %q", workload)
 }
 
-// measure starts engines and a gateway, and sends it the workload.
+// settle is the time in which a router that has started looks at its engines.
+const settle = 3 * time.Second
+
+// measure starts engines and a router, and sends it the workload.
 func (o *overHTTP) measure(ctx context.Context, p *plan, strategy string) measured {
 	m := measured{strategy: strategy}
 	engines, err := p.start()
@@ -134,12 +166,13 @@ func (o *overHTTP) measure(ctx context.Context, p *plan, strategy string) measur
 		return m
 	}
 	defer engines.Close()
-	g, err := startGateway(ctx, o.binary, replay.Service(strategy, p.adapter, engines.URLs()))
+	g, err := o.startRouter(ctx, strategy, p.adapter, engines.URLs())
 	if err != nil {
 		m.err = err
 		return m
 	}
 	defer g.stop()
+	time.Sleep(settle) //nolint:forbidigo // this is a measurement, no test
 	tokensBefore, cachedBefore, busyBefore, err := engines.spent()
 	if err != nil {
 		m.err = err
@@ -166,12 +199,13 @@ func (o *overHTTP) table(results []measured, p *plan) {
 		return found
 	}
 	lc, rr, lt := with("least_connections"), with("round_robin"), with("least_time")
-	fmt.Fprintf(o.out, "  %-18s %8s %6s %6s %8s %8s %8s %8s %7s %9s %6s %6s\n", "strategy", "requests", "failed",
-		"hit %", "mean", "p50", "p90", "p99", "in 2 s", p.work, "x LC", "x RR")
+	fmt.Fprintf(o.out, "  %-18s %8s %6s %6s %8s %15s %8s %8s %8s %7s %9s %6s %6s\n", "strategy", "requests", "failed",
+		"hit %", "mean", "of all rounds", "p50", "p90", "p99", "in 2 s", p.work, "x LC", "x RR")
 	for _, m := range results {
-		fmt.Fprintf(o.out, "  %-18s %8d %6d %6.1f %8.3f %8.3f %8.3f %8.3f %6.1f%% %9.1f %6.2f %6.2f\n", m.strategy,
-			m.Requests, m.Failed, 100*m.Hit,
-			m.Mean, m.P50, m.P90, m.P99, 100*m.Soon, m.busy, m.Mean/lc.Mean, m.Mean/rr.Mean)
+		fmt.Fprintf(o.out, "  %-18s %8d %6d %6.1f %8.3f %15s %8.3f %8.3f %8.3f %6.1f%% %9.1f %6.2f %6.2f\n",
+			m.strategy, m.Requests, m.Failed, 100*m.Hit,
+			m.Mean, fmt.Sprintf("%.3f-%.3f", m.least, m.most), m.P50, m.P90, m.P99,
+			100*m.Soon, m.busy, m.Mean/lc.Mean, m.Mean/rr.Mean)
 	}
 	switch {
 	case lt.Requests == 0 || lc.Requests == 0 || rr.Requests == 0:

@@ -9,12 +9,16 @@
 //
 //	go run ./internal/testing/yardstick -http bin/patchbay -trace conversation_trace.jsonl
 //	go run ./internal/testing/yardstick -http bin/patchbay -llama-server llama-server -model tiny.gguf
+//	go run ./internal/testing/yardstick -http bin/patchbay -strategies least_time,smg,nginx -rounds 3
+//
+// A strategy that names a script in -routers is another router on the same engines (make race).
 //
 // Without a trace its workload is generated. With -exec it is a policy for a simulation
 // in another process, which sends its questions as lines of JSON.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -46,7 +50,9 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	over := overHTTP{out: out}
 	flags.StringVar(&over.binary, "http", "", "the path of patchbay: measure over HTTP, with it as the gateway")
 	flags.StringVar(&over.strategies, "strategies", "round_robin,least_connections,least_time",
-		"with -http: what is compared")
+		"with -http: strategies of the gateway that are compared, and names of -routers")
+	flags.StringVar(&over.routers, "routers", "bench/race", "with -http: the folder with NAME.sh for each other router")
+	flags.IntVar(&over.rounds, "rounds", 1, "with -http: how often all are measured; the median is shown")
 	flags.Float64Var(&over.scale, "scale", 0.1, "with -http: how many real seconds a second of the workload is; less "+
 		"than 0.05 measures the machine")
 	flags.Float64Var(&over.until, "until", 600, "with -http: how many seconds of the workload are sent")
@@ -73,6 +79,9 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		conversations = func() []*fleettest.Request { return requests }
+	}
+	if over.binary != "" && over.rounds < 1 {
+		return errors.New("-rounds must be at least 1")
 	}
 	if over.binary != "" {
 		return over.run(conversations, *workload)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -25,11 +26,20 @@ func TestTracesAreRead(t *testing.T) {
 }
 
 func TestWhatIsMissingOverHTTPIsNamed(t *testing.T) {
+	routers := t.TempDir()
+	for name, script := range map[string]string{"silent": "exec sleep 60\n", "broken": "# health: /x\nexec no-such-router\n"} {
+		if err := os.WriteFile(filepath.Join(routers, name+".sh"), []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		want string
 		args []string
 	}{
 		{"no/patchbay", []string{"-http", "no/patchbay", "-until", "1"}},
+		{"-rounds", []string{"-http", "no/patchbay", "-rounds", "0"}},
+		{`no line "# health: /path"`, []string{"-http", "no/patchbay", "-routers", routers, "-strategies", "silent", "-until", "1"}},
+		{"no-such-router", []string{"-http", "no/patchbay", "-routers", routers, "-strategies", "broken", "-until", "1"}},
 		{`no workload "none"`, []string{"-http", "no/patchbay", "-workload", "none"}},
 		{"skipped: llama.cpp's server is missing", []string{"-http", "no/patchbay", "-llama-server", "no/llama-server"}},
 		{"skipped: the model for llama.cpp's server is missing", []string{"-http", "no/patchbay", "-llama-server", os.Args[0], "-model", "no.gguf"}},

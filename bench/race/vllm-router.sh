@@ -1,0 +1,6 @@
+# vLLM's router, from PyPI: cache_aware is its default policy.
+# health: /health
+# bench/race/vllm-router.sh ADDRESS DIRECTORY URL...
+address=$1; cd "$2"; shift 2
+exec "${RACE:?the folder of the routers, as make race sets it}/vllm-router/bin/vllm-router" --host "${address%:*}" --port "${address##*:}" --worker-urls "$@" \
+  --policy cache_aware --log-level error --prometheus-port $((${address##*:} > 40000 ? ${address##*:} - 20000 : ${address##*:} + 20000))
