@@ -3,8 +3,8 @@ import { ago, axis, digits, duration, host, niceMax, overhead, percent, quantile
 
 describe('durations', () => {
   it.each([
-    [null, '–'], [undefined, '–'], [Number.NaN, '–'], [0, '0 ms'], [0.05, '50 µs'], [0.42, '0.4 ms'], [12.4, '12 ms'],
-    [474.2, '474 ms'], [1311, '1.31 s'], [31_000, '31.0 s'], [150_000, '3 min'], [7_200_000, '2.0 h'],
+    [null, '–'], [undefined, '–'], [Number.NaN, '–'], [0, '0 ms'], [0.05, '50 µs'], [0.42, '0.42 ms'], [12.4, '12.4 ms'],
+    [474.2, '474 ms'], [1311, '1.31 s'], [31_000, '31.0 s'], [150_000, '2.5 min'], [7_200_000, '2.0 h'],
   ])('%s is %s', (value, want) => expect(text(duration(value))).toBe(want))
 
   it('shows the gateway in microseconds', () => {

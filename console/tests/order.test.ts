@@ -47,4 +47,10 @@ describe('groups of instances', () => {
     expect(keys('model')).toEqual(['a: a', 'b-9: b-9', 'b-10: b-10'])
     expect(keys('state')).toEqual(['open: b-9', 'ok: b-10', 'unweighted: a'])
   })
+  it('are in the order of a number, the slowest host first', () => {
+    const sort = { column: 'p95', down: true } as const
+    expect(groupRows(sortRows(rows, sort, readings), 'host', sort).map((group) => group.key)).toEqual(['y:1', 'x:1'])
+    const words = { column: 'name', down: true } as const
+    expect(groupRows(sortRows(rows, words, readings), 'host', words).map((group) => group.key)).toEqual(['x:1', 'y:1'])
+  })
 })

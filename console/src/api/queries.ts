@@ -132,6 +132,14 @@ export const wrong = (object: Record<string, string> = {}) =>
     queryFn: ({ signal }) => body(api.GET('/api/monitoring/problems', { params: { query: { ...object, limit: 1 } as never }, signal })),
   })
 
+/** How fast services, models, instances or hosts are, and which instances are slow. */
+export const figures = (question: Record<string, string>) =>
+  queryOptions({
+    queryKey: ['figures', question],
+    refetchInterval: 5000,
+    queryFn: ({ signal }) => body(api.GET('/api/monitoring/figures', { params: { query: question as never }, signal })),
+  })
+
 /** The requests that run now. */
 export const running = (question: Record<string, string>) =>
   queryOptions({

@@ -61,6 +61,8 @@ export type LiveInstance = Schemas['LiveInstance']
 export type LiveChange = Schemas['LiveChange']
 export type LiveWindow = Schemas['LiveWindow']
 export type LiveHistory = Schemas['LiveHistory']
+export type Figure = Schemas['LiveFigure']
+export type FigureList = Schemas['LiveFigureList']
 
 /** How urgent a request is while it waits. */
 export type Priority = Schemas['Class']

@@ -34,16 +34,15 @@ export function percent(value: number | null | undefined, places = 1, lang = 'en
   return `${new Intl.NumberFormat(lang, { minimumFractionDigits: fraction, maximumFractionDigits: fraction }).format(shown)} %`
 }
 
-/** Milliseconds as a reading: 112 µs, 0.4 ms, 474 ms, 1.31 s, 2 min 5 s. */
+/** Milliseconds as a reading, with three digits: 11.2 µs, 0.4 ms, 47.4 ms, 1.31 s, 2.08 min. */
 export function duration(ms: number | null | undefined): Reading {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return none
   if (ms === 0) return { value: '0', unit: 'ms' }
   if (ms < 0.1) return { value: digits(ms * 1000), unit: 'µs' }
-  if (ms < 10) return { value: ms.toFixed(1), unit: 'ms' }
-  if (ms < 1000) return { value: String(Math.round(ms)), unit: 'ms' }
+  if (ms < 999.5) return { value: String(Number(ms.toPrecision(3))), unit: 'ms' }
   if (ms < 9_995) return { value: (ms / 1000).toFixed(2), unit: 's' }
   if (ms < 99_950) return { value: (ms / 1000).toFixed(1), unit: 's' }
-  if (ms < 3_600_000) return { value: String(Math.round(ms / 60_000)), unit: 'min' }
+  if (ms < 3_600_000) return { value: String(Number((ms / 60_000).toPrecision(3))), unit: 'min' }
   return { value: (ms / 3_600_000).toFixed(1), unit: 'h' }
 }
 

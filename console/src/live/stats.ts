@@ -108,7 +108,9 @@ export function summarise(calls: readonly Call[], seconds: number, watched: numb
     }
   }
   const finish = <K>(sums: Map<K, Sum>) => new Map([...sums].map(([key, value]) => [key, value.stat(watched)] as const))
-  return { total: total.stat(watched), models: finish(models), instances: finish(instances), services: finish(services) }
+  // Services have no time in common.
+  const all = services.size > 1 ? { ...total.stat(watched), p95: null, firstToken: null } : total.stat(watched)
+  return { total: all, models: finish(models), instances: finish(instances), services: finish(services) }
 }
 
 function sum<K>(sums: Map<K, Sum>, key: K): Sum {

@@ -144,7 +144,7 @@ export default function Services() {
         {grouping === 'service' ? (
           groups.map(({ service, value, members }) => <ServiceGroup key={service} {...{ service, value }} rows={members} hasSorts={service === sorting} {...table} />)
         ) : shownRows.length === 0 ? null : (
-          <Grouped key={grouping} groups={groupRows(shownRows, grouping)} grouping={grouping} {...table} />
+          <Grouped key={grouping} groups={groupRows(shownRows, grouping, sort)} grouping={grouping} {...table} />
         )}
       </div>
       {q === '' && show === 'all' && <Queues />}

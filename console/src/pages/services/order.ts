@@ -26,9 +26,11 @@ export function parseSort(text: string | undefined): Sort | null {
 
 export const sortText = (sort: Sort | null): string | undefined => (sort === null ? undefined : `${sort.down ? '-' : ''}${sort.column}`)
 
+const numbers: readonly Column[] = ['weight', 'share', 'rate', 'p95', 'errors']
+
 /** Numbers begin with the largest, words with A; a third click gives the order of the configuration back. */
 export function nextSort(sort: Sort | null, column: Column): Sort | null {
-  const first = ['weight', 'share', 'rate', 'p95', 'errors'].includes(column)
+  const first = numbers.includes(column)
   if (sort?.column !== column) return { column, down: first }
   return sort.down === first ? { column, down: !first } : null
 }
@@ -86,8 +88,8 @@ export interface Group {
   rows: Row[]
 }
 
-/** The rows by what they have in common; each group is in the order of its rows, and groups by their names, states by how bad they are. */
-export function groupRows(rows: readonly Row[], grouping: Grouping): Group[] {
+/** The rows by what they have in common; each group is in the order of its rows. Groups are by their names, states by how bad they are, and where a number sorts the rows by their first rows. */
+export function groupRows(rows: readonly Row[], grouping: Grouping, sort: Sort | null = null): Group[] {
   const groups = new Map<string, Row[]>()
   for (const row of rows) {
     const key = { service: () => row.service, model: () => label(row.instance), host: () => host(row.instance.baseUrl), state: () => conditionOf(row) }[grouping]()
@@ -97,7 +99,8 @@ export function groupRows(rows: readonly Row[], grouping: Grouping): Group[] {
   }
   const order = (a: string, b: string) => (grouping === 'state' ? conditions.indexOf(a as Condition) - conditions.indexOf(b as Condition) : collator.compare(a, b))
   const list = [...groups].map(([key, members]) => ({ key, rows: members }))
-  return grouping === 'service' ? list : list.sort((a, b) => order(a.key, b.key))
+  const isByNumber = sort !== null && numbers.includes(sort.column)
+  return grouping === 'service' || isByNumber ? list : list.sort((a, b) => order(a.key, b.key))
 }
 
 /** The rows in an order that was seen before; what is new comes last. */

@@ -1,9 +1,12 @@
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
-import { Fragment, type ReactNode } from 'react'
+import { Fragment, useMemo, type ReactNode } from 'react'
+import { figures } from '@/api/queries'
 import type { Service, ServiceType } from '@/api/types'
 import { useI18n, type Key } from '@/i18n'
 import { axis, duration, rate } from '@/lib/format'
+import { byHost } from '@/live/figures'
 import { empty } from '@/live/stats'
 import { GuardedLink } from '@/shell/guard'
 import { Name } from '@/ui/parts'
@@ -89,6 +92,8 @@ const stateWords: Record<Condition, Key> = { ok: 'health.healthy', unknown: 'hea
 /** All instances in one table, under what they have in common. */
 export function Grouped({ groups, grouping, ...table }: TableProps & { groups: Group[]; grouping: Grouping }) {
   const { t } = useI18n()
+  const { data } = useQuery({ ...figures({ by: 'host' }), enabled: grouping === 'host' })
+  const hosts = useMemo(() => byHost(data?.figures ?? []), [data])
   const heading = ({ key, rows }: Group) => {
     const bad = rows.filter((row) => row.state !== undefined && inTrouble(row.state)).length
     const sum = rows.reduce((total, row) => total + (table.readings.stats.instances.get(rowKey(row))?.rate ?? 0), 0)
@@ -97,6 +102,7 @@ export function Grouped({ groups, grouping, ...table }: TableProps & { groups: G
         {grouping === 'state' ? <b>{t(stateWords[key as Condition])}</b> : grouping === 'host' ? <Link className="plain hosted hover:underline" to="/host" search={{ id: key } as never}><Name className="font-semibold">{key}</Name></Link> : <Name className="font-semibold">{key}</Name>}
         <span className="muted">{t('common.instances', { n: rows.length })}</span>
         {sum > 0 && <span className="muted">{`${rate(sum)} ${t('common.reqs')}`}</span>}
+        {grouping === 'host' && hosts.get(key)?.map((one) => <span key={one.service} className="muted">{`${one.service} ${t('common.p95')} ${one.p95}`}</span>)}
         {bad > 0 && grouping !== 'state' && <span className="bad">{t('services.inTrouble', { n: bad })}</span>}
       </>
     )

@@ -15,6 +15,7 @@ import { latency, requests, tokens } from '@/ui/chart-specs'
 import { Part } from '@/ui/feedback'
 import { Select } from '@/ui/field'
 import { Segments } from '@/ui/parts'
+import { Figures } from './figures'
 
 /** Whose history is shown: as the API narrows it. */
 export type HistoryOf = { by: 'instance'; service: string; instanceId: string } | { by: 'host'; host: string } | { by: 'model'; service: string; model: string } | { by: 'tenant'; tenant: string }
@@ -83,6 +84,7 @@ export function ObjectCharts({ of, label }: { of: HistoryOf; label: string }) {
             </Part>
           ))}
       </div>
+      <Figures of={of} range={range} />
     </section>
   )
 }
