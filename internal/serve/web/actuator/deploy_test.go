@@ -114,8 +114,10 @@ func fleetYAML(t *testing.T) string {
 // scrape of a gateway that has served something.
 func TestDashboardAndAlertsAskForWhatExists(t *testing.T) {
 	t.Parallel()
-	r := gatewaytest.Start(t, fleetYAML(t)+
-		strings.Replace(gatewaytest.SecuredYAML(), "enabled: true,", "enabled: true, keys: [{id: k, key-sha256: "+gatewaytest.HashOf("secret")+", budgets: {day: {requests: 9}}}],", 1))
+	gatewaytest.Needs(t, "signin")
+	const provider = "oidc: [{name: corp, issuer: 'https://id.example.com', client-id: c, rules: [{claim: groups, value: ops, role: VIEWER}]}], "
+	r := gatewaytest.Start(t, fleetYAML(t)+"server: {public-url: 'https://ai.example.com'}\n"+
+		strings.Replace(gatewaytest.SecuredYAML(), "enabled: true,", "enabled: true, "+provider+"keys: [{id: k, key-sha256: "+gatewaytest.HashOf("secret")+", budgets: {day: {requests: 9}}}],", 1))
 	r.Chat(gatewaytest.StreamHi, "Authorization", "Bearer secret").Succeeds(t)
 	body := r.Do(http.MethodGet, "/actuator/prometheus", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
 	labels := map[string]bool{"le": true, "job": true, "gateway": true}
