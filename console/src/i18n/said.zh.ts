@@ -416,6 +416,7 @@ export const said: Record<Code, string> = {
   'manage.open': '为 false：现在任何人都能签发的令牌，在开启安全后仍然有效。请先开启安全，或在网关停止时用 patchbay tokens issue 签发',
   'manage.no_sessions': '为 false：不要求令牌，也没有会话',
   'manage.restart': '只在下次启动时生效，不能在这里更改；请去掉它们，没有更改任何内容',
+  'manage.query': '无法读取地址中的查询参数：值里的 ; 和 % 请写作 %3B 和 %25',
   'manage.no_call': '没有这个 ID 的调用记录：时间太久、未被采样，或没有发生过。',
   'manage.not_running': '没有这个 ID 的请求在运行：它已结束，或不在这台网关上。',
   'manage.bad_object': '内容不是这里所需的 JSON 对象：{why}',

@@ -78,8 +78,8 @@ type Record struct {
 	KeyID  string     `json:"key,omitzero"`
 	Tenant string     `json:"tenant,omitzero"`
 	Client netip.Addr `json:"ip,omitzero"`
-	// User is who the request is made for, as the ledger names it; empty where the key
-	// trusts no header that says so. Users named in bodies are not kept.
+	// User is who the request is made for, as the ledger names it: by the header that the
+	// key trusts, or else by the body.
 	User     string       `json:"user,omitzero"`
 	Streamed bool         `json:"streamed,omitzero"`
 	Usage    schema.Usage `json:"tokens,omitzero"`

@@ -219,6 +219,7 @@ var refusals = []entry{
 	{"manage.no_sessions", "is false: nobody is asked for a token, and there are no sessions"},
 	{"manage.restart",
 		"take effect at the next start only and cannot be changed here; leave them out, nothing was changed"},
+	{"manage.query", "the query of the address cannot be read: write ; and % in a value as %3B and %25"},
 	{"manage.no_call", "No call of this id is remembered: it is too long ago, was not sampled, or did not happen."},
 	{"manage.not_running", "No request of this id runs: it has ended, or is not known here."},
 	{"manage.bad_object", "The body is not the JSON object that is expected here: {why}"},

@@ -19,7 +19,12 @@ import (
 // maximum of whole numbers. The tag want is the code of the sentence about a value that
 // cannot be read.
 func ReadQuery(r *http.Request, to any) error {
-	return readFields(r, r.URL.Query(), reflect.ValueOf(to).Elem())
+	// Query leaves out what it cannot read, and the reply would be about something else.
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return &RequestError{Status: http.StatusBadRequest, Why: say.New("manage.query")}
+	}
+	return readFields(r, query, reflect.ValueOf(to).Elem())
 }
 
 func readFields(r *http.Request, query url.Values, to reflect.Value) error {

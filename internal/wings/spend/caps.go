@@ -27,7 +27,7 @@ func (c caps) of(k *quota.Key) float64 {
 
 // capped returns the share of the pace in some windows that the budgets of money allow until
 // the end of a period. All requests of an account count, whichever the question is about.
-func (r *Reader) capped(ctx context.Context, windows []quota.CalendarWindow, now, end time.Time) (caps, error) {
+func (r *Reader) capped(ctx context.Context, windows []quota.CalendarWindow, begun, now, end time.Time) (caps, error) {
 	rest := map[string]float64{}
 	for _, use := range r.budgets() {
 		if use.Unit != budget.Cost {
@@ -40,19 +40,12 @@ func (r *Reader) capped(ctx context.Context, windows []quota.CalendarWindow, now
 	if len(rest) == 0 {
 		return nil, nil
 	}
-	var first time.Time
 	recent := map[string]float64{}
 	_, err := r.ledger.EachUsageIn(ctx, quota.UsageQuery{}, windows, func(u quota.Usage) {
-		if first.IsZero() || u.Start.Before(first) {
-			first = u.Start
-		}
 		recent[allowance.KeyName(u.Key.APIKey)] += float64(u.Cost)
 		recent[allowance.TenantName(u.Key.Tenant)] += float64(u.Cost)
 	})
-	shares, elapsed := caps{}, elapsedSince(first, now)
-	if elapsed == 0 {
-		return nil, err
-	}
+	shares, elapsed := caps{}, now.Sub(begun).Seconds()
 	for account, left := range rest {
 		if more := recent[account] / elapsed * end.Sub(now).Seconds(); more > left {
 			shares[account] = left / more

@@ -58,7 +58,7 @@ func TestWhatWasSpentIsToldByTenantModelAndUser(t *testing.T) {
 	now := time.Now().UTC()
 	days := "from=" + now.AddDate(0, 0, -3).Format(time.RFC3339) + "&to=" + now.AddDate(0, 0, 4).Format(time.RFC3339)
 	got := askSpend(t, r, days).Data
-	if !got.Enabled || got.Currency != "EUR" || got.Step != "DAY" || got.Total.Cost != 21_000 || got.Total.Forecast == nil || *got.Total.Forecast < 21_000 {
+	if !got.Enabled || got.Currency != "EUR" || got.Step != "DAY" || got.Total.Cost != 21_000 || got.Total.Forecast != nil {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Groups) != 2 || got.Groups[0].Name != "acme" || got.Groups[0].Cost != 14_000 || got.Groups[0].RequestCount != 2 || got.Groups[1].Name != "=cmd" {
@@ -101,6 +101,7 @@ func TestSpendRefusesWhatIsNoPeriod(t *testing.T) {
 	for query, part := range map[string]string{
 		"by=team": "by", "limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "from=yesterday": "from", "to=2026-01-01T00:00:00Z": "from",
 		"from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z": "to", "from=1990-01-02T00:00:00Z": "to",
+		"from=2026-01-02T00:00:00Z;": "the query", "by=%zz": "the query",
 	} {
 		if got := r.Do(http.MethodGet, "/api/monitoring/spend?"+query, ""); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, `"`+part) && !strings.Contains(got.Body, part+" ") && !strings.Contains(got.Body, part+":") {
 			t.Errorf("%s: %d %s", query, got.Status, got.Body)

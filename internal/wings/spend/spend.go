@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -96,6 +95,8 @@ type Report struct {
 	Others int
 	// Unpriced are models that were used in the period and have no price, in order.
 	Unpriced []string
+
+	pace pace
 }
 
 // Group is the spending under one name.
@@ -104,17 +105,19 @@ type Group struct {
 	quota.Totals
 	// Unpriced are the requests that cost nothing because their model has no price.
 	Unpriced int64
-	// Before is the cost in the period before, and Forecast that at the end of this one.
-	Before, Forecast int64
+	// Before is the cost in the period before, and Forecast that at the end of this one, which
+	// is expected between Low and High.
+	Before, Forecast, Low, High int64
 	// Pace is its spending per day lately. The forecast rests on it as far as budgets
 	// allow.
 	Pace int64
 	// Costs has the cost of each step.
 	Costs []int64
 
-	// recent is its spending lately, and bounded the part of it that its budgets allow from
-	// now on.
-	recent, bounded float64
+	// recent is its spending lately in each window. bounded is the part of it that budgets
+	// bound, by the share that they allow from now on.
+	recent  []int64
+	bounded map[float64]int64
 }
 
 func (g *Group) count(u *quota.Usage, step int) {
@@ -125,10 +128,15 @@ func (g *Group) count(u *quota.Usage, step int) {
 func (g *Group) add(other *Group) {
 	g.Totals.Add(other.Totals)
 	g.Unpriced += other.Unpriced
-	g.Before, g.Pace = plus(g.Before, other.Before), plus(g.Pace, other.Pace)
-	g.Forecast = plus(g.Forecast, other.Forecast)
+	g.Before = plus(g.Before, other.Before)
 	for i := range g.Costs {
 		g.Costs[i] = plus(g.Costs[i], other.Costs[i])
+	}
+	for i, cost := range other.recent {
+		g.spentLately(i, len(other.recent), cost)
+	}
+	for share, cost := range other.bounded {
+		g.bound(share, cost)
 	}
 }
 
@@ -205,6 +213,14 @@ func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, e
 	}
 	report.Total = sum.total()
 	report.Groups, report.Rest, report.Others = sum.listed(q.Limit)
+	// The rest and the total are foretold from their sums, so that a total has one forecast
+	// however it is cut.
+	report.pace.foretell(&report.Total)
+	report.pace.foretell(&report.Rest)
+	for i := range report.Groups {
+		report.pace.foretell(&report.Groups[i])
+	}
+	report.HasForecast = report.pace.elapsed > 0
 	report.Unpriced = slices.Sorted(maps.Keys(sum.unpriced))
 	return report, err
 }
@@ -217,51 +233,6 @@ func (r *Reader) each(ctx context.Context, q *Question, windows []quota.Calendar
 			visit(u)
 		}
 	})
-}
-
-// foretell adds a forecast to the spending of groups: the rest of the period at their pace,
-// as far as their budgets let them.
-func (r *Reader) foretell(
-	ctx context.Context, q *Question, sum *sums, report *Report, now time.Time, settings *quota.Settings,
-) error {
-	windows := recent(report.Step, now, settings)
-	if len(windows) == 0 {
-		return nil
-	}
-	bounds, failed := r.capped(ctx, windows, now, report.To)
-	var first time.Time // of the counts: a new ledger had no time to count more
-	_, err := r.each(ctx, q, windows, func(u quota.Usage) {
-		if first.IsZero() || u.Start.Before(first) {
-			first = u.Start
-		}
-		g := sum.group(&u)
-		g.recent += float64(u.Cost)
-		g.bounded += float64(u.Cost) * bounds.of(&u.Key)
-	})
-	left := report.To.Sub(now).Seconds()
-	elapsed := elapsedSince(first, now)
-	for _, g := range sum.all() {
-		g.Forecast = g.Cost
-		if g.recent > 0 && elapsed > 0 {
-			g.Pace = int64(math.Round(min(g.recent/elapsed*day.Seconds(), math.MaxInt64/2)))
-			g.Forecast = plus(g.Cost, int64(min(g.bounded/elapsed*left, math.MaxInt64/2)))
-		}
-	}
-	report.HasForecast = elapsed > 0
-	return cmp.Or(err, failed)
-}
-
-// leastElapsed is how long a ledger has to count before its counts show a pace.
-const leastElapsed = time.Minute
-
-// elapsedSince returns the seconds since the first window with a count, 0 while they are
-// too few to tell a pace.
-func elapsedSince(first, now time.Time) float64 {
-	elapsed := now.Sub(first)
-	if elapsed < leastElapsed {
-		return 0
-	}
-	return elapsed.Seconds()
 }
 
 // sums are the groups of a report while it is read.
@@ -292,7 +263,7 @@ func (s *sums) group(u *quota.Usage) *Group {
 	if g := s.groups[name]; g != nil {
 		return g
 	}
-	if len(s.groups)*s.steps >= maxCells {
+	if len(s.groups)*(s.steps+maxRecent) >= maxCells {
 		if s.rest == nil {
 			s.rest = &Group{Costs: make([]int64, s.steps)}
 		}

@@ -161,12 +161,13 @@ func TestForecastFollowsThePaceOfTheLastDays(t *testing.T) {
 	}
 	young := newLedger()
 	young.use(at("2026-11-14 01:00"), "new", "m", 100)
-	if got := read(t, young, "2026-11-01 00:00", "2026-12-01 00:00", "2026-11-15 00:00", spend.ByTenant).Total.Forecast; got != 100+1600 {
-		t.Errorf("a ledger that counts since yesterday: %d", got)
+	if got := read(t, young, "2026-11-01 00:00", "2026-12-01 00:00", "2026-11-15 12:00", spend.ByTenant).Total.Forecast; got != 100+1063 { // 372 hours are left
+		t.Errorf("a ledger that counts for 35 hours: %d", got)
 	}
 	hours := newLedger()
-	hours.use(at("2026-11-14 20:00"), "a", "m", 240) // within the last 24 hours
-	if got := read(t, hours, "2026-11-15 00:00", "2026-11-16 00:00", "2026-11-15 08:00", spend.ByTenant).Total.Forecast; got != 240*16/12 {
+	hours.use(at("2026-11-12 20:00"), "a", "m", 1) // the ledger has counted for days
+	hours.use(at("2026-11-14 20:00"), "a", "m", 240)
+	if got := read(t, hours, "2026-11-15 00:00", "2026-11-16 00:00", "2026-11-15 08:00", spend.ByTenant).Total.Forecast; got != 240*16/24 {
 		t.Errorf("of a day: %d", got)
 	}
 }
@@ -336,15 +337,66 @@ func TestQuestionsOfClientsThatLeftDoNotWait(t *testing.T) {
 	})
 }
 
-// In the first minute of the first window nothing tells the pace: there is no forecast, and no
-// budget bounds one.
-func TestForecastWaitsUntilThereIsAPace(t *testing.T) {
+// Until the ledger has counted for a day there is no forecast, and no budget bounds one: not of a
+// load that began just before midnight, and not where only days are counted.
+func TestForecastWaitsForADayOfData(t *testing.T) {
+	for name, test := range map[string]struct {
+		begins, now string
+		windows     []quota.Window
+		isForetold  bool
+	}{
+		"half a minute":          {begins: "2026-11-02 10:00", now: "2026-11-02 10:00"},
+		"an hour":                {begins: "2026-11-02 10:00", now: "2026-11-02 11:10"},
+		"over midnight":          {begins: "2026-11-02 23:58", now: "2026-11-03 00:10"},
+		"23 hours":               {begins: "2026-11-02 10:30", now: "2026-11-03 09:30"},
+		"a day":                  {begins: "2026-11-02 10:30", now: "2026-11-03 10:31", isForetold: true},
+		"a day, by days":         {begins: "2026-11-02 10:30", now: "2026-11-03 10:31", windows: []quota.Window{quota.Day}},
+		"the day after, by days": {begins: "2026-11-02 10:30", now: "2026-11-04 00:00", windows: []quota.Window{quota.Day}, isForetold: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newLedger()
+			if test.windows != nil {
+				f.settings.Windows = test.windows
+			}
+			f.use(at(test.begins), "acme", "m", 5)
+			f.budgets = []budget.Use{{Account: "tenant/acme", Window: quota.BudgetTotal, Unit: budget.Cost, Limit: 10, Used: 5}}
+			for _, period := range [][2]string{{"2026-11-01 00:00", "2026-12-01 00:00"}, {test.now[:10] + " 00:00", "2026-11-05 00:00"}} {
+				report := read(t, f, period[0], period[1], test.now, spend.ByTenant)
+				if report.HasForecast != test.isForetold || !test.isForetold && (report.Total.Pace != 0 || report.Total.Forecast != report.Total.Cost) {
+					t.Errorf("%v: forecast %v of %d at a pace of %d", period, report.HasForecast, report.Total.Forecast, report.Total.Pace)
+				}
+			}
+		})
+	}
+}
+
+// However the spending is cut, its total is foretold alike, to the last digit, and the bounds are
+// as far apart as its days differ.
+func TestATotalHasOneForecastAndItsRange(t *testing.T) {
 	f := newLedger()
-	now := at("2026-11-02 10:00").Add(time.Millisecond)
-	f.use(now, "acme", "m", 5)
-	f.budgets = []budget.Use{{Account: "tenant/acme", Window: quota.BudgetTotal, Unit: budget.Cost, Limit: 10, Used: 5}}
-	report, err := spend.New(f, f.uses).Read(t.Context(), spend.Question{By: spend.ByTenant, From: at("2026-11-02 00:00"), To: at("2026-11-03 00:00"), Limit: 1}, now)
-	if err != nil || report.HasForecast || report.Total.Pace != 0 || report.Total.Forecast != 5 {
-		t.Errorf("forecast %v of %d at a pace of %d", report.HasForecast, report.Total.Forecast, report.Total.Pace)
+	for d := 8; d <= 14; d++ {
+		for i, tenant := range []string{"a", "b", "c"} {
+			f.use(at(fmt.Sprintf("2026-11-%02d 1%d:00", d, i)), tenant, fmt.Sprint("m", d%3), int64(17*d+31*i+d*d%7))
+		}
+	}
+	var first spend.Group
+	for _, by := range []spend.Dimension{spend.ByTenant, spend.ByModel, spend.ByUser, spend.ByKey, spend.ByService} {
+		total := read(t, f, "2026-11-01 00:00", "2026-12-01 00:00", "2026-11-15 00:00", by).Total
+		if by == spend.ByTenant {
+			first = total
+		}
+		if total.Forecast != first.Forecast || total.Low != first.Low || total.High != first.High || total.Pace != first.Pace {
+			t.Errorf("by %v: %d between %d and %d, by tenant %d between %d and %d", by, total.Forecast, total.Low, total.High, first.Forecast, first.Low, first.High)
+		}
+		if !(total.Cost < total.Low && total.Low < total.Forecast && total.Forecast < total.High) {
+			t.Errorf("%d: %d between %d and %d", total.Cost, total.Forecast, total.Low, total.High)
+		}
+	}
+	steady := newLedger()
+	for d := 8; d <= 14; d++ {
+		steady.use(at(fmt.Sprintf("2026-11-%02d 12:00", d)), "a", "m", 100)
+	}
+	if got := read(t, steady, "2026-11-01 00:00", "2026-12-01 00:00", "2026-11-15 00:00", spend.ByTenant).Total; got.Low != got.Forecast || got.High != got.Forecast {
+		t.Errorf("days that cost the same: %d between %d and %d", got.Forecast, got.Low, got.High)
 	}
 }

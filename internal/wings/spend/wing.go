@@ -92,6 +92,8 @@ type spendGroup struct {
 	Costs            []int64 `json:"costs" doc:"Of each step."`
 	Before           *int64  `json:"before" doc:"The cost in the period before."`
 	Forecast         *int64  `json:"forecast"`
+	ForecastLow      *int64  `json:"forecastLow" doc:"Four of five such periods end between this and forecastHigh."`
+	ForecastHigh     *int64  `json:"forecastHigh"`
 	Pace             *int64  `json:"pace" doc:"The cost of a day at that pace without budgets; null as forecast."`
 	RequestCount     int64   `json:"requestCount"`
 	Unpriced         int64   `json:"unpriced" doc:"Requests that cost nothing, for lack of a price of the model."`
@@ -105,7 +107,7 @@ func (spendGroup) Docs() map[string]string {
 	return map[string]string{
 		"forecast": "The cost at the end of the period, at the pace of the last 7 days, of a day at that of " +
 			"the last 24 hours, as far as budgets of money let keys and tenants go on; null of one that is " +
-			"past.",
+			"past, and until the ledger has counted for a day.",
 	}
 }
 
@@ -176,6 +178,7 @@ func viewSpend(g *Group, report *Report) spendGroup {
 	}
 	if report.HasForecast {
 		view.Forecast, view.Pace = new(prices.Amount(g.Forecast).Micros()), new(prices.Amount(g.Pace).Micros())
+		view.ForecastLow, view.ForecastHigh = new(prices.Amount(g.Low).Micros()), new(prices.Amount(g.High).Micros())
 	}
 	return view
 }

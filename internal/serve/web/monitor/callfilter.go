@@ -21,6 +21,7 @@ type CallsQuery struct {
 	Limit         int       `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
 	Cursor        string    `json:"cursor" doc:"The member next of a page: the page behind it."`
 	After         string    `json:"after" doc:"The member latest of a page: only calls recorded after it."`
+	Parts         bool      `json:"parts" doc:"Names are compared by a part of them, in any case."`
 	Brief         bool      `json:"brief" doc:"Calls without timeline, candidates, handles and times of attempts."`
 	Before        string    `json:"before" doc:"A request id: only calls that were recorded before it. Prefer cursor."`
 	From          time.Time `json:"from" empty:"true" doc:"Only calls that began then or later."`
@@ -62,7 +63,7 @@ func (CallsQuery) Docs() map[string]string {
 type callFilter struct {
 	query             url.Values
 	limit             int
-	isBrief           bool
+	isBrief, isParts  bool
 	from, to          time.Time
 	shortest, longest time.Duration
 	text, errorText   string
@@ -77,7 +78,8 @@ type callFilter struct {
 
 func newCallFilter(c *web.Call, q *CallsQuery) (*callFilter, error) {
 	f := &callFilter{
-		query: c.URL.Query(), words: c.Words(), limit: cmp.Or(q.Limit, 100), isBrief: q.Brief, from: q.From, to: q.To,
+		query: c.URL.Query(), words: c.Words(), limit: cmp.Or(q.Limit, 100), isBrief: q.Brief, isParts: q.Parts,
+		from: q.From, to: q.To,
 		text: strings.ToLower(q.Q), errorText: strings.ToLower(q.ErrorText), beforeID: q.Before, before: math.MaxUint64,
 		longest: math.MaxInt64,
 	}
@@ -138,9 +140,9 @@ func (f *callFilter) wants(c *calls.Record) bool {
 	switch {
 	case f.belongs != nil && !f.belongs(c):
 		return false
-	case !f.is("service", c.Service.String()), !f.is("model", c.Model), !f.is("status", string(statusOf(c))),
-		!f.is("requestId", c.RequestID), !f.is("errorCode", c.Code), !f.is("keyId", c.KeyID), !f.is("tenant", c.Tenant),
-		!f.is("user", c.User):
+	case !f.is("service", c.Service.String()), !f.names("model", c.Model), !f.is("status", string(statusOf(c))),
+		!f.is("requestId", c.RequestID), !f.names("errorCode", c.Code), !f.names("keyId", c.KeyID),
+		!f.names("tenant", c.Tenant), !f.names("user", c.User):
 		return false
 	case !f.isAsked(c), !f.isTried(c), !f.isRefused(c), !f.has(c):
 		return false
@@ -150,19 +152,28 @@ func (f *callFilter) wants(c *calls.Record) bool {
 		!c.Started.Before(f.to), c.Ended < f.shortest, c.Ended > f.longest:
 		return false
 	}
-	return (f.text == "" || f.names(c)) && (f.errorText == "" || f.isTold(c))
+	return (f.text == "" || f.hasName(c)) && (f.errorText == "" || f.isTold(c))
 }
 
 func (f *callFilter) is(name, value string) bool {
 	return !f.query.Has(name) || f.query.Get(name) == value
 }
 
+// names reports whether a name is the one that is asked for, or has it as a part where parts
+// are compared.
+func (f *callFilter) names(name, value string) bool {
+	if !f.isParts || !f.query.Has(name) {
+		return f.is(name, value)
+	}
+	return strings.Contains(strings.ToLower(value), strings.ToLower(f.query.Get(name)))
+}
+
 // isAsked compares the name that the caller gave, which is the model's where no other is noted.
 func (f *callFilter) isAsked(c *calls.Record) bool {
 	if c.Asked == "" {
-		return f.is("asked", c.Model)
+		return f.names("asked", c.Model)
 	}
-	return f.is("asked", c.Asked)
+	return f.names("asked", c.Asked)
 }
 
 // isTried reports whether the wanted instance, or an instance of the wanted host, answered,
@@ -175,18 +186,18 @@ func (f *callFilter) isTried(c *calls.Record) bool {
 }
 
 func (f *callFilter) isAt(instance string) bool {
-	return f.is("instance", instance) && (!f.query.Has("host") || f.query.Get("host") == calls.HostOf(instance))
+	return f.names("instance", instance) && (!f.query.Has("host") || f.names("host", calls.HostOf(instance)))
 }
 
 func (f *callFilter) isRefused(c *calls.Record) bool {
 	if c.Told == nil {
-		return f.is("refusedBy", "")
+		return f.names("refusedBy", "")
 	}
-	return f.is("refusedBy", c.Told.Of)
+	return f.names("refusedBy", c.Told.Of)
 }
 
-// names reports whether a name of the call has the text that is asked for.
-func (f *callFilter) names(c *calls.Record) bool {
+// hasName reports whether a name of the call has the text that is asked for.
+func (f *callFilter) hasName(c *calls.Record) bool {
 	texts := []string{c.RequestID, c.Model, c.Asked, c.Instance, c.KeyID, c.Tenant, c.User, c.Code}
 	if c.Told != nil {
 		texts = append(texts, c.Told.Of)

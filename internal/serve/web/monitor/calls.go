@@ -29,7 +29,7 @@ type CallView struct {
 	Candidates *candidates        `json:"candidates,omitzero" doc:"The instances of the model at the first pick."`
 	KeyID      string             `json:"keyId,omitzero"`
 	Tenant     string             `json:"tenant,omitzero" doc:"Whom the request was counted for."`
-	User       string             `json:"user,omitzero" doc:"For whom it was made, by the header that its key trusts."`
+	User       string             `json:"user,omitzero" doc:"For whom it was made."`
 	ClientIP   string             `json:"clientIp,omitzero"`
 	Status     callStatus         `json:"status"`
 	Outcome    calls.Outcome      `json:"outcome" doc:"How it ended for its caller."`

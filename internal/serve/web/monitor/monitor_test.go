@@ -613,6 +613,8 @@ monitoring: {custom-tags: {}}
 			body = strings.ReplaceAll(body, `"words":"`+canary+`-upstream"`, "")
 		}
 		if path == "/api/monitoring/calls" {
+			// The user for whom a call was made is told with it, as the ledger counts them.
+			body = strings.ReplaceAll(body, `"user":"`+canary+`-user"`, "")
 			// The name that a caller asked for says why no model was found.
 			body = strings.ReplaceAll(body, `"asked":"`+canary+`-model"`, "")
 			body = strings.ReplaceAll(body, `the model \"`+canary+`-model\" for chat`, "")

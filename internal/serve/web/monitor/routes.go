@@ -89,6 +89,8 @@ func (a *API) traffic() []web.Route {
 				"one line for each where Accept names application/x-ndjson",
 			Media: map[string]any{mediaNDJSON: CallView{}},
 		},
+		{Pattern: "GET /api/monitoring/calls/summary", Permission: counts, Does: web.DoWith(a.summary),
+			Summary: "How many of the calls that are kept match, and what they name"},
 		{Pattern: "GET /api/monitoring/calls/{requestId}", Permission: counts, Does: web.DoWith(a.call),
 			Summary: "One call with its timeline"},
 		{Pattern: "GET /api/monitoring/calls/{requestId}/content", Permission: access.ManageContents,

@@ -109,6 +109,9 @@ func (a *API) route(x *exchange) error {
 	}
 	way := &x.way
 	way.Asks, way.Owner, way.Caller, way.Record, way.Table = &x.request, x, &x.caller, x.call, x.table
+	if len(x.request.User) > 0 && x.call.User == "" {
+		x.call.User = quota.UserName(string(x.request.User))
+	}
 	if err := way.RefuseModel(); err != nil {
 		x.call.Asked = shorten(string(x.request.Model))
 		return err
