@@ -997,7 +997,7 @@ const flows = {
     await page.waitForSelector('.live.live')
     await page.keyboard.press('Control+k')
     await page.locator('.palette input').fill('traffic policy')
-    await page.getByRole('option', { name: 'Traffic policy' }).waitFor()
+    await page.getByRole('option', { name: 'Traffic policy', exact: true }).waitFor()
     const found = await opened(() => page.keyboard.press('Enter'))
     assert.equal(found.url(), `${base}docs/traffic?lang=en`)
     await found.close()

@@ -9,7 +9,7 @@ import { move, periodName, readPeriod } from '@/pages/spend/period'
 import { budgetOf, hasNoPrice, foretold, grewMost, layers, toCsv, usedUpAt } from '@/pages/spend/sums'
 
 const group = (name: string, cost: number, costs: number[], before: number | null = null, forecast: number | null = null): SpendGroup => ({
-  name, cost, costs, before, forecast, pace: null, requestCount: 1, unpriced: 0, tokenCount: 2, promptTokens: 1, completionTokens: 1,
+  name, cost, costs, before, forecast, pace: null, forecastLow: forecast, forecastHigh: forecast, requestCount: 1, unpriced: 0, tokenCount: 2, promptTokens: 1, completionTokens: 1,
 })
 const spend = (groups: SpendGroup[], rest: Partial<Spend> = {}): Spend => ({
   enabled: true, priced: true, currency: 'USD', by: 'tenant', step: 'DAY', from: '2026-11-01T00:00:00Z', to: '2026-11-04T00:00:00Z',
@@ -65,7 +65,10 @@ it('stacks the most expensive groups and all others', () => {
 
 it('finds who grew most, by the end of the period', () => {
   const list = [group('big', 900, [0, 0, 0], 1000, 1100), group('fast', 50, [0, 0, 0], 10, 300), group('new', 5, [0, 0, 0], 0, 20), group('less', 5, [0, 0, 0], 50, 20)]
-  expect(grewMost(list, 5).map(({ name }) => name)).toEqual(['fast', 'big', 'new'])
+  expect(grewMost(list, false, 5).map(({ name }) => name)).toEqual(['fast', 'big'])
+  const young = list.map((one) => ({ ...one, forecast: null }))
+  expect(grewMost(young, false, 5)).toEqual([])
+  expect(grewMost(young, true, 5).map(({ name }) => name)).toEqual(['fast'])
 })
 
 it('spreads the forecast over the steps that have not begun', () => {

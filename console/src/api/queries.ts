@@ -155,6 +155,14 @@ export const runningCount = queryOptions({
   queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/running', { params: { query: { limit: 1 } }, signal }))).total,
 })
 
+/** How many calls match, and what they name. */
+export const callSummary = (question: Record<string, string>) =>
+  queryOptions({
+    queryKey: ['calls', 'summary', question],
+    refetchInterval: 5000,
+    queryFn: ({ signal }) => body(api.GET('/api/monitoring/calls/summary', { params: { query: question as never }, signal })),
+  })
+
 /** The gateways that share something with this one. */
 export const gateways = queryOptions({
   queryKey: ['cluster'],
@@ -308,7 +316,7 @@ export const spentThisMonth = (by: 'key' | 'tenant') =>
     staleTime: 10_000,
     queryFn: async ({ signal }) => {
       const reply = await data(api.GET('/api/monitoring/spend', { params: { query: { by, limit: 1000 } }, signal }))
-      return { shown: reply.enabled && reply.priced, currency: reply.currency, costs: new Map(reply.groups.map((group) => [group.name, group.cost])), unpriced: new Set(reply.groups.filter((group) => group.cost === 0 && group.unpriced > 0).map((group) => group.name)) }
+      return { isCounted: reply.enabled, requests: new Map(reply.groups.map((group) => [group.name, group.requestCount])), shown: reply.enabled && reply.priced, currency: reply.currency, costs: new Map(reply.groups.map((group) => [group.name, group.cost])), unpriced: new Set(reply.groups.filter((group) => group.cost === 0 && group.unpriced > 0).map((group) => group.name)) }
     },
   })
 

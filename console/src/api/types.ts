@@ -44,6 +44,8 @@ export type LoggerList = Schemas['LoggerList']
 export type Health = Schemas['Health']
 
 export type CallList = Schemas['CallList']
+export type CallSummary = Schemas['CallSummary']
+export type CallNames = Schemas['CallNames']
 export type Me = Schemas['Self']
 export type TestResult = Schemas['Result']
 export type Discovered = Schemas['Discovery']

@@ -1,23 +1,14 @@
 import { useNavigate } from '@tanstack/react-router'
-import { Activity, BookOpen, Code, Contrast, Globe, List, Search as SearchIcon, Server, Terminal } from 'lucide-react'
-import { useMemo, useState, type ReactNode } from 'react'
-import { useI18n, type Key } from '@/i18n'
+import { Activity, BookOpen, Code, Contrast, Globe, List, Search as SearchIcon } from 'lucide-react'
+import { useMemo, useState } from 'react'
+import { useI18n } from '@/i18n'
 import { docsAddress, docsPages, type DocsPage } from '@/lib/docs'
-import { shorten } from '@/lib/format'
 import { useLive } from '@/live/context'
 import { Dialog } from '@/ui/overlay'
 import { Kbd } from '@/ui/parts'
-import { HealthGlyph } from '@/ui/glyphs'
-import { condition } from '@/ui/status'
+import { useFinds, useSettings, type Item } from './finds'
 import { usePages } from './pages'
 import { usePreferences } from './preferences'
-
-interface Item {
-  group: Key
-  icon: ReactNode
-  label: ReactNode
-  run(): void
-}
 
 /** Jumps to pages, models, instances and calls, and runs actions. */
 export function Palette({ onClose, onApi }: { onClose(): void; onApi(): void }) {
@@ -88,9 +79,11 @@ export function Palette({ onClose, onApi }: { onClose(): void; onApi(): void }) 
 function useItems(query: string, onApi: () => void): Item[] {
   const { t, lang, setLang } = useI18n()
   const { shown, setTheme } = usePreferences()
-  const { snapshot, calls } = useLive()
+  const { calls } = useLive()
   const navigate = useNavigate()
   const pages = usePages()
+  const objects = useFinds(query)
+  const settings = useSettings(query)
   return useMemo(() => {
     const needle = query.toLowerCase()
     const has = (text: string) => text.toLowerCase().includes(needle)
@@ -103,49 +96,15 @@ function useItems(query: string, onApi: () => void): Item[] {
       if (needle !== '' && (has(t(title)) || has(path))) items.push({ group: 'palette.pages', icon: <List className="ic" aria-hidden />, label: t(title), run: () => go(path) })
     }
     if (needle !== '' && has(t('run.find'))) items.push({ group: 'palette.pages', icon: <Activity className="ic" aria-hidden />, label: t('run.find'), run: () => go('/calls', { show: 'running' }) })
+    items.push(...objects)
     if (needle !== '') {
-      const found = (snapshot?.instances ?? []).filter((instance) => has(instance.id)).slice(0, 8)
-      for (const instance of found) {
-        items.push({
-          group: 'palette.jacks',
-          icon: <HealthGlyph state={condition(instance) === 'ok' ? 'healthy' : condition(instance) === 'disabled' ? 'disabled' : 'unhealthy'} />,
-          label: (
-            <>
-              <code>{shorten(instance.model)}</code> <span className="muted">{instance.host}</span>
-            </>
-          ),
-          run: () => go('/instance', { service: instance.service, id: instance.id }),
-        })
-      }
-      for (const host of [...new Set((snapshot?.instances ?? []).map((instance) => instance.host))].filter(has).slice(0, 4)) {
-        items.push({ group: 'palette.jacks', icon: <Server className="ic" aria-hidden />, label: <code>{host}</code>, run: () => go('/host', { id: host }) })
-      }
       for (const call of calls.filter((candidate) => has(candidate.requestId)).slice(0, 4)) {
-        items.push({
-          group: 'palette.calls',
-          icon: <List className="ic" aria-hidden />,
-          label: t('palette.call', { id: call.requestId }),
-          run: () => go('/calls', { call: call.requestId }),
-        })
+        items.push({ group: 'palette.calls', icon: <List className="ic" aria-hidden />, label: t('palette.call', { id: call.requestId }), run: () => go('/calls', { call: call.requestId }) })
       }
       if (/^req_/i.test(query) && !items.some((item) => item.group === 'palette.calls')) {
         items.push({ group: 'palette.calls', icon: <List className="ic" aria-hidden />, label: t('palette.call', { id: query }), run: () => go('/calls', { call: query }) })
       }
-      const models = new Map(found.map((instance) => [`${instance.service} ${instance.model}`, instance]))
-      for (const instance of [...models.values()].slice(0, 3)) {
-        items.push({
-          group: 'palette.actions',
-          icon: <Terminal className="ic" aria-hidden />,
-          label: t('palette.try', { model: instance.model }),
-          run: () => go('/playground', { type: instance.service, model: instance.model }),
-        })
-        items.push({
-          group: 'palette.actions',
-          icon: <List className="ic" aria-hidden />,
-          label: t('palette.failed', { model: instance.model }),
-          run: () => go('/calls', { q: instance.model, show: 'failed' }),
-        })
-      }
+      items.push(...settings)
     }
     const guides = [undefined, ...(Object.keys(docsPages) as DocsPage[])]
     for (const page of guides) {
@@ -162,6 +121,13 @@ function useItems(query: string, onApi: () => void): Item[] {
     if (has(t('palette.lang'))) {
       items.push({ group: 'palette.actions', icon: <Globe className="ic" aria-hidden />, label: t('palette.lang'), run: () => setLang(lang === 'en' ? 'zh' : 'en') })
     }
-    return items
-  }, [query, t, lang, setLang, shown, setTheme, snapshot, calls, navigate, pages, onApi])
+    if (needle !== '' && pages.some((page) => page.path === '/calls')) items.push({ group: 'palette.actions', icon: <List className="ic" aria-hidden />, label: t('palette.calls.of', { q: query }), run: () => go('/calls', { q: query }) })
+    return inGroups(items)
+  }, [query, t, lang, setLang, shown, setTheme, calls, navigate, pages, objects, settings, onApi])
+}
+
+/** The items with those of a group together, in the order in which the groups come. */
+function inGroups(items: Item[]): Item[] {
+  const groups = [...new Set(items.map((item) => item.group))]
+  return groups.flatMap((group) => items.filter((item) => item.group === group))
 }

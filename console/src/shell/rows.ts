@@ -10,17 +10,21 @@ const rowOf = (opener: Element): Element => opener.closest('tr') ?? opener
 const listOf = (row: Element): Element => row.closest('table') ?? row.parentElement ?? row
 
 /**
- * Arrow keys walk from row to row of every list; Enter opens one, because the
+ * Arrow keys, j and k walk from row to row of every list; Enter opens one, because the
  * rows' names are buttons. Of a long list only the row that had the focus last
  * is in the order of Tab, so that what is behind the list is a few steps away.
  */
 export function useRowKeys(): void {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !(event.target instanceof HTMLElement) || !event.target.matches(openers)) return
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !(event.target instanceof HTMLElement)) return
+      const isRow = event.target.matches(openers)
+      // Where nothing has the focus, j goes into the first list; Calls walk by themselves.
+      const isNowhere = event.target === document.body && (event.key === 'j' || event.key === 'k') && document.querySelector('dialog[open], .calltable, .drawer') === null
+      if (!isRow && !isNowhere) return
       const rows = [...document.querySelectorAll<HTMLElement>(openers)].filter((row) => row.checkVisibility())
       const at = rows.indexOf(event.target)
-      const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key]
+      const to = { ArrowDown: at + 1, j: at + 1, ArrowUp: at - 1, k: Math.max(0, at - 1), Home: 0, End: rows.length - 1 }[event.key]
       if (to === undefined) return
       event.preventDefault()
       rows[to]?.focus()

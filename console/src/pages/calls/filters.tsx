@@ -1,16 +1,29 @@
 import { SlidersHorizontal, X } from 'lucide-react'
 import { useId, useState } from 'react'
-import { serviceTypes } from '@/api/types'
+import { serviceTypes, type CallNames } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { shorten, stamp } from '@/lib/format'
 import type { Search } from '@/lib/url'
 import { Select, TextField } from '@/ui/field'
 import { exact, spans, type Exact } from './search'
 
-const typed: Exclude<Exact, 'service' | 'errorCode' | 'refusedBy'>[] = ['asked', 'model', 'instance', 'host', 'tenant', 'keyId', 'user', 'httpStatus']
+const named = ['asked', 'model', 'instance', 'host', 'tenant', 'keyId', 'user', 'errorCode'] as const
+const typed: Exclude<Exact, 'service' | 'refusedBy'>[] = [...named, 'httpStatus']
+
+/** What there is for a field, with how many calls have it. */
+function Suggestions({ id, of }: { id: string; of: CallNames[keyof CallNames] }) {
+  const { t } = useI18n()
+  return (
+    <datalist id={id}>
+      {of.map(({ name, count }) => (
+        <option key={name} value={name} label={t('find.count', { n: count })} />
+      ))}
+    </datalist>
+  )
+}
 
 /** The filters beside the text and the outcome: the time, and what is compared whole. */
-export function MoreFilters({ search, onChange }: { search: Search; onChange(change: Record<string, string | undefined>): void }) {
+export function MoreFilters({ search, names, onChange }: { search: Search; /** What the calls name, as suggestions. */ names: CallNames | undefined; onChange(change: Record<string, string | undefined>): void }) {
   const { t } = useI18n()
   const [open, setOpen] = useState(false)
   const id = useId()
@@ -44,8 +57,17 @@ export function MoreFilters({ search, onChange }: { search: Search; onChange(cha
             <Select label={t('common.service')} value={search.service ?? ''} options={[{ value: '', label: t('calls.allServices') }, ...serviceTypes.map((type) => ({ value: type as string, label: type }))]} onChange={(value) => onChange({ service: value })} />
           </div>
           {typed.map((name) => (
-            <TextField key={name} label={t(`find.${name}`)} mono inputMode={name === 'httpStatus' ? 'numeric' : undefined} value={search[name] ?? ''} onChange={(value) => onChange({ [name]: value })} />
+            <TextField
+              key={name}
+              label={t(`find.${name}`)}
+              mono
+              inputMode={name === 'httpStatus' ? 'numeric' : undefined}
+              list={name === 'httpStatus' ? undefined : `${id}-${name}`}
+              value={search[name] ?? ''}
+              onChange={(value) => onChange({ [name]: value, parts: '1' })}
+            />
           ))}
+          {names !== undefined && named.map((name) => <Suggestions key={name} id={`${id}-${name}`} of={names[name]} />)}
           <TextField label={t('find.errorText')} value={search.errorText ?? ''} onChange={(value) => onChange({ errorText: value })} />
           <TextField label={t('find.min')} inputMode="decimal" value={search.min ?? ''} onChange={(value) => onChange({ min: value })} />
           {(['from', 'to'] as const).map((name) => (

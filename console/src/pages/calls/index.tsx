@@ -1,14 +1,15 @@
-import { useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowUp, Check, Download, Pause, Play, Search as SearchIcon, X } from 'lucide-react'
 import { memo, useCallback, useEffect, useRef, useState, type KeyboardEvent } from 'react'
 import { api, body } from '@/api/client'
-import { monitoringConfig, runningCount } from '@/api/queries'
-import { toCall, type Call } from '@/api/types'
+import { callSummary, config, monitoringConfig, runningCount } from '@/api/queries'
+import { toCall, type Call, type CallSummary } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { clock, duration, percent, shorten, splitId, stamp, text } from '@/lib/format'
 import { shell } from '@/lib/snippets'
-import { oneOf } from '@/lib/url'
+import { oneOf, type Search } from '@/lib/url'
 import { endOf, outcome } from '@/live/series'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
@@ -22,7 +23,7 @@ import { CallDrawer } from './drawer'
 import { Chips, MoreFilters } from './filters'
 import { Running } from '../wrong/parts'
 import { backendWords, isServedByOther, logShare, rescuedFrom } from './rows'
-import { pageSize, questionOf, runningQuestion, useCallSearch, views } from './search'
+import { pageSize, questionOf, runningQuestion, searchKey, useCallSearch, views } from './search'
 
 export default function Calls() {
   const { t, locale } = useI18n()
@@ -73,6 +74,8 @@ export default function Calls() {
     return () => document.removeEventListener('keydown', press)
   }, [walk])
 
+  const summary = useSummary(search, isRunning)
+  const model = useQuery(config).data?.services.chat?.instances.find(({ name }) => name !== '')?.name
   const filtered = Object.keys(questionOf(search, 0)).length > 0
 
   const list = (
@@ -107,7 +110,7 @@ export default function Calls() {
           ) : (
             <>
               <h2>{t('calls.empty')}</h2>
-              <CodeBox fold text={shell`curl ${`${location.origin}/v1/chat/completions`} -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'`} />
+              {model !== undefined && <CodeBox fold text={shell`curl ${`${location.origin}/v1/chat/completions`} -H 'Content-Type: application/json' -d ${JSON.stringify({ model, messages: [{ role: 'user', content: 'hi' }] })}`} />}
             </>
           )}
         </div>
@@ -142,7 +145,7 @@ export default function Calls() {
           ]}
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
         />
-        <MoreFilters search={search} onChange={filter} />
+        <MoreFilters search={search} names={summary.data?.names} onChange={filter} />
         <CaptureBadge capture={capture} />
         {!isRunning && (
           <>
@@ -159,6 +162,7 @@ export default function Calls() {
         )}
       </div>
       <Chips search={search} onChange={filter} />
+      {!isRunning && summary.data !== undefined && <HowMany of={summary.data} isFiltered={filtered} />}
       {found.error !== null && (
         <div className="mb-3">
           <ErrorNote error={found.error} title={t('find.failed')} />
@@ -179,6 +183,38 @@ export default function Calls() {
       <div className="list">{content}</div>
       {call !== undefined && <CallDrawer key={call.requestId} call={call} capture={capture} onClose={close} onWalk={walk} />}
     </div>
+  )
+}
+
+/** The summary of what the address asks for, once nobody has typed for a moment. */
+function useSummary(search: Search, isOff: boolean) {
+  const key = searchKey(search)
+  const [question, setQuestion] = useState(() => questionOf(search, Date.now()))
+  const latest = useRef(search)
+  latest.current = search
+  useEffect(() => {
+    const timer = setTimeout(() => setQuestion(questionOf(latest.current, Date.now())), 300)
+    return () => clearTimeout(timer)
+  }, [key])
+  return useQuery({ ...callSummary(question), enabled: !isOff, placeholderData: keepPreviousData })
+}
+
+/** How many calls match, of how many, since when, and whether a restart forgets them. */
+function HowMany({ of: { total, looked, complete, oldest, fileDays, startedAt }, isFiltered }: { of: CallSummary; isFiltered: boolean }) {
+  const { t, locale } = useI18n()
+  const number = (n: number) => new Intl.NumberFormat(locale).format(n)
+  const isForgotten = (fileDays ?? 0) === 0
+  return (
+    <p className="hint mb-2" role="status" data-part="matches">
+      {isFiltered ? t('find.matches', { n: total, some: number(total), all: number(looked) }) : t('find.kept', { n: looked, some: number(looked) })}{' '}
+      {!complete && `${t('find.andMore')} `}
+      {oldest !== undefined && !isForgotten && `${t('find.since', { time: stamp(oldest).slice(0, 16) })} `}
+      {isForgotten && (
+        <>
+          {t('find.forgotten', { time: stamp(startedAt).slice(0, 16) })} <Link to="/settings" hash="calls-file">{t('find.keep')}</Link>
+        </>
+      )}
+    </p>
   )
 }
 
@@ -230,13 +266,20 @@ function CallTable({ rows, selected, onOpen, onEnd }: { rows: readonly Call[]; s
     if (index >= 0 && shownIndex.current !== index) virtual.scrollToIndex(index, { align: 'auto' })
     shownIndex.current = index
   }, [index, virtual])
+  // The list has the focus, or one of its rows: what it had last, or the first in sight.
+  const at = useRef(-1)
   const key = (event: KeyboardEvent) => {
-    if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return
-    const row = (event.target as HTMLElement).closest('[data-index]')
-    const next = Number(row?.getAttribute('data-index')) + (event.key === 'ArrowDown' ? 1 : -1)
+    const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 0) / (phone ? 58 : 32)) - 1)
+    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length }[event.key]
+    if (step === undefined || event.ctrlKey || event.metaKey || event.altKey || rows.length === 0) return
     event.preventDefault()
-    virtual.scrollToIndex(Math.max(0, next), { align: 'auto' })
-    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-index="${next}"]`)?.focus())
+    event.nativeEvent.stopImmediatePropagation() // j and k walk from call to call where no row has the focus
+    const row = (event.target as HTMLElement).closest('[data-index]')
+    const from = row === null ? at.current : Number(row.getAttribute('data-index'))
+    const next = from < 0 && step > 0 && event.key !== 'End' ? 0 : Math.min(rows.length - 1, Math.max(0, from + step))
+    at.current = next
+    virtual.scrollToIndex(next, { align: 'auto' })
+    focusRow(box.current, next)
   }
   return (
     <div className={`panel calltable ${rows.some((row) => (row.keyId ?? '') !== '') ? 'keys' : ''}`} role="table" aria-rowcount={rows.length} aria-label={t('nav.calls')}>
@@ -272,6 +315,15 @@ function CallTable({ rows, selected, onOpen, onEnd }: { rows: readonly Call[]; s
       </div>
     </div>
   )
+}
+
+/** Focuses a row as soon as it is drawn. */
+function focusRow(box: HTMLElement | null, index: number, tries = 10): void {
+  requestAnimationFrame(() => {
+    const row = box?.querySelector<HTMLElement>(`[data-index="${index}"]`)
+    if (row !== null && row !== undefined) row.focus({ preventScroll: true })
+    else if (tries > 0) focusRow(box, index, tries - 1)
+  })
 }
 
 const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { call: Call; index: number; top: number; selected: boolean; onOpen(id: string): void }) {

@@ -27,6 +27,8 @@ export type Question = Record<string, string>
 export function questionOf(search: Search, now: number): Question {
   const question: Question = {}
   for (const name of exact) if ((search[name] ?? '') !== '') question[name] = search[name]!
+  // What a person types may be a part of a name; links from other pages name the whole.
+  if (search.parts === '1' && Object.keys(question).length > 0) question.parts = 'true'
   for (const name of ['q', 'errorText'] as const) if ((search[name] ?? '').trim() !== '') question[name] = search[name]!.trim()
   if (search.show !== undefined && search.show !== 'all' && (shown as readonly string[]).includes(search.show)) question.outcome = search.show
   const least = Number(search.min)
@@ -42,7 +44,7 @@ export function questionOf(search: Search, now: number): Question {
 
 /** The part of the address that belongs to the search. */
 export function searchKey(search: Search): string {
-  return JSON.stringify([...exact, 'q', 'errorText', 'show', 'min', 'span', 'from', 'to'].map((name) => search[name] ?? ''))
+  return JSON.stringify([...exact, 'parts', 'q', 'errorText', 'show', 'min', 'span', 'from', 'to'].map((name) => search[name] ?? ''))
 }
 
 /** The requests that run and that the address asks for: they have no outcome and no time yet. */

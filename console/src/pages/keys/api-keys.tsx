@@ -6,10 +6,9 @@ import { api, data, fieldErrors } from '@/api/client'
 import { keys, security, spentThisMonth } from '@/api/queries'
 import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { ago, stamp } from '@/lib/format'
+import { stamp } from '@/lib/format'
 import { spentText } from '@/lib/money'
 import { shell } from '@/lib/snippets'
-import { useNow } from '@/live/context'
 import { usePageCalls } from '@/shell/api-calls'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
@@ -19,6 +18,7 @@ import { CodeBox, Name } from '@/ui/parts'
 import { RefusedNote, useRefusing } from '../quota/refused'
 import { KeyDrawer } from './drawer'
 import { budgetUnits, budgetWindows, limitNames } from './form'
+import { LastUsed } from './used'
 
 /** The keys that callers of the unified API show. */
 export function ApiKeys() {
@@ -31,7 +31,6 @@ export function ApiKeys() {
   const refused = useRefusing()
   /** Whether a budget of the key, or of its tenant, refuses its calls now. */
   const isOut = (key: Key) => key.status === 'ACTIVE' && refused.some(({ budget }) => budget.of === `key/${key.id}` || (key.tenant !== '' && budget.of === `tenant/${key.tenant}`))
-  const now = useNow(30_000)
   const toast = useToast()
   const client = useQueryClient()
   const [revoking, setRevoking] = useState<Key | null>(null)
@@ -127,7 +126,7 @@ export function ApiKeys() {
                         </Link>
                       </td>
                     )}
-                    <td className="cut kused" title={t('key.callsToday', { n: key.callsToday })}>{key.lastUsedAt ? ago(key.lastUsedAt, now, locale) : <span className="muted">{t('key.unused')}</span>}</td>
+                    <td className="cut kused"><LastUsed of={key} /></td>
                   </tr>
                 ))}
               </tbody>

@@ -17,6 +17,7 @@ import { Bar } from '@/ui/parts'
 import { Errors } from '../wrong/parts'
 import { keyChanges, keyInFile, toKeyForm, type KeyForm } from './form'
 import { TermFields } from './term-fields'
+import { LastUsed } from './used'
 
 /** Creates a key, or changes what one may do. */
 export function KeyDrawer({ stored, tenant = '', onClose, onIssued, onRotate, onRevoke }: {
@@ -135,7 +136,7 @@ function Facts({ stored }: { stored: Key }) {
       )}
       <dt>{t('key.used')}</dt>
       <dd>
-        {stored.lastUsedAt === undefined ? t('key.unused') : stamp(stored.lastUsedAt)} · {t('key.callsToday', { n: stored.callsToday })}
+        <LastUsed of={stored} whole />
       </dd>
       {spent?.shown && (
         <>

@@ -168,7 +168,6 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
                 ))}
               </div>
             </div>
-            {config.backendName === 'local' && <p className="hint">{t('quota.resets')}</p>}
             <div>
               <button type="button" className="btn danger" disabled={busy} onClick={() => onChange({ enabled: false }, t('quota.isOff'))}>
                 {t('quota.turnOff')}

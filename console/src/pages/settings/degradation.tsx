@@ -45,7 +45,7 @@ export function Degradation() {
   const broken = errors.data?.components ?? []
   return (
     <section>
-      <div className="h2">
+      <div className="h2" id="recording">
         <h2>{t('res.degradation')}</h2>
       </div>
       <div className="panel grid gap-3 p-3">

@@ -25,7 +25,7 @@ export function Loggers() {
   const root = query.data?.loggers.ROOT?.effectiveLevel ?? ''
   return (
     <>
-      <div className="h2">
+      <div className="h2" id="loggers">
         <h2>{t('set.loggers')}</h2>
       </div>
       <div className="panel p-4">

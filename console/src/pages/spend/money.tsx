@@ -17,7 +17,7 @@ import { isAmong, RefusedNote, useRefusing, type Refusing } from '../quota/refus
 import { SpendChart, strengths } from './chart'
 import { LedgerOff } from './off'
 import { dateText, dayText, move, periodName, periods, readPeriod, stepName, type Period, type PeriodKind } from './period'
-import { budgetOf, foretold, grewMost, growth, hasNoPrice, layers, toCsv, usedUpAt } from './sums'
+import { budgetOf, foretold, grewMost, growth, hasNoPrice, layers, range, toCsv, usedUpAt } from './sums'
 
 const dimensions: SpendBy[] = ['tenant', 'key', 'user', 'model', 'service']
 
@@ -78,7 +78,7 @@ export function Money() {
           )}
           <Headline spend={spend} period={period} now={now} budgets={uses.data?.budgets ?? []} refused={refused} />
           {spend.total.requestCount === 0 ? <div className="panel muted p-4">{t('spend.nothing', { period: periodName(period, locale) })}</div> : <Chart spend={spend} now={now} />}
-          {spend.groups.length > 0 && <Groups spend={spend} kind={kind} budgets={uses.data?.budgets ?? []} refused={refused} onOnly={(name) => setSearch({ only: `${by}~${name}`, by: by === 'model' || by === 'service' ? 'tenant' : 'model' }, true)} />}
+          {spend.groups.length > 0 && <Groups spend={spend} isOver={period.to <= now} kind={kind} budgets={uses.data?.budgets ?? []} refused={refused} onOnly={(name) => setSearch({ only: `${by}~${name}`, by: by === 'model' || by === 'service' ? 'tenant' : 'model' }, true)} />}
         </>
       )}
     </>
@@ -100,13 +100,12 @@ function Pick({ period, now, onChange }: { period: Period; now: number; onChange
           <input className="inp" type="date" aria-label={t('spend.to')} value={dayText(period.to - 1)} min={dayText(period.from)} onChange={(event) => event.target.value !== '' && onChange({ from: dayText(period.from), to: event.target.value })} />
         </>
       ) : (
-        <span className="when" title={t('spend.utc')}>
-          {periodName(period, locale)}
-        </span>
+        <span className="when">{periodName(period, locale)}</span>
       )}
       <button type="button" className="btn icon" aria-label={t('spend.later')} title={t('spend.later')} disabled={period.to > now} onClick={() => onChange(move(period, 1))}>
         <ChevronRight className="ic" aria-hidden />
       </button>
+      <span className="hint" title={t('spend.utc')}>UTC</span>
     </div>
   )
 }
@@ -117,8 +116,10 @@ function Headline({ spend, period, now, budgets, refused }: { spend: Spend; peri
   const shown = (micros: number) => money(micros, spend.currency, locale)
   const { total } = spend
   const name = periodName(period, locale)
-  const grown = growth(total)
-  const [first] = grewMost(spend.groups, 1)
+  const isOver = Date.parse(spend.to) <= now
+  const between = range(total)
+  const grown = growth(total, isOver)
+  const [first] = grewMost(spend.groups, isOver, 1)
   const told = refused.filter(({ group }) => group !== null)
   const short = spend.groups
     .map((group) => ({ group, budget: budgetOf(budgets, spend.by, group.name, period.kind) }))
@@ -131,16 +132,17 @@ function Headline({ spend, period, now, budgets, refused }: { spend: Spend; peri
   return (
     <div className="spendhead">
       <h2>
-        {total.forecast === null ? t('spend.was', { cost: shown(total.cost), period: name }) : t('spend.soFar', { cost: shown(total.cost), period: name })}{' '}
-        {total.forecast !== null && t('spend.onCourse', { cost: shown(total.forecast), date: dateText(Date.parse(spend.to) - 1, locale) })}
+        {t(isOver ? 'spend.was' : 'spend.soFar', { cost: shown(total.cost), period: name })}{' '}
+        {between !== null && t('spend.between', { low: amount(between.low, locale), high: shown(between.high), date: dateText(Date.parse(spend.to) - 1, locale) })}
       </h2>
       <p className="soft">
+        {!isOver && between === null && <span>{t('spend.tooEarly')} </span>}
         {total.before !== null && total.before > 0 && grown !== null && (
           <span>{t(Math.abs(grown) / total.before < 0.005 ? 'spend.same' : grown > 0 ? 'spend.more' : 'spend.less', { percent: percent(Math.abs(grown) / total.before, 0), before: shown(total.before) })} </span>
         )}
         {first !== undefined && (
           <span>
-            <T k={first.forecast === null ? 'spend.grewMost' : 'spend.growsMost'} v={{ date: dateText(Date.parse(spend.to) - 1, locale), name: <code>{first.name === '' ? t('quota.nobody') : shorten(first.name, 28)}</code>, by: `${difference(growth(first)!, locale)} ${spend.currency}`, before: shown(first.before ?? 0) }} />{' '}
+            <T k={first.forecast === null ? 'spend.grewMost' : 'spend.growsMost'} v={{ date: dateText(Date.parse(spend.to) - 1, locale), name: <code>{first.name === '' ? t('quota.nobody') : shorten(first.name, 28)}</code>, by: `${difference(growth(first, isOver)!, locale)} ${spend.currency}`, before: shown(first.before ?? 0) }} />{' '}
           </span>
         )}
         {short !== undefined && (
@@ -246,16 +248,16 @@ function PartlyPriced({ group, children }: { group: SpendGroup; children: ReactN
   )
 }
 
-function Groups({ spend, kind, budgets, refused, onOnly }: { spend: Spend; kind: PeriodKind; budgets: readonly BudgetUse[]; refused: readonly Refusing[]; onOnly(name: string): void }) {
+function Groups({ spend, isOver, kind, budgets, refused, onOnly }: { spend: Spend; isOver: boolean; kind: PeriodKind; budgets: readonly BudgetUse[]; refused: readonly Refusing[]; onOnly(name: string): void }) {
   const { t, locale } = useI18n()
   const [search, setSearch] = useSearchState()
   const order = oneOf(search.sort, ['cost', 'growth'] as const)
-  const rows = useMemo(() => (order === 'cost' ? spend.groups : spend.groups.toSorted((a, b) => (growth(b) ?? 0) - (growth(a) ?? 0))), [spend, order])
+  const rows = useMemo(() => (order === 'cost' ? spend.groups : spend.groups.toSorted((a, b) => (growth(b, isOver) ?? 0) - (growth(a, isOver) ?? 0))), [spend, isOver, order])
   const withBudgets = rows.map((group) => ({ group, budget: budgetOf(budgets, spend.by, group.name, kind) }))
   const hasBudgets = withBudgets.some(({ budget }) => budget !== null)
   const share = (group: SpendGroup) => (spend.total.cost === 0 ? 0 : group.cost / spend.total.cost)
   const change = (group: SpendGroup) => {
-    const grown = growth(group)
+    const grown = growth(group, isOver)
     return grown === null ? '–' : group.before === 0 ? t('spend.new') : `${difference(grown, locale)}`
   }
   const cells = (group: SpendGroup) => (
@@ -352,7 +354,7 @@ function Csv({ question, period, off }: { question: SpendQuestion; period: Perio
   const query = useQuery({ ...spendOf({ ...question, limit: 1000 }), enabled: false })
   const save = async () => {
     const { data } = await query.refetch()
-    if (data !== undefined) download(`spend-by-${question.by}-${dayText(period.from)}-to-${dayText(period.to - 1)}.csv`, toCsv(data), 'text/csv')
+    if (data !== undefined) download(`spend${question.only === null ? '' : `-of-${question.only.name.replaceAll(/[^\p{L}\p{N}._-]/gu, '_') || 'nobody'}`}-by-${question.by}-${dayText(period.from)}-to-${dayText(period.to - 1)}.csv`, toCsv(data), 'text/csv')
   }
   return (
     <button type="button" className="btn" disabled={off || query.isFetching} onClick={() => void save()}>

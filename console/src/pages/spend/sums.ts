@@ -7,12 +7,23 @@ export const ends = (group: SpendGroup): number => group.forecast ?? group.cost
 /** Whether a group cost nothing because what it used has no price. */
 export const hasNoPrice = (group: SpendGroup): boolean => group.cost === 0 && group.unpriced > 0
 
-/** By how much a group grew against the period before; null where that is not known. */
-export const growth = (group: SpendGroup): number | null => (group.before === null ? null : ends(group) - group.before)
+/** By how much a group grew against the period before; null where that is not known: of a part of a period, only its forecast can be compared with a whole one. */
+export const growth = (group: SpendGroup, isOver: boolean): number | null => (group.before === null || (group.forecast === null && !isOver) ? null : ends(group) - group.before)
 
-/** The groups that grew most, those with the greatest growth first. */
-export function grewMost(groups: readonly SpendGroup[], count: number): SpendGroup[] {
-  return groups.filter((group) => (growth(group) ?? 0) > 0).toSorted((a, b) => growth(b)! - growth(a)!).slice(0, count)
+/** The groups that grew most, those with the greatest growth first; what is new has not grown. */
+export function grewMost(groups: readonly SpendGroup[], isOver: boolean, count: number): SpendGroup[] {
+  return groups.filter((group) => (group.before ?? 0) > 0 && (growth(group, isOver) ?? 0) > 0).toSorted((a, b) => growth(b, isOver)! - growth(a, isOver)!).slice(0, count)
+}
+
+/** The bounds of a forecast with two digits, which is all that they are good for; null where there is none. */
+export function range(group: SpendGroup): { low: number; high: number } | null {
+  if (group.forecastLow === null || group.forecastHigh === null) return null
+  const round = (micros: number, by: (value: number) => number) => {
+    if (micros <= 0) return 0
+    const unit = 10 ** (Math.floor(Math.log10(micros)) - 1)
+    return by(micros / unit) * unit
+  }
+  return { low: Math.max(group.cost, round(group.forecastLow, Math.floor)), high: round(group.forecastHigh, Math.ceil) }
 }
 
 /** The series of the chart: the most expensive groups, and all others together. */

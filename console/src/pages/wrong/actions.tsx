@@ -29,15 +29,19 @@ export function tested({ t, said }: Pick<I18n, 't' | 'said'>, result: TestResult
 type Asked = 'off' | 'drain' | 'OPEN' | 'CLOSED'
 
 /** What can be done with an instance: as buttons, or in a menu. What takes it out asks, and names what that does. */
-export function InstanceActions({ state, table, menu = false }: { state: InstanceState; table: ReturnType<typeof useRows>; menu?: boolean }) {
+export function InstanceActions({ state, table, menu = false, asked, onAnswered }: { state: InstanceState; table: ReturnType<typeof useRows>; menu?: boolean; /** What the address asks for. */ asked?: string; onAnswered?(): void }) {
   const i18n = useI18n()
   const { t, failure } = i18n
   const edit = useEdit()
   const toast = useToast()
   const { snapshot } = useLive()
   const denied = useDenied('config:instance:write')
-  const [asks, setAsks] = useState<Asked | null>(null)
+  const [asks, setAsks] = useState<Asked | null>(asked === 'off' || asked === 'drain' ? asked : null)
   const force = useHold()
+  const close = () => {
+    setAsks(null)
+    onAnswered?.()
+  }
   const { service, id } = state
   const { model, host } = splitId(id)
   const stat = useStats('5m').instances.get(`${service} ${id}`) ?? empty
@@ -85,12 +89,12 @@ export function InstanceActions({ state, table, menu = false }: { state: Instanc
           {said !== undefined && <span className={test.data?.ok === true ? 'soft' : 'bad'} role="status">{said}</span>}
         </>
       )}
-      {(asks === 'OPEN' || asks === 'CLOSED') && <HoldConfirm hold={{ instance: state, state: asks }} serving={serving} onClose={() => setAsks(null)} />}
+      {(asks === 'OPEN' || asks === 'CLOSED') && <HoldConfirm hold={{ instance: state, state: asks }} serving={serving} onClose={close} />}
       {(asks === 'off' || asks === 'drain') && (
         <Confirm
           title={t(asks === 'off' ? 'wrong.disableTitle' : 'wrong.drainTitle', { model })}
           action={t(asks === 'off' ? 'wrong.disable' : 'wrong.drain')}
-          onClose={() => setAsks(null)}
+          onClose={close}
           onConfirm={() => (asks === 'off' ? change({ enabled: false }, t('services.disabled', { model, host })) : change({ weight: 0 }, t('services.weightIs', { n: 0 })))}
         >
           <LeftWithout serving={serving} out={[`${service} ${id}`]} />

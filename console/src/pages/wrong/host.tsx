@@ -22,7 +22,7 @@ import { timeOf } from './why'
 /** Everything about one host: machines fail, not names, and all that is on one fails with it. */
 export default function HostPage() {
   const { t } = useI18n()
-  const [search] = useSearchState()
+  const [search, setSearch] = useSearchState()
   const id = search.id ?? ''
   const { snapshot } = useLive()
   const stats = useStats('5m')
@@ -51,7 +51,7 @@ export default function HostPage() {
           <Link className="soft" to="/services" search={{ q: id } as never}>{t('nav.services')}</Link>
         </>
       }
-      actions={<HostActions key={id} id={id} members={members} table={table} />}
+      actions={<HostActions key={id} id={id} members={members} table={table} asked={search.act} onAnswered={() => setSearch({ act: undefined })} />}
       history={{ of: { by: 'host', host: id }, label: id }}
       errors={<Errors question={{ host: id }} last={members.map((one) => one.lastError).find((last) => last !== null) ?? null} />}
       parts={<Instances members={members} table={table} named="model" />}
@@ -68,7 +68,7 @@ export default function HostPage() {
 }
 
 /** A real call to each of its instances, and all of them taken out or put back at once. */
-function HostActions({ id, members, table }: { id: string; members: InstanceState[]; table: ReturnType<typeof useRows> }) {
+function HostActions({ id, members, table, asked, onAnswered }: { id: string; members: InstanceState[]; table: ReturnType<typeof useRows>; /** What the address asks for. */ asked: string | undefined; onAnswered(): void }) {
   const { t } = useI18n()
   const denied = useDenied('config:instance:write')
   const [many, setMany] = useState<Many | null>(null)
@@ -77,6 +77,11 @@ function HostActions({ id, members, table }: { id: string; members: InstanceStat
     { act: 'disable', rows: stored.filter((row) => row.instance.enabled !== false) },
     { act: 'enable', rows: stored.filter((row) => row.instance.enabled === false) },
   ]
+  const now = many ?? (denied === undefined ? acts.find(({ act, rows }) => act === asked && rows.length > 0) : undefined)
+  const close = () => {
+    setMany(null)
+    onAnswered()
+  }
   return (
     <div className="bar" role="group" aria-label={t('wrong.actions')}>
       <TestAll members={members} named="model" />
@@ -85,7 +90,7 @@ function HostActions({ id, members, table }: { id: string; members: InstanceStat
           {t(`services.${one.act}All`, { n: one.rows.length })}
         </button>
       ))}
-      {many !== null && <ManyConfirm many={many} serving={servingRows(table.rows)} version={table.version} onClose={() => setMany(null)} />}
+      {now !== undefined && <ManyConfirm many={now} serving={servingRows(table.rows)} version={table.version} onClose={close} />}
     </div>
   )
 }

@@ -21,7 +21,7 @@ import { isExceptional, Why } from './why'
 /** Everything about one instance: what is wrong, and what can be done. */
 export default function InstancePage() {
   const { t } = useI18n()
-  const [search] = useSearchState()
+  const [search, setSearch] = useSearchState()
   const service = (search.service ?? '') as ServiceType
   const id = search.id ?? ''
   const { model, host } = splitId(id)
@@ -58,7 +58,7 @@ export default function InstancePage() {
       actions={
         state !== undefined && (
           <div className="bar" role="group" aria-label={t('wrong.actions')}>
-            <InstanceActions key={`${service} ${id}`} state={state} table={table} />
+            <InstanceActions key={`${service} ${id} ${search.act ?? ''}`} state={state} table={table} asked={search.act} onAnswered={() => setSearch({ act: undefined })} />
             <Link className="btn ghost" to="/playground" search={{ type: service, model } as never}>{t('wrong.tryIt')}</Link>
           </div>
         )
