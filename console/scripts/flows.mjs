@@ -940,10 +940,13 @@ const flows = {
       const routing = page.getByRole('region', { name: 'Routing of a service' })
       await routing.getByLabel('Which instance gets a request').selectOption('least_time')
       await saved(chatType, (chat) => chat.loadBalancer === 'least_time')
+      const loads = (chat) => chat.residency?.enabled === true
+      const resumes = (chat) => chat.streams?.resume === 'continue'
+      const before = await chatType()
       await routing.getByText('Load models for requests').click()
-      await saved(chatType, (chat) => chat.residency?.enabled)
+      await saved(chatType, (chat) => loads(chat) !== loads(before))
       await routing.getByText('Let another instance go on').click()
-      await saved(chatType, (chat) => chat.streams?.resume === 'continue')
+      await saved(chatType, (chat) => resumes(chat) !== resumes(before))
       const cache = page.getByRole('region', { name: 'Answer cache' })
       await cache.getByText('embedding', { exact: true }).click()
       await saved(() => setting('/api/config/answer-cache'), (now) => now.services.join() === 'embedding')
