@@ -1,5 +1,5 @@
 import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
-import { createContext, useContext, useEffect, useState, type FormEvent, type ReactNode } from 'react'
+import { createContext, lazy, Suspense, useContext, useEffect, useState, type FormEvent, type ReactNode } from 'react'
 import { api, ApiError, data, toError, unauthorized } from '@/api/client'
 import type { Me, Sentence } from '@/api/types'
 import { useI18n } from '@/i18n'
@@ -21,6 +21,9 @@ const Context = createContext<Me | null>(null)
 /** Who is logged in; null while the gateway cannot be asked. */
 export const useMe = (): Me | null => useContext(Context)
 
+/** The page of people who have roles in tenants only. */
+const OwnPage = lazy(() => import('@/pages/me'))
+
 /** Shows the pages to who may see them, and the others where to log in. */
 export function SessionProvider({ children }: { children: ReactNode }) {
   const client = useQueryClient()
@@ -32,6 +35,15 @@ export function SessionProvider({ children }: { children: ReactNode }) {
   }, [client])
   if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return <Login why={error} onDone={() => void client.resetQueries()} />
   if (isPending) return null
+  if (me !== undefined && me.role === undefined && (me.memberships?.length ?? 0) > 0) {
+    return (
+      <Context.Provider value={me}>
+        <Suspense fallback={null}>
+          <OwnPage />
+        </Suspense>
+      </Context.Provider>
+    )
+  }
   return <Context.Provider value={me ?? null}>{children}</Context.Provider>
 }
 
