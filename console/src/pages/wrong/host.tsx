@@ -34,7 +34,8 @@ export default function HostPage() {
   usePageFact(id)
   usePageCalls([
     { path: '/api/monitoring/problems' },
-    { path: `/api/monitoring/series?by=instance&host=${name}` },
+    { path: `/api/monitoring/series?by=host&host=${name}` },
+    { path: `/api/monitoring/figures?by=host&host=${name}` },
     { path: `/api/monitoring/calls?host=${name}` },
     { path: `/api/monitoring/running?host=${name}` },
   ])

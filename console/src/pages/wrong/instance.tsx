@@ -36,6 +36,7 @@ export default function InstancePage() {
   usePageCalls([
     { path: '/api/monitoring/problems' },
     { path: `/api/monitoring/series?by=instance&service=${service}&instanceId=${encodeURIComponent(id)}` },
+    { path: `/api/monitoring/figures?service=${service}&model=${encodeURIComponent(model)}` },
     { path: `/api/monitoring/calls?service=${service}&instance=${encodeURIComponent(id)}` },
     { path: `/api/monitoring/running?instance=${encodeURIComponent(id)}` },
   ])

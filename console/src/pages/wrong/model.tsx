@@ -31,6 +31,7 @@ export default function ModelPage() {
   usePageFact(`${service} · ${id}`)
   usePageCalls([
     { path: `/api/monitoring/series?by=model&service=${service}&model=${encodeURIComponent(id)}` },
+    { path: `/api/monitoring/figures?by=model&service=${service}&model=${encodeURIComponent(id)}` },
     { path: `/api/monitoring/calls?service=${service}&model=${encodeURIComponent(id)}` },
     { path: `/api/monitoring/running?model=${encodeURIComponent(id)}` },
     { path: `/api/route/explain?service=${service}&model=${encodeURIComponent(id)}` },
