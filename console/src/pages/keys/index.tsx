@@ -7,11 +7,12 @@ import { useSearchState } from '@/shell/search'
 import { useMe } from '@/shell/session'
 import { Segments } from '@/ui/parts'
 import { ApiKeys } from './api-keys'
+import { Audit } from './audit'
 import { People } from './people'
 import { Roles } from './roles'
 import { Tokens } from './tokens'
 
-const tabs = ['keys', 'tokens', 'people', 'roles'] as const
+const tabs = ['keys', 'tokens', 'people', 'roles', 'audit'] as const
 
 /** Who may call, who may manage, and what each role may do. */
 export default function Keys() {
@@ -27,10 +28,10 @@ export default function Keys() {
   return (
     <>
       <div className="bar">
-        <Segments label={t('nav.keys')} value={tab} options={tabs.map((value) => ({ value, label: t(`key.tab.${value}`) }))} onChange={(value) => setSearch({ tab: value === 'keys' ? undefined : value, create: undefined, key: undefined, issue: undefined })} />
+        <Segments label={t('nav.keys')} value={tab} options={tabs.map((value) => ({ value, label: t(`key.tab.${value}`) }))} onChange={(value) => setSearch({ tab: value === 'keys' ? undefined : value, create: undefined, key: undefined, issue: undefined, who: undefined, what: undefined, from: undefined, to: undefined, page: undefined })} />
         <Link className="btn ghost" to="/tenant">{t('wrong.tenants')}</Link>
       </div>
-      {tab === 'keys' ? <ApiKeys /> : tab === 'tokens' ? <Tokens /> : tab === 'people' ? <People /> : <Roles />}
+      {tab === 'keys' ? <ApiKeys /> : tab === 'tokens' ? <Tokens /> : tab === 'people' ? <People /> : tab === 'audit' ? <Audit /> : <Roles />}
     </>
   )
 }
