@@ -442,7 +442,10 @@ const flows = {
       await page.locator('.drawer').getByRole('textbox', { name: 'Weight' }).fill(weight)
       const save = page.locator('.drawer footer .btn.pri')
       const named = Number(/\d+$/.exec(await save.innerText())[0])
+      // The button is off while it saves, too.
+      const saved = page.waitForResponse((reply) => reply.request().method() === 'PUT' && !reply.url().includes('dryRun'))
       await save.click()
+      await saved
       await page.waitForFunction(() => document.querySelector('.drawer footer .btn.pri')?.disabled === true)
       assert.equal(await page.locator('.drawer .note.bd').count(), 0)
       assert.equal((await call('GET', '/api/config/version/current')).body.data, named)
