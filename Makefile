@@ -199,6 +199,14 @@ size: ## Count the statements and declarations that the gateway consists of
 test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code and Codex (800 MB, from npm) against the binary, on a scripted backend in each dialect
 	@cd $(AGENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec
 
+.PHONY: test-keycloak
+KEYCLOAK := 26.4.0
+test-keycloak: build $(CLIENTS)/node_modules/.package-lock.json ## Sign in with Keycloak (170 MB, from Maven; needs Java 17) in a browser, as docs/identity.md tells
+	@test -d bin/keycloak/keycloak-$(KEYCLOAK) || { \
+		mvn -q dependency:copy -Dartifact=org.keycloak:keycloak-quarkus-dist:$(KEYCLOAK):zip -DoutputDirectory=bin/keycloak && \
+		unzip -q bin/keycloak/keycloak-quarkus-dist-$(KEYCLOAK).zip -d bin/keycloak; }
+	@cd $(CLIENTS) && KEYCLOAK_HOME=$(CURDIR)/bin/keycloak/keycloak-$(KEYCLOAK) PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec keycloak.test.js
+
 .PHONY: test-suites
 test-suites: build ## Run suites that others wrote for the APIs (from PyPI and npm) against the binary
 	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) SUITES_DIR=$(CURDIR)/bin/suites python3 test/suites/run.py
