@@ -15,7 +15,7 @@ import (
 // runs them.
 func TestEveryManagementOperationHasAnExample(t *testing.T) {
 	t.Parallel()
-	gatewaytest.Needs(t, "answercache", "audit", "batches", "processes", "spend")
+	gatewaytest.Needs(t, "alerts", "answercache", "audit", "batches", "callsearch", "processes", "spend")
 	r := gatewaytest.Start(t, "")
 	content := string(gatewaytest.ReadFile(t, filepath.Join("..", "..", "..", "..", "docs", "management.md")))
 	covered := map[string]bool{}
