@@ -11,6 +11,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
+import { tasks } from './tasks.mjs'
 
 const freePort = () =>
   new Promise((resolve) => {
@@ -1665,6 +1666,7 @@ const flows = {
     await page.waitForFunction(() => document.querySelector('.conv')?.textContent?.includes('word9999'), undefined, { timeout: 10_000 })
     return `shown in ${Date.now() - began} ms`
   },
+  ...tasks({ base, call, chat, instances, countClicks, withSettings, within }),
   'killed: stale within 3 s, back without a reload': async (page) => {
     await page.goto(base)
     await page.waitForSelector('.live.live')
