@@ -162,13 +162,13 @@ func (s *Server) remove(c *conn) {
 	}
 }
 
-// Shutdown closes the connections that wait for a request and waits until the
-// others have ended theirs, or until the context ends. The listener has been closed, and
+// Shutdown closes the connections that wait for a request, but for those on which bytes have come
+// that are not read yet, and waits until the others have ended theirs, or until the context ends. The listener has been closed, and
 // replies end their connections.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.letGo(ctx)
 	s.halt(func(c *conn) {
-		if state := c.state.Load(); stepOf(state) == idle || stepOf(state) == fresh {
+		if state := c.state.Load(); (stepOf(state) == idle || stepOf(state) == fresh) && !c.hasUnread() {
 			c.closeIn(state)
 		}
 	})
@@ -187,7 +187,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // of connections stays the same for a while, no request is on the way any more. The while is long
 // for a busy machine, on which neither side gets its turn at once.
 func (s *Server) letGo(ctx context.Context) {
-	const look, still, looks = 20 * time.Millisecond, 5, 50
+	const look, still, looks = 20 * time.Millisecond, 10, 100
 	before, same := s.count(), 0
 	for range looks {
 		if before == 0 || same == still {

@@ -6,3 +6,5 @@ package front
 const canTryRead = false
 
 func (*conn) tryRead(uintptr) bool { return true }
+
+func (*conn) hasUnread() bool { return false }

@@ -32,3 +32,16 @@ func (c *conn) tryRead(fd uintptr) bool {
 		return true
 	}
 }
+
+// hasUnread reports whether bytes have come that nobody has read yet, as on a busy machine.
+func (c *conn) hasUnread() bool {
+	if c.raw == nil {
+		return false
+	}
+	n := 0
+	err := c.raw.Control(func(fd uintptr) {
+		var first [1]byte
+		n, _, _ = syscall.Recvfrom(int(fd), first[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	})
+	return err == nil && n > 0
+}
