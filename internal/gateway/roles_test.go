@@ -123,7 +123,7 @@ func compareTable(t *testing.T, path, rows string) {
 	if os.Getenv("UPDATE") == "" {
 		t.Fatalf("the table of %s is not that of the operations; run UPDATE=1 go test ./internal/gateway -run TestEveryOperationAsEveryRole and read it", path)
 	}
-	if err := os.WriteFile(path, []byte(before+head+rows), 0o644); err != nil { //nolint:gosec // a document
+	if err := os.WriteFile(path, []byte(before+head+rows), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

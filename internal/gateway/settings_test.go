@@ -99,14 +99,14 @@ func TestSettingsAndTheFileHoldTogether(t *testing.T) {
 			}
 			r.API("GET", "/api/config/answer-cache", "").Is(t, 200, `"ttl":1200000`, `"services":["rerank"]`, `"maxAnswer":"2MiB"`, `"maxBytes":"32MiB"`)
 			r.API("GET", "/api/config/calls-file", "").Is(t, 200, `"days":4`)
-			r.API("GET", "/api/config/alerts", "").Is(t, 200, `"file":{"url":"****ther","format":"teams"`, `"own":{"url":"****`)
+			r.API("GET", "/api/config/alerts", "").Is(t, 200, `"file":{"url":"****ther","format":"teams"`, `"own":{"url":"****`) //nolint:misspell // the end of a masked address
 			r.API("GET", "/api/answer-cache", "").Is(t, 200, `"enabled":true`)
 			if r.Control.Version() != 4 {
 				t.Errorf("version %d", r.Control.Version())
 			}
 			r.API("GET", "/api/config/version/4", "").Is(t, 200, "the configuration file changed", `"answerCache"`)
 			r.API("POST", "/api/config/type/reset", "").Is(t, 200)
-			r.API("GET", "/api/config/alerts", "").Is(t, 200, `"webhooks":{"file":{"url":"****ther","format":"json"`)
+			r.API("GET", "/api/config/alerts", "").Is(t, 200, `"webhooks":{"file":{"url":"****ther","format":"json"`) //nolint:misspell // the end of a masked address
 			r.API("GET", "/api/config/answer-cache", "").Is(t, 200, `"services":[]`)
 		})
 	}

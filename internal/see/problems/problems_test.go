@@ -153,11 +153,11 @@ func TestTheHeadlineWeighs(t *testing.T) {
 		r.call(nil, try{down, 500, "gone"})
 		r.call(nil, try{down, 500, "gone"})
 		is(Losing, "down at gpu:1 does not answer. Calls lost: 2. The backend answered with status 500: gone")
-		time.Sleep(30 * time.Second)
+		time.Sleep(30 * time.Second) //nolint:forbidigo // the time of a synctest bubble
 		r.call(refusedBy("tenant/acme", schema.CodeBudgetExceeded))
-		time.Sleep(40 * time.Second)
+		time.Sleep(40 * time.Second) //nolint:forbidigo // the time of a synctest bubble
 		is(Refusing, "Tenant acme")
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // the time of a synctest bubble
 		is("", "No service has an instance")
 		if last := r.report(Object{}).Groups; last[len(last)-1].Kind != OfStrangers {
 			t.Errorf("%s", briefly(last))
@@ -182,19 +182,19 @@ func TestAProblemEndsAfterQuietMinutes(t *testing.T) {
 			}
 		}
 		fail()
-		time.Sleep(Quiet)
+		time.Sleep(Quiet) //nolint:forbidigo // the time of a synctest bubble
 		is("waiting 1")
 		fail() // just in time
 		is("losing 2")
 		ended := time.Now()
-		time.Sleep(Quiet + time.Second)
+		time.Sleep(Quiet + time.Second) //nolint:forbidigo // the time of a synctest bubble
 		is("over 2")
 		fail()
 		is("losing 1; over 2")
 		if over := r.report(Object{}).Groups[1]; !over.Last.Equal(ended) {
 			t.Errorf("over since %v, want %v", over.Last, ended)
 		}
-		time.Sleep(forgotten - time.Minute)
+		time.Sleep(forgotten - time.Minute) //nolint:forbidigo // the time of a synctest bubble
 		is("over 1")
 	})
 }
@@ -235,7 +235,7 @@ func TestProblemsAreBounded(t *testing.T) {
 			r := newRig()
 			last := map[string]time.Time{}
 			for range 1500 {
-				time.Sleep(time.Duration(random.IntN(3)) * time.Second)
+				time.Sleep(time.Duration(random.IntN(3)) * time.Second) //nolint:forbidigo // the time of a synctest bubble
 				n := random.IntN(400)
 				switch random.IntN(4) {
 				case 0:

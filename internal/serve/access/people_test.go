@@ -61,7 +61,7 @@ func TestKeysSleepWhileTheirOwnerStaysAway(t *testing.T) {
 			{29 * day, false, ""},
 			{day, false, "has not signed in"},
 		} {
-			time.Sleep(step.wait)
+			time.Sleep(step.wait) //nolint:forbidigo // the time of a synctest bubble
 			if step.signsIn {
 				seen = time.Now()
 			}

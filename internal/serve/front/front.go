@@ -163,8 +163,8 @@ func (s *Server) remove(c *conn) {
 }
 
 // Shutdown closes the connections that wait for a request, but for those on which bytes have come
-// that are not read yet, and waits until the others have ended theirs, or until the context ends. The listener has been closed, and
-// replies end their connections.
+// that are not read yet, and waits until the others have ended theirs, or until the context ends.
+// The listener has been closed, and replies end their connections.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.letGo(ctx)
 	s.halt(func(c *conn) {

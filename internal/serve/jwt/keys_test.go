@@ -39,7 +39,7 @@ func TestAFloodOfUnknownKeysReadsOnceAMinute(t *testing.T) {
 		k := NewKeys(Source{})
 		k.get = func(context.Context) ([]byte, error) {
 			reads.Add(1)
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the time of a synctest bubble
 			return known.JWKS(), nil
 		}
 		if err := verify(t.Context(), k, text); err != nil {
@@ -53,7 +53,7 @@ func TestAFloodOfUnknownKeysReadsOnceAMinute(t *testing.T) {
 					if err := verify(t.Context(), k, unknown); !errors.Is(err, ErrUnknownKey) {
 						t.Error(err)
 					}
-					time.Sleep(50 * time.Millisecond)
+					time.Sleep(50 * time.Millisecond) //nolint:forbidigo // the time of a synctest bubble
 				}
 			})
 		}
@@ -124,17 +124,17 @@ func TestTheKeysThatWereReadHoldWhileTheIssuerIsAway(t *testing.T) {
 		synctest.Wait()
 		set := k.Set()
 		isAway.Store(true)
-		time.Sleep(refreshEvery + time.Second)
+		time.Sleep(refreshEvery + time.Second) //nolint:forbidigo // the time of a synctest bubble
 		if k.Failure() == nil || k.Set() != set {
 			t.Error("the failure is not seen, or the keys changed")
 		}
 		isAway.Store(false)
-		time.Sleep(2 * time.Minute)
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // the time of a synctest bubble
 		if k.Failure() != nil || k.Set() != set {
 			t.Error("the end of the failure is not seen, or the same keys count as others")
 		}
 		i.Rotate(jose.ES256)
-		time.Sleep(refreshEvery)
+		time.Sleep(refreshEvery) //nolint:forbidigo // the time of a synctest bubble
 		if k.Set() == set {
 			t.Error("the new keys are not seen")
 		}
@@ -154,7 +154,7 @@ func TestAFileOfKeysIsReadAgainWhenItChanges(t *testing.T) {
 		var running sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		running.Go(func() { k.Run(ctx) })
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // the time of a synctest bubble
 		if err := verify(ctx, k, good(i)); err != nil {
 			t.Error(err)
 		}
@@ -163,7 +163,7 @@ func TestAFileOfKeysIsReadAgainWhenItChanges(t *testing.T) {
 		if err := os.WriteFile(file, i.JWKS(), 0o600); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(lookEvery)
+		time.Sleep(lookEvery) //nolint:forbidigo // the time of a synctest bubble
 		if err := verify(ctx, k, good(i)); err != nil {
 			t.Error(err)
 		}

@@ -343,4 +343,6 @@ type Route struct {
 const tenantParameter = "tenant"
 
 // isOfTenant reports whether the pattern names the tenant of the operation.
-func (r *Route) isOfTenant() bool { return strings.Contains(r.Pattern, "{"+tenantParameter+"}") }
+func (route *Route) isOfTenant() bool {
+	return strings.Contains(route.Pattern, "{"+tenantParameter+"}")
+}

@@ -342,7 +342,7 @@ func TestRefusalsAreFolded(t *testing.T) {
 			refuse("", "10.0.0.2", "POST /api/y")
 			refuse("viewer", "10.0.0.1", "POST /api/y")
 		}
-		time.Sleep(70 * time.Second)
+		time.Sleep(70 * time.Second) //nolint:forbidigo // the time of a synctest bubble
 		refuse("", "10.0.0.1", "GET /api/x")
 		c.Fold(ctx) // somebody reads
 		for i := range 5000 {
@@ -386,11 +386,11 @@ func TestHeadsAreSignedEachMinuteAndAtTheStop(t *testing.T) {
 			return all
 		}
 		do(t, c, "a")
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // the time of a synctest bubble
 		if got := heads(); len(got) != 1 || got[0].Seq != 1 {
 			t.Errorf("%+v", got)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // the time of a synctest bubble
 		if got := heads(); len(got) != 1 {
 			t.Errorf("heads without records: %+v", got)
 		}
@@ -416,7 +416,7 @@ func TestOldRecordsLeave(t *testing.T) {
 		for i := range 10 {
 			do(t, c, fmt.Sprintf("day%d", i))
 			do(t, c, fmt.Sprintf("day%d", i))
-			time.Sleep(25 * time.Hour)
+			time.Sleep(25 * time.Hour) //nolint:forbidigo // the time of a synctest bubble
 		}
 		cancel()
 		<-done

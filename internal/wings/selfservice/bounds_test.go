@@ -18,7 +18,7 @@ import (
 // person asks for: a request is refused, or its terms allow nothing that a bound does not.
 func TestNoKeyExceedsItsBounds(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same terms in every run
+	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Now().UTC().Truncate(time.Second)
 	settings := selfservice.DefaultSettings()
 	accepted := 0

@@ -273,7 +273,7 @@ func (c *Client) exchange(ctx context.Context, meta *Metadata, code, verifier st
 	if c.ClientSecret != "" && !isBasic {
 		form.Set("client_secret", c.ClientSecret)
 	}
-	request, err := http.NewRequest(http.MethodPost, meta.Token, strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, meta.Token, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +292,7 @@ func (c *Client) exchange(ctx context.Context, meta *Metadata, code, verifier st
 }
 
 func (c *Client) userInfo(ctx context.Context, meta *Metadata, token string) (claims jwt.Claims, err error) {
-	request, err := http.NewRequest(http.MethodGet, meta.UserInfo, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, meta.UserInfo, http.NoBody)
 	if err != nil {
 		return nil, err
 	}

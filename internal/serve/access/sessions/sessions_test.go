@@ -141,17 +141,17 @@ func TestEndsReachOtherGateways(t *testing.T) {
 		if err := one.EndPerson(t.Context(), issuer, "ada"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) //nolint:forbidigo // the time of a synctest bubble
 		if got := fmt.Sprint(alive(t, two, "a", "b")); got != "[b]" {
 			t.Errorf("after 5 s the other knows %s", got)
 		}
 		begin(t, one, session("c", "cyd", ""))
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) //nolint:forbidigo // the time of a synctest bubble
 		away.isAway = true
 		if err := one.EndPerson(t.Context(), issuer, "bob"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // the time of a synctest bubble
 		if got := fmt.Sprint(alive(t, two, "a", "b", "c")); got != "[b c]" {
 			t.Errorf("while the store is away the other knows %s", got)
 		}
@@ -159,7 +159,7 @@ func TestEndsReachOtherGateways(t *testing.T) {
 			t.Error("an end that cannot be kept is no error")
 		}
 		away.isAway = false
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) //nolint:forbidigo // the time of a synctest bubble
 		if got := fmt.Sprint(alive(t, two, "a", "b", "c")); got != "[c]" {
 			t.Errorf("when the store is back the other knows %s", got)
 		}
@@ -184,7 +184,7 @@ func TestAnUnreadListAcceptsNothing(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go s.Run(ctx)
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) //nolint:forbidigo // the time of a synctest bubble
 		if err := s.Check("t"); err != nil || len(alive(t, s, "a")) != 1 {
 			t.Errorf("when it was read: %v", err)
 		}
@@ -204,11 +204,11 @@ func TestSessionsThatAreOverAreRemoved(t *testing.T) {
 		if err := s.EndSeat(t.Context(), issuer, "s"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // the time of a synctest bubble
 		if alive(t, s, "b") != nil {
 			t.Error("a session outlives its longest life")
 		}
-		time.Sleep(3 * time.Hour)
+		time.Sleep(3 * time.Hour) //nolint:forbidigo // the time of a synctest bubble
 		for _, kind := range []string{"session", "session-end"} {
 			if _, all, _ := store.Use(t.Context(), kind, ""); all.Count != 0 {
 				t.Errorf("%d documents of the kind %s are left", all.Count, kind)
@@ -217,7 +217,7 @@ func TestSessionsThatAreOverAreRemoved(t *testing.T) {
 		if p, is := s.Person(issuer, "bob"); !is || p.Name != "Ada" || time.Since(p.LastSeen) < 4*time.Hour {
 			t.Errorf("%+v %t", p, is)
 		}
-		time.Sleep(500 * 24 * time.Hour)
+		time.Sleep(500 * 24 * time.Hour) //nolint:forbidigo // the time of a synctest bubble
 		if len(s.People()) != 0 {
 			t.Error("people are never forgotten")
 		}
@@ -231,7 +231,7 @@ func TestTheOldestSessionsOfAPersonEnd(t *testing.T) {
 		s := open(t, documents.NewMemory(), false)
 		begin(t, s, session("other", "bob", ""))
 		for i := range 150 {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // the time of a synctest bubble
 			begin(t, s, session(fmt.Sprint("s", i), "ada", ""))
 		}
 		list, err := s.List(time.Now())
