@@ -56,7 +56,7 @@ func newCheck(env []string, stdout io.Writer) *cobra.Command {
 func warnOfKeys(doc *config.Document, stdout io.Writer) {
 	addresses := gateway.OpenAddresses(doc)
 	switch {
-	case !doc.Security.Enabled || len(doc.Security.Keys) > 0:
+	case !doc.Security.Enabled || len(doc.Security.Keys) > 0 || doc.Security.LetsIn():
 	case !doc.Security.AllowKeyless:
 		fmt.Fprintln(stdout, "warning: security is on and security.keys is empty: unless a key was issued "+
 			"(patchbay keys create), /v1 refuses every request")

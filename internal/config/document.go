@@ -324,6 +324,7 @@ func (d *Document) NeedRestart(next *Document) []string {
 			security := d.Security
 			security.Settings = security.WithTerms(next.Security.TermSet())
 			security.References = next.Security.References
+			takeLiving(reflect.ValueOf(&security.Access).Elem(), reflect.ValueOf(next.Security.Access))
 			return settings.Equal(security, next.Security)
 		case "monitoring": // the calls on disk follow at once
 			monitoring := d.Monitoring
@@ -334,6 +335,15 @@ func (d *Document) NeedRestart(next *Document) []string {
 		}
 		return atOnce[section]
 	})
+}
+
+// takeLiving takes over the fields that are in force at once.
+func takeLiving(to, from reflect.Value) {
+	for _, f := range fieldsOf(to.Type()) {
+		if to.Type().FieldByIndex(f.index).Tag.Get("effect") == "now" {
+			to.FieldByIndex(f.index).Set(from.FieldByIndex(f.index))
+		}
+	}
 }
 
 // sameAtStart reports whether a section has fields that only a start reads, and the next

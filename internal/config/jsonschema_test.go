@@ -202,7 +202,11 @@ func TestSchemaHasEverySetting(t *testing.T) {
 		}
 		return described
 	}
-	if got, want := count(root), len(documentedKeys()); got < want {
+	rows := map[[2]string]bool{} // two lists may share a table, and its definitions
+	for _, key := range documentedKeys() {
+		rows[[2]string{key.section, key.key}] = true
+	}
+	if got, want := count(root), len(rows); got < want {
 		t.Errorf("%d settings are described, want at least %d", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/answers/keeper"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit/managedaudit"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/managedbatches"
+	"github.com/patchbay-ai/patchbay/internal/wings/callertokens/issuers"
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes/managedprocesses"
@@ -26,6 +27,7 @@ func newWings(core *wing.Core, more ...wing.New) []*wing.Wing {
 		managedbatches.New,
 		managedprocesses.New,
 		callsearch.New,
+		issuers.New,
 		spend.NewWing,
 		watch.New,
 		entry.New,

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/audit"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+	"github.com/patchbay-ai/patchbay/internal/wings/callertokens"
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
@@ -45,8 +46,9 @@ type Records struct {
 
 // Access are the settings of wings in the section security.
 type Access struct {
-	OIDC        signin.Settings      `json:"oidc" from:"file"`
-	SelfService selfservice.Settings `json:"selfService" from:"file"`
+	OIDC        signin.Settings       `json:"oidc" from:"file"`
+	JWT         callertokens.Settings `json:"jwt" effect:"now" from:"file"`
+	SelfService selfservice.Settings  `json:"selfService" from:"file"`
 }
 
 // DefaultSections returns the sections of an empty configuration.
@@ -86,6 +88,7 @@ func DefaultAccess() Access {
 func (a Access) Check(report func(path string, fault say.Sentence)) {
 	selfservice.Settings.Check(a.SelfService, under("selfService.", report))
 	signin.Settings.Check(a.OIDC, func(path string, fault say.Sentence) { report("oidc"+path, fault) })
+	callertokens.Settings.Check(a.JWT, func(path string, fault say.Sentence) { report("jwt"+path, fault) })
 }
 
 // CheckTogether reports values of the section security that contradict values of others: whether
@@ -94,14 +97,24 @@ func (a Access) CheckTogether(isSecured bool, publicURL string, report func(path
 	signin.Settings.CheckTogether(a.OIDC, isSecured, publicURL, report)
 }
 
-// Lint reports values of the section security that are allowed and seldom meant.
-func (a Access) Lint(publicURL string, report func(path, message string)) {
+// Lint reports values of the section security that are allowed and seldom meant. forwards are the
+// instances that get the caller's own credential.
+func (a Access) Lint(publicURL string, forwards []string, report func(path, message string)) {
 	signin.Settings.Lint(a.OIDC, publicURL, report)
+	callertokens.Settings.Lint(a.JWT, forwards, report)
 }
 
 // Examine reports the findings of doctor about the section security.
 func (a Access) Examine(publicURL string, report func(level, area, message, fix string)) {
 	signin.Settings.Examine(a.OIDC, publicURL, report)
+	callertokens.Settings.Examine(a.JWT, report)
+}
+
+// LetsIn reports whether callers may be let in by something else than a key.
+func (a Access) LetsIn() bool {
+	count := 0
+	count += callertokens.Settings.Count(a.JWT)
+	return count > 0
 }
 
 // under returns a function that reports faults of a section below its name.

@@ -38,7 +38,7 @@ func Warnings(loaded *config.Loaded) []string {
 		})
 	}
 	loaded.Document.Lint(warn)
-	loaded.Document.Security.Lint(loaded.Document.Server.PublicURL, warn)
+	loaded.Document.Security.Lint(loaded.Document.Server.PublicURL, forwarding(loaded.Document), warn)
 	for i, token := range loaded.Document.Security.Tokens {
 		if token.TokenSHA256 == access.NobodysHash {
 			warn(fmt.Sprintf("security.tokens[%d].token-sha256", i), "refers to nothing, so nobody has this token")
@@ -50,6 +50,18 @@ func Warnings(loaded *config.Loaded) []string {
 		}
 	}
 	return warnings
+}
+
+// forwarding returns the places of the instances that get the caller's own credential.
+func forwarding(doc *config.Document) (places []string) {
+	for _, serviceType := range schema.ServiceTypes() {
+		for i := range doc.Services[serviceType].Instances {
+			if doc.Services[serviceType].Instances[i].ForwardAuthorization {
+				places = append(places, fmt.Sprintf("services.%s.instances[%d]", config.Kebab(serviceType.String()), i))
+			}
+		}
+	}
+	return places
 }
 
 func checkInstance(instance backend.Settings, resolve backend.Resolver, warn func(setting, message string)) {

@@ -25,6 +25,7 @@ type cell struct {
 type settings struct {
 	policy    string // of the service type
 	terms     string // of the key
+	issuers   string // of tokens
 	sections  string
 	instances []string
 	steps     []account.Step
@@ -41,7 +42,7 @@ func (s settings) yaml(of door) string {
 	}
 	return "services: {" + of.service + ": {" + strings.Join(members, ", ") + "}}\n" +
 		"security: {enabled: true, reserve-tokens: 50, tokens: [{name: a, role: ADMIN, token-sha256: " + gatewaytest.HashOf("admin-token") +
-		"}], keys: [{id: k, key-sha256: " + gatewaytest.HashOf(key) + terms + "}]}\n" +
+		"}], keys: [{id: k, key-sha256: " + gatewaytest.HashOf(key) + terms + "}]" + s.issuers + "}\n" +
 		of.sections + "quota: {enabled: true}\n" + s.sections
 }
 

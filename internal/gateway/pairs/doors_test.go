@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,13 @@ type door struct {
 
 const key = "the-key"
 
-var bearer = []string{"Authorization", "Bearer " + key}
+// bearer returns the headers of a request: those of the cell, else the ones with the key.
+func bearer(g *gatewaytest.Gateway) []string {
+	if g.Credential != nil {
+		return slices.Clip(g.Credential)
+	}
+	return []string{"Authorization", "Bearer " + key}
+}
 
 // doors returns all doors. Those of other APIs stream where their clients mostly do.
 func doors() []door {
@@ -70,7 +77,7 @@ func posting(path, body string) func(*testing.T, *gatewaytest.Gateway, string) f
 		t.Helper()
 		put := strings.NewReplacer("MODEL", model)
 		return func(ctx context.Context) result {
-			return post(g, g.Request(ctx, http.MethodPost, put.Replace(path), put.Replace(body), bearer...))
+			return post(g, g.Request(ctx, http.MethodPost, put.Replace(path), put.Replace(body), bearer(g)...))
 		}
 	}
 }
@@ -79,7 +86,7 @@ func transcribing(t *testing.T, g *gatewaytest.Gateway, model string) func(conte
 	t.Helper()
 	return func(ctx context.Context) result {
 		body, contentType := gatewaytest.FormBody(gatewaytest.Recording(), gatewaytest.Field("model", model))(t)
-		return post(g, g.Request(ctx, http.MethodPost, "/v1/audio/transcriptions", body, append(bearer, "Content-Type", contentType)...))
+		return post(g, g.Request(ctx, http.MethodPost, "/v1/audio/transcriptions", body, append(bearer(g), "Content-Type", contentType)...))
 	}
 }
 
@@ -116,7 +123,7 @@ func talking(path, message string) func(*testing.T, *gatewaytest.Gateway, string
 		var socket *gatewaytest.Socket
 		return func(ctx context.Context) result {
 			if socket == nil {
-				opened, reply := g.Dial(put.Replace(path), bearer...)
+				opened, reply := g.Dial(put.Replace(path), bearer(g)...)
 				if opened == nil {
 					return result{status: reply.Status, code: codeIn(reply.Body), header: reply.Header, text: reply.Body}
 				}
@@ -158,8 +165,8 @@ func batching(t *testing.T, g *gatewaytest.Gateway, model string) func(context.C
 	return func(ctx context.Context) result {
 		line := `{"custom_id":"1","method":"POST","url":"/v1/chat/completions","body":{"model":"` + model + `","temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}}`
 		body, contentType := gatewaytest.FormBody(gatewaytest.Field("purpose", "batch"), gatewaytest.Upload("file", "lines.jsonl", "application/jsonl", line))(t)
-		file := idIn(t, g.Do(http.MethodPost, "/v1/files", body, append(bearer, "Content-Type", contentType)...).Succeeds(t).Body)
-		batch := idIn(t, g.Do(http.MethodPost, "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h"}`, file), bearer...).Succeeds(t).Body)
+		file := idIn(t, g.Do(http.MethodPost, "/v1/files", body, append(bearer(g), "Content-Type", contentType)...).Succeeds(t).Body)
+		batch := idIn(t, g.Do(http.MethodPost, "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h"}`, file), bearer(g)...).Succeeds(t).Body)
 		return endOfBatch(ctx, t, g, batch)
 	}
 }
@@ -179,12 +186,12 @@ func endOfBatch(ctx context.Context, t *testing.T, g *gatewaytest.Gateway, batch
 		Errors string `json:"error_file_id"`
 	}
 	defer context.AfterFunc(ctx, func() {
-		if response, err := g.Client.Do(g.Request(context.WithoutCancel(ctx), http.MethodPost, "/v1/batches/"+batch+"/cancel", "", bearer...)); err == nil {
+		if response, err := g.Client.Do(g.Request(context.WithoutCancel(ctx), http.MethodPost, "/v1/batches/"+batch+"/cancel", "", bearer(g)...)); err == nil {
 			gatewaytest.ReadReply(response)
 		}
 	})()
 	gatewaytest.Eventually(t, "the batch ends", func() bool {
-		response, err := g.Client.Do(g.Request(t.Context(), http.MethodGet, "/v1/batches/"+batch, "", bearer...))
+		response, err := g.Client.Do(g.Request(t.Context(), http.MethodGet, "/v1/batches/"+batch, "", bearer(g)...))
 		if err != nil {
 			return true // the gateway has stopped
 		}
@@ -209,7 +216,7 @@ func endOfBatch(ctx context.Context, t *testing.T, g *gatewaytest.Gateway, batch
 				Status int `json:"status_code"`
 			} `json:"response"`
 		}
-		text := g.Do(http.MethodGet, "/v1/files/"+file+"/content", "", bearer...).Succeeds(t).Body
+		text := g.Do(http.MethodGet, "/v1/files/"+file+"/content", "", bearer(g)...).Succeeds(t).Body
 		if err := json.Unmarshal([]byte(strings.TrimSpace(text)), &row); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}

@@ -33,8 +33,16 @@ type engine struct {
 	mode    mode
 	asleep  bool
 	wakes   int
-	calls   int // that were begun
-	open    int // that run
+	calls   int    // that were begun
+	open    int    // that run
+	key     string // the credential of the latest call that had one
+}
+
+// credential returns the credential of the latest call that had one.
+func (e *engine) credential() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.key
 }
 
 // startEngine starts an engine, and returns the address of it.
@@ -123,6 +131,11 @@ func (e *engine) end() {
 
 // ServeHTTP implements http.Handler.
 func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if credential := r.Header.Get("Authorization"); credential != "" {
+		e.mu.Lock()
+		e.key = credential
+		e.mu.Unlock()
+	}
 	switch path := r.URL.Path; {
 	case path == "/v1/realtime":
 		e.converse(w, r)

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/jwttest"
 )
 
 // happening is something that may happen to a request.
@@ -23,6 +24,7 @@ func happenings() []happening {
 		{"rate limit", rateLimit},
 		{"key limit", keyLimit},
 		{"instances of a key", placedKey},
+		{"token in place of a key", callerToken},
 		{"budget of money", moneyBudget},
 		{"budget with a vanished model and fallbacks", vanishedModel},
 		{"fallback", fallback},
@@ -100,6 +102,39 @@ func placedKey(c *cell) {
 		}
 	}
 	c.has(a, 0)
+}
+
+// callerToken asks with the token of an issuer: it is let in with the terms of its rule, counted for
+// its subject, and not passed on.
+func callerToken(c *cell) {
+	gatewaytest.Needs(c.T, "callertokens")
+	issuer := jwttest.New(c.T)
+	e, url := startEngine(c.T)
+	c.start(settings{
+		instances: []string{instance(url, "forward-authorization: true"), gatewaytest.Instance("other", url)},
+		issuers: ", jwt: [{name: company, issuer: https://login.example, audience: gateway, jwks-url: '" + issuer.URL +
+			"', claims: {user: email}, rules: [{claim: groups, value: dev, tenant: acme, terms: {models: [m]}}]}]",
+	})
+	sign := func(groups ...string) {
+		c.Credential = []string{"Authorization", "Bearer " + issuer.Sign(jwttest.Claims("https://login.example", "gateway", "ada",
+			map[string]any{"groups": groups, "email": "ada@example.com"}))}
+	}
+	sign("dev")
+	c.answers(c.ask("m"))
+	c.has(e, 1)
+	if forwarded := e.credential(); strings.Contains(forwarded, ".") {
+		c.Errorf("the backend got %s", forwarded)
+	}
+	calls := c.Do(http.MethodGet, "/api/monitoring/calls?user=ada@example.com&tenant=acme", "", "Authorization", "Bearer admin-token").Succeeds(c.T)
+	if !strings.Contains(calls.Body, `"keyId":"jwt:company:`) {
+		c.Errorf("the calls are %s", calls.Body)
+	}
+	c.refuses(c.ask("other"), http.StatusForbidden, "permission_denied")
+	if !c.isBatch() { // whose file would be refused
+		sign("ops")
+		c.refuses(c.ask("m"), http.StatusForbidden, "permission_denied")
+	}
+	c.has(e, 1)
 }
 
 // moneyBudget asks for more than is left of a budget.

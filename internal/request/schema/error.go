@@ -155,6 +155,7 @@ const (
 	CodeRequestTimeout     = "request_timeout"
 	CodeRequestTooLarge    = "request_too_large"
 	CodeInvalidAPIKey      = "invalid_api_key"
+	CodeInvalidToken       = "invalid_token"
 	CodeTooManyAttempts    = "too_many_failed_attempts"
 	CodePermissionDenied   = "permission_denied"
 	CodeUnknownEndpoint    = "unknown_endpoint"
@@ -252,6 +253,7 @@ var errorClasses = [...]errorClass{
 	{CodeRequestTimeout, TypeInvalidRequest, http.StatusRequestTimeout, ResultBodyTimeout},
 	{CodeRequestTooLarge, TypeInvalidRequest, http.StatusRequestEntityTooLarge, ResultTooLarge},
 	{CodeInvalidAPIKey, TypeAuthentication, http.StatusUnauthorized, ResultUnauthorized},
+	{CodeInvalidToken, TypeAuthentication, http.StatusUnauthorized, ResultUnauthorized},
 	{CodeTooManyAttempts, TypeRateLimit, http.StatusTooManyRequests, ResultInvalid},
 	{CodePermissionDenied, TypePermission, http.StatusForbidden, ResultForbidden},
 	{CodeUnknownEndpoint, TypeNotFound, http.StatusNotFound, ResultInvalid},

@@ -295,7 +295,7 @@ func (a *attempt) addHeaders(ctx context.Context) error {
 	a.addHops()
 	a.out.AddHeader("X-Request-Id", a.Caller.RequestID)
 	a.addTrace()
-	return authorize(ctx, a.instance, a.Caller.Header, &a.out)
+	return authorize(ctx, a.instance, a.Caller.Forwardable(), &a.out)
 }
 
 // authorize adds the credential to a call that is complete otherwise: the caller's own

@@ -17,6 +17,15 @@ var tokens = []entry{
 	{"token.future", "The token is not valid yet: its claim 'iat' or 'nbf' lies in the future. Compare the clocks."},
 	{"token.age", "The token is valid for too long: from 'iat' to 'exp' it may be {most} at most."},
 	{"token.lacks", "The token has no usable claim '{claim}', which is required."},
+	{"token.no_rule", "No rule of this gateway lets the bearer of this token in."},
+	{"token.no_tenant", "The token names no tenant that can be used: it needs the claim '{claim}'."},
+	{"token.no_id", "The gateway cannot tell the bearer of this token apart from others yet, because its store is " +
+		"away; try again shortly."},
+	{"token.many", "The gateway counts the use of too many bearers of tokens to let another one in; try again later."},
+	{"field.key_id", "must not begin with jwt:, because the subjects of tokens have such ids"},
+	{"field.issuer_name", "must consist of letters, digits, - and _"},
+	{"field.jwks", "must be set, unless {other} is"},
+	{"field.jwks_both", "must not be set beside {other}"},
 	// Why the documents of an issuer cannot be used, for operators.
 	{"issuer.away", "it cannot be read: {why}"},
 	{"issuer.status", "it was answered with status {status}"},

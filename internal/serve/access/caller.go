@@ -43,6 +43,15 @@ func (c *Caller) Key() string {
 	return c.Addr.String()
 }
 
+// Forwardable returns the header with the caller's own credential, for instances that want it.
+// The token of an issuer is not passed on.
+func (c *Caller) Forwardable() http.Header {
+	if c.Grant.IsVisitor() {
+		return nil
+	}
+	return c.Header
+}
+
 // MayUse reports whether the caller may use a model of a service type.
 func (c *Caller) MayUse(service schema.ServiceType, model string) bool {
 	return c.Grant.MayUse(service, model)

@@ -28,7 +28,9 @@ func (k Callers) Identify(header http.Header, from netip.Addr) (*Grant, *schema.
 	if grant != nil {
 		grant.Note(now)
 	}
-	if refusal == nil || grant != nil || !Presents(header) || k.Credentials.Guard().IsVacant() {
+	isWrong := refusal != nil && grant == nil && Presents(header) && !k.Credentials.Guard().IsVacant() &&
+		(refusal.Code == schema.CodeInvalidAPIKey || refusal.Code == schema.CodeInvalidToken)
+	if !isWrong {
 		return grant, refusal
 	}
 	if wait := k.Attempts.Wrong(from, now); wait > 0 {
@@ -41,9 +43,14 @@ func (k Callers) Identify(header http.Header, from netip.Addr) (*Grant, *schema.
 
 // IdentifyAgain is Identify for a key that was identified before. It counts nothing. The error
 // says that the key was revoked or has expired or, with a grant, that the key sleeps or the address
-// is not allowed.
+// is not allowed. It ends what a token began at the very end of the token.
 func (k Callers) IdentifyAgain(header http.Header, from netip.Addr) (*Grant, *schema.Error) {
-	return k.identify(header, from, time.Now())
+	now := time.Now()
+	grant, refusal := k.identify(header, from, now)
+	if grant.hasEnded(now) {
+		return nil, expiredToken()
+	}
+	return grant, refusal
 }
 
 func (k Callers) identify(header http.Header, from netip.Addr, now time.Time) (*Grant, *schema.Error) {
@@ -61,12 +68,17 @@ func (k Callers) identify(header http.Header, from netip.Addr, now time.Time) (*
 	return grant, grant.RefuseAddress(from)
 }
 
-// Bearer returns the grant of a caller identified before, by the id and the issue of the key.
-// Both are empty for a caller who needed no key. False means that the key is no longer good.
-func (k Callers) Bearer(id, issue string) (*Grant, bool) {
+// Bearer returns the grant of a caller identified before, by the id and the issue of the key, or by
+// the claims of a token. All are empty for a caller who needed no key. False means that the key is no
+// longer good, or that the rules let the subject of the token in no longer.
+func (k Callers) Bearer(id, issue, claims string) (*Grant, bool) {
 	guard := k.Credentials.Guard()
-	if guard == nil {
-		return nil, true
+	_, isVisitor := issuerOf(id)
+	switch {
+	case guard == nil:
+		return nil, !isVisitor
+	case isVisitor:
+		return guard.visitors.bearerOf(id, claims, time.Now())
 	}
 	found, now := guard.byID[id], time.Now()
 	if found == nil || found.Issue != issue || found.expired(now) || found.refuseAsleep(now) != nil {

@@ -59,12 +59,14 @@ func (c *Credentials) newCompiler() *compiler {
 
 // open returns the account for the limits of terms, nil where there are none.
 func (k *compiler) open(name string, t *Terms) *allowance.Account {
-	k.inUse[name] = true
+	if k.inUse != nil {
+		k.inUse[name] = true
+	}
 	return k.accounts.Open(name, t.Limits, k.now)
 }
 
 func (k *compiler) compile(key Key) *Grant {
-	key.Terms = key.Terms.or(k.defaults)
+	key.Terms = key.Terms.Or(k.defaults)
 	g := &Grant{Key: key, ReserveTokens: k.reserve, rules: []rule{newRule(&key.Terms)}, activity: k.activityOf(key.ID)}
 	g.userHeader = textproto.CanonicalMIMEHeaderKey(key.UserHeader)
 	g.Accounts[0] = k.open(allowance.KeyName(key.ID), &key.Terms)
@@ -88,9 +90,11 @@ func (g *Grant) until(end time.Time) *Grant {
 	return &short
 }
 
-// end forgets the counts of keys and tenants that are no more, and ends their budgets.
-func (k *compiler) end() {
-	isInUse := func(name string) bool { return k.inUse[name] }
+// end forgets the counts of keys and tenants that are no more, and ends their budgets. The compiler
+// then makes the grants of visitors, who are counted elsewhere.
+func (k *compiler) end(isVisited func(name string) bool) {
+	isInUse := func(name string) bool { return k.inUse[name] || isVisited(name) }
 	k.accounts.Keep(isInUse)
 	k.book.Keep(isInUse)
+	k.inUse, k.activityOf = nil, func(string) *activity { return nil }
 }

@@ -57,6 +57,10 @@ type Credentials struct {
 	book     *budget.Book // nil keeps no budgets
 	people   *People      // nil lets no key sleep
 
+	// subjectKey makes the ids of visitors, nil before the first one.
+	subjectKey  atomic.Pointer[[]byte]
+	maxVisitors int
+
 	guard  atomic.Pointer[Guard]
 	roster atomic.Pointer[Roster]
 	known  atomic.Bool
@@ -78,6 +82,10 @@ type Credentials struct {
 	session session
 	// teams holds the stored teams by their tenants.
 	teams map[string]Team
+	// issuers know visitors, nil where there are none. visitors are the ones with limits or
+	// budgets, by their ids.
+	issuers  Issuers
+	visitors map[string]counted
 }
 
 // Why a credential cannot be issued, rotated or revoked.
@@ -118,7 +126,7 @@ func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, shar
 		return nil, fmt.Errorf("security.master-key: %w", err)
 	}
 	c := &Credentials{dir: dir, settings: s, master: master, report: report, accounts: allowance.NewAccounts(shared),
-		activities: map[string]*activity{}}
+		activities: map[string]*activity{}, visitors: map[string]counted{}, maxVisitors: maxVisitors}
 	c.Keys, c.Tokens = newKeys(c), newTokens(c)
 	c.clearValues()
 	signatures, err := c.readSealed()

@@ -40,6 +40,8 @@ type Grant struct {
 	people *People
 	// activity counts the calls with the key.
 	activity *activity
+	// visitor is the bearer of the token in place of a key, nil for a key.
+	visitor *Visitor
 }
 
 // rule holds the terms that a single request must keep.

@@ -17,7 +17,9 @@ type Guard struct {
 	keys map[[sha256.Size]byte]*Grant
 	// byID are the grants of the keys as they are now, by their ids.
 	byID map[string]*Grant
-	// isVacant says that there never was a key, so that nobody can have one.
+	// visitors are let in by tokens, nil where there are no issuers of tokens.
+	visitors *visitors
+	// isVacant says that there never was a key or an issuer, so that nobody can be let in.
 	isVacant bool
 }
 
@@ -38,12 +40,18 @@ func decodeHash(hash string) (sum [sha256.Size]byte, ok bool) {
 	return sum, err == nil && n == len(sum)
 }
 
-// Identify finds the grant of the key that a request presents. It compares only hashes, and its
-// duration reveals nothing about the keys that exist. A request without a key never matches one,
+// Identify finds the grant of the key or token that a request presents. It compares only hashes, and
+// its duration reveals nothing about the keys that exist. A request without a key never matches one,
 // whatever the hashes are.
 func (g *Guard) Identify(h http.Header, now time.Time) (*Grant, *schema.Error) {
 	text := presented(h)
-	found := g.keys[sha256.Sum256([]byte(text))]
+	sum := sha256.Sum256([]byte(text))
+	found := g.keys[sum]
+	if found == nil {
+		if grant, refusal, isToken := g.visitors.identify(text, sum, now); isToken {
+			return grant, refusal
+		}
+	}
 	switch {
 	case g.isVacant:
 		return nil, schema.NewError(schema.CodeInvalidAPIKey, say.New("call.no_key_made"))

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"crypto/sha256"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ func newKeys(owner *Credentials) Keys {
 // Check reports the faults of a key before it is issued, by the names of its fields.
 func (k Key) Check(report func(path string, fault say.Sentence)) {
 	checkName("id", k.ID, report)
+	checkKeyID("id", k.ID, report)
 	checkTenant("tenant", k.Tenant, report)
 	checkUserHeader("userHeader", k.UserHeader, report)
 	k.Terms.CheckAt("", report)
@@ -70,7 +72,8 @@ func (k *Keys) IssueOne(ctx context.Context, ids []string, wanted IssuedKey,
 
 // IsRemoved reports whether the key with an id and an issue no longer exists: it was
 // revoked, its id was issued anew, or it left the configuration file. A key that has
-// expired or was rotated still exists. Where keys are not required, or not known yet, none
+// expired or was rotated still exists, and so does the subject of a token while its issuer is in
+// the settings. Where keys are not required, or not known yet, none
 // is removed.
 func (c *Credentials) IsRemoved(id, issue string) bool {
 	if c == nil || !c.settings.Enabled || !c.Known() {
@@ -78,6 +81,9 @@ func (c *Credentials) IsRemoved(id, issue string) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if issuer, isVisitor := issuerOf(id); isVisitor {
+		return c.issuers == nil || !c.issuers.Has(issuer)
+	}
 	if found, ok := c.Keys.issued[id]; ok && found.KeySHA256 == "" {
 		return false // a newer release wrote it
 	}
@@ -94,13 +100,17 @@ func (c *Credentials) IsRemoved(id, issue string) bool {
 
 // newGuard makes the guard for the keys of the configuration and the issued ones.
 func (c *Credentials) newGuard() *Guard {
-	hasKeys := len(c.Keys.static)+len(c.Keys.issued) > 0
-	if !c.settings.Enabled || c.settings.AllowKeyless && !hasKeys {
+	isVacant := len(c.Keys.static)+len(c.Keys.issued) == 0 && c.issuers == nil
+	if !c.settings.Enabled || c.settings.AllowKeyless && isVacant {
 		return nil
 	}
 	g := newGuard()
-	g.isVacant = !hasKeys
+	g.isVacant = isVacant
 	grants := c.newCompiler()
+	if c.issuers != nil {
+		g.visitors = &visitors{owner: c, issuers: c.issuers, grants: grants,
+			passes: map[[sha256.Size]byte]*Grant{}}
+	}
 	for _, key := range c.Keys.inForce() {
 		grant := grants.compile(key.Key)
 		grant.Issue, grant.Since = key.issue()
@@ -111,6 +121,6 @@ func (c *Credentials) newGuard() *Guard {
 			g.add(key.PreviousSHA256, grant.until(key.PreviousUntil))
 		}
 	}
-	grants.end()
+	grants.end(c.isVisited)
 	return g
 }

@@ -143,6 +143,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	for i, key := range s.Keys {
 		at := fmt.Sprintf("keys[%d].", i)
 		ids.check(key.ID, at+"id", report)
+		checkKeyID(at+"id", key.ID, report)
 		if checkHash(key.KeySHA256, at+"keySha256", report) {
 			hashes.check(key.KeySHA256, at+"keySha256", report)
 		}

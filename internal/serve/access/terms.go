@@ -44,8 +44,8 @@ type Tenant struct {
 // maxEntries bounds the lists of terms, which requests are compared with one by one.
 const maxEntries = 1000
 
-// or returns the terms, completed with the terms of the wider settings.
-func (t Terms) or(wider Terms) Terms {
+// Or returns the terms, completed with the terms of the wider settings.
+func (t Terms) Or(wider Terms) Terms {
 	if len(t.Services) == 0 {
 		t.Services = wider.Services
 	}

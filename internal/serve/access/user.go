@@ -42,6 +42,9 @@ func checkUserHeader(path, name string, report func(path string, fault say.Sente
 // refuses a header that is given more than once, because a proxy that adds its own header
 // to the client's leaves open which one is true.
 func (g *Grant) UserOf(header http.Header) (string, *schema.Error) {
+	if g.IsVisitor() {
+		return g.visitor.User, nil
+	}
 	if g == nil || g.userHeader == "" {
 		return "", nil
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -25,22 +24,23 @@ func ReadClaims(payload []byte) (Claims, error) {
 }
 
 // At returns the value of a claim: the claim with this very name, else the one that a path with
-// dots leads to, such as realm_access.roles.
+// dots leads to, such as realm_access.roles. A step of the path may have dots itself, as in
+// kubernetes.io.namespace, where no shorter one leads to a claim.
 func (c Claims) At(name string) (value any, found bool) {
 	if value, found = c[name]; found {
 		return value, true
 	}
-	var inner any = map[string]any(c)
-	for step := range strings.SplitSeq(name, ".") {
-		object, isObject := inner.(map[string]any)
-		if !isObject {
-			return nil, false
+	for i := range len(name) {
+		if name[i] != '.' {
+			continue
 		}
-		if inner, found = object[step]; !found {
-			return nil, false
+		if inner, isObject := c[name[:i]].(map[string]any); isObject {
+			if value, found = Claims(inner).At(name[i+1:]); found {
+				return value, true
+			}
 		}
 	}
-	return inner, true
+	return nil, false
 }
 
 // Texts returns the value of a claim as texts: one for a text, a number or a boolean, several for

@@ -175,6 +175,20 @@ func TestClaimsAreFoundByNameAndPath(t *testing.T) {
 	})
 }
 
+func TestStepsOfAPathMayHaveDots(t *testing.T) {
+	claims, err := jwt.ReadClaims([]byte(`{"kubernetes.io":{"namespace":"shop","a.b":{"c":1}},"a":{"b":{"c":2}},"a.b":{"c":3,"d":4}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"kubernetes.io.namespace": "shop", "kubernetes.io.a.b.c": "1", "a.b.c": "2", "a.b.d": "4", "kubernetes.io": "", "kubernetes.namespace": "",
+	} {
+		if got := claims.Text(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestRulesMatchExactValuesAndLists(t *testing.T) {
 	claims := jwt.Claims{"group": "dev", "n": 7.0, "on": true, "realm_access": map[string]any{"roles": []any{"a", 2.0}}}
 	for _, test := range []struct {

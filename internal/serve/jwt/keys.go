@@ -47,6 +47,8 @@ type Source struct {
 	// CA is a file with the certificates that are trusted in place of the system's.
 	CA  string
 	Log *slog.Logger
+	// Changed is called when the keys have changed; it may be nil.
+	Changed func()
 }
 
 // Keys are the keys of an issuer as they were last read. While they cannot be read, the earlier
@@ -70,6 +72,9 @@ type Keys struct {
 func NewKeys(source Source) *Keys {
 	if source.Log == nil {
 		source.Log = slog.New(slog.DiscardHandler)
+	}
+	if source.Changed == nil {
+		source.Changed = func() {}
 	}
 	k := &Keys{source: source}
 	k.get = k.fetch
@@ -193,17 +198,20 @@ func (k *Keys) Read(ctx context.Context) error {
 
 // take puts the keys of a document in force.
 func (k *Keys) take(data []byte) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.Set() != nil && bytes.Equal(k.data, data) {
-		return nil
-	}
 	set, err := ReadSet(data)
 	if err != nil {
 		return err
 	}
-	k.data = data
-	k.set.Store(set)
+	k.mu.Lock()
+	isSame := k.Set() != nil && bytes.Equal(k.data, data)
+	if !isSame {
+		k.data = data
+		k.set.Store(set)
+	}
+	k.mu.Unlock()
+	if !isSame {
+		k.source.Changed()
+	}
 	return nil
 }
 

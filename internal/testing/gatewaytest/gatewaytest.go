@@ -43,6 +43,8 @@ type Gateway struct {
 	// BackendsLie means that backends give answers that the OpenAPI document does not
 	// allow. The replies are then not compared with it.
 	BackendsLie bool
+	// Credential has the headers with which package pairs asks; nil means those with its key.
+	Credential []string
 
 	env []string
 }

@@ -22,14 +22,14 @@ var wingOfSetting = map[string]string{
 func Needs(t *testing.T, wings ...string) {
 	t.Helper()
 	for _, wing := range wings {
-		if !hasWing(t, wing) {
+		if !HasWing(t, wing) {
 			t.Skipf("this tree has no wing %s", wing)
 		}
 	}
 }
 
-// hasWing reports whether this tree has the folder of a wing.
-func hasWing(t *testing.T, wing string) bool {
+// HasWing reports whether this tree has the folder of a wing.
+func HasWing(t *testing.T, wing string) bool {
 	t.Helper()
 	for dir := "."; ; dir = filepath.Join(dir, "..") {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {

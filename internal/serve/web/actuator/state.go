@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 )
 
@@ -150,11 +151,13 @@ func (a *API) budgetsState(to *metrics.State) {
 	accounts := []*account{}
 	last := ""
 	for _, use := range a.allBudgets() { // in the order of the accounts
+		use.Account = access.GroupOf(use.Account)
 		if use.Account != last {
 			accounts, last = append(accounts, new(account)), use.Account
 		}
 		one := accounts[len(accounts)-1]
-		one.fullest, one.budgets = max(one.fullest, float64(use.Used)/float64(use.Limit)), append(one.budgets, use)
+		one.fullest = max(one.fullest, float64(use.Used)/float64(use.Limit))
+		one.budgets = addUse(one.budgets, use)
 	}
 	to.Count("model_router_budget_accounts", int64(len(accounts)))
 	if len(accounts) > shownBudgets {
@@ -166,6 +169,19 @@ func (a *API) budgetsState(to *metrics.State) {
 			budgetState(to, &one.budgets[i])
 		}
 	}
+}
+
+// addUse adds a budget to the ones of its account, or of the subjects of tokens that are counted
+// together.
+func addUse(budgets []budget.Use, use budget.Use) []budget.Use {
+	at := slices.IndexFunc(budgets, func(b budget.Use) bool { return b.Window == use.Window && b.Unit == use.Unit })
+	if at < 0 {
+		return append(budgets, use)
+	}
+	sum := &budgets[at]
+	sum.Limit, sum.Used, sum.Reserved = sum.Limit+use.Limit, sum.Used+use.Used, sum.Reserved+use.Reserved
+	sum.Refused, sum.Deferred = sum.Refused+use.Refused, sum.Deferred+use.Deferred
+	return budgets
 }
 
 func (a *API) allBudgets() []budget.Use {

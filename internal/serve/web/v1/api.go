@@ -80,7 +80,7 @@ func (a *API) identify(x *exchange) error {
 		return err
 	}
 	x.use(grant, web.FirstOf(x.r.Header, "X-Tenant-Id"))
-	if grant == nil || grant.UserHeader == "" {
+	if !grant.NamesUser() {
 		return nil
 	}
 	if x.caller.User, err = grant.UserOf(x.r.Header); err != nil {

@@ -58,11 +58,12 @@ func (a *API) Response(w http.ResponseWriter, r *http.Request) {
 // and returns false.
 func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *recall.Answer, more string,
 	use func(body []byte)) bool {
+	caller := access.Caller{Addr: web.ClientAddr(r, a.options.TrustedProxies), Header: r.Header}
+	caller.Grant, _ = a.options.Keys.IdentifyAgain(r.Header, caller.Addr)
 	has, err := a.proxy.Ask(r.Context(), proxy.Question{
 		Instance: found.Instance, Door: schema.DoorResponses, Method: r.Method,
 		Path: "/" + url.PathEscape(found.ID) + more, Query: r.URL.RawQuery,
-		Client: web.ClientAddr(r, a.options.TrustedProxies),
-		Header: r.Header,
+		Client: caller.Addr, Header: caller.Forwardable(),
 	}, use)
 	var known *schema.Error
 	switch {

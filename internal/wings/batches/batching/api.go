@@ -88,6 +88,8 @@ type visit struct {
 	r     *http.Request
 	owner files.Owner
 	scope string
+	// claims is the content of the token that the request came with in place of a key.
+	claims string
 	// user is the user that the request is made for, from a header that the key trusts.
 	user string
 	// account counts the request in the limit of such operations.
@@ -114,6 +116,13 @@ func (a *API) handle(answer func(*visit) (any, error), isLimited bool) http.Hand
 	}
 }
 
+// batchOwner returns the owner of a batch, by which its lines find out later whether they may run.
+func (v *visit) batchOwner() files.Owner {
+	owner := v.owner
+	owner.Claims = v.claims
+	return owner
+}
+
 // identify finds out who asks, and counts the request in the limit of such operations.
 func (v *visit) identify(isLimited bool) error {
 	if v.options.Engine == nil {
@@ -126,6 +135,7 @@ func (v *visit) identify(isLimited bool) error {
 	}
 	if grant != nil {
 		v.owner = files.Owner{Key: grant.ID, Issue: grant.Issue, Tenant: grant.Tenant}
+		v.claims = grant.Claims()
 		web.RecordOf(v.w).KeyID = grant.ID
 		user, refusal := grant.UserOf(v.r.Header)
 		if refusal != nil {

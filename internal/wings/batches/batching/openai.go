@@ -173,7 +173,7 @@ func (v *visit) createBatch() (any, error) {
 		return nil, schema.InvalidValue("input_file_id", say.New("files.purpose"))
 	}
 	made, err := v.options.Engine.Create(v.r.Context(), batches.Batch{
-		Owner: v.owner, Form: batches.OpenAI, Endpoint: asks.Endpoint, Input: file.ID, User: v.user,
+		Owner: v.batchOwner(), Form: batches.OpenAI, Endpoint: asks.Endpoint, Input: file.ID, User: v.user,
 		Window: asks.CompletionWindow, Metadata: asks.Metadata, KeepResults: schema.Duration(life),
 	}, window)
 	return viewOf(batches.Progress{Batch: made}), err

@@ -74,13 +74,13 @@ func serviceOf(endpoint string) schema.ServiceType {
 
 // Stands reports whether the key of an owner is still good.
 func (r *Runner) Stands(owner files.Owner) bool {
-	_, ok := r.keys.Bearer(owner.Key, owner.Issue)
+	_, ok := r.keys.Bearer(owner.Key, owner.Issue, owner.Claims)
 	return ok
 }
 
 // Run runs a line.
 func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
-	grant, ok := r.keys.Bearer(call.Owner.Key, call.Owner.Issue)
+	grant, ok := r.keys.Bearer(call.Owner.Key, call.Owner.Issue, call.Owner.Claims)
 	if !ok {
 		return batches.Answer{Status: http.StatusUnauthorized, Code: schema.CodeInvalidAPIKey,
 			Body: schema.NewError(schema.CodeInvalidAPIKey, say.New("call.key_ended")).Body()}
@@ -95,7 +95,7 @@ func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
 		request.Header["Anthropic-Version"] = []string{"2023-06-01"}
 	}
 	l := &lineRequest{as: v1.Bearer{Grant: grant, Tenant: call.Owner.Tenant}}
-	if grant != nil && grant.UserHeader != "" {
+	if grant.NamesUser() {
 		l.as.User = call.User
 	}
 	reply := &reply{header: http.Header{}}

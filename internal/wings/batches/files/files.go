@@ -29,6 +29,14 @@ type Owner struct {
 	Issue string `json:"issue,omitzero"`
 	// Tenant is the tenant of the key.
 	Tenant string `json:"tenant,omitzero"`
+	// Claims is the content of the token in place of a key, with which a batch was made.
+	Claims string `json:"claims,omitzero"`
+}
+
+// Plain returns the owner without claims, which files do not need.
+func (o Owner) Plain() Owner {
+	o.Claims = ""
+	return o
 }
 
 // Scope returns who sees the owner's files: all keys of the tenant, the key alone where it

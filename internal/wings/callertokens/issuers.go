@@ -1,0 +1,169 @@
+package callertokens
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
+	"github.com/patchbay-ai/patchbay/internal/store/condition"
+)
+
+// patience is how long the first requests with tokens of a new key wait until it is read. Keys are
+// read for that at most once a minute, whatever clients send.
+const patience = 3 * time.Second
+
+// Issuers verify tokens and decide the terms of their bearers.
+type Issuers struct {
+	list []*issuer
+}
+
+type issuer struct {
+	Issuer
+
+	keys *jwt.Keys
+}
+
+var _ access.Issuers = (*Issuers)(nil)
+
+// New returns the issuers of settings. changed is called when the keys of one of them have changed.
+func New(settings Settings, log *slog.Logger, changed func()) *Issuers {
+	all := new(Issuers)
+	for _, one := range settings {
+		all.list = append(all.list, &issuer{one, one.newKeys(log, changed)})
+	}
+	return all
+}
+
+func (i *Issuer) newKeys(log *slog.Logger, changed func()) *jwt.Keys {
+	return jwt.NewKeys(jwt.Source{
+		Name: i.Name, URL: i.JWKSURL, File: i.JWKSFile, CA: i.CA, Log: log, Changed: changed,
+	})
+}
+
+// Run keeps the keys fresh until ctx ends.
+func (all *Issuers) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, one := range all.list {
+		running.Go(func() { one.keys.Run(ctx) })
+	}
+}
+
+// Close ends the reads that tokens have begun.
+func (all *Issuers) Close() {
+	for _, one := range all.list {
+		one.keys.Close()
+	}
+}
+
+// Failures returns why the keys of issuers cannot be read, by their names; nil for those that can.
+func (all *Issuers) Failures() map[string]*condition.Failure {
+	failures := make(map[string]*condition.Failure, len(all.list))
+	for _, one := range all.list {
+		failures[one.Name] = one.keys.Failure()
+	}
+	return failures
+}
+
+// Has reports whether an issuer of this name is in the settings.
+func (all *Issuers) Has(name string) bool { return all.named(name) != nil }
+
+func (all *Issuers) named(name string) *issuer {
+	at := slices.IndexFunc(all.list, func(one *issuer) bool { return one.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return all.list[at]
+}
+
+// Identify returns the bearer of a token, or why it is refused. isToken is false if the text is not
+// a token of one of the issuers.
+func (all *Issuers) Identify(text string, now time.Time) (who *access.Visitor, refusal *schema.Error, isToken bool) {
+	name, isToken := jwt.IssuerOf(text)
+	at := slices.IndexFunc(all.list, func(one *issuer) bool { return one.Issuer.Issuer == name })
+	if !isToken || at < 0 {
+		return nil, nil, false
+	}
+	one := all.list[at]
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	claims, err := one.keys.Verify(ctx, text, jwt.Expected{
+		Issuer: one.Issuer.Issuer, Audience: one.Audience, MaxAge: one.MaxAge.Std(),
+	}, now)
+	switch {
+	case errors.Is(err, jwt.ErrNoKeys):
+		unknown := schema.NewError(schema.CodeServiceUnavailable, say.From(err))
+		unknown.RetryAfter = time.Second
+		return nil, unknown, true
+	case err != nil:
+		return nil, schema.NewError(schema.CodeInvalidToken, say.From(err)), true
+	}
+	who, refusal = one.visitor(claims)
+	if refusal == nil {
+		who.Until, who.Grace = claims.Expires(), jwt.Skew
+	}
+	return who, refusal, true
+}
+
+// Again returns the visitor with claims of an earlier token by the rules in force, nil if they let
+// the visitor in no longer.
+func (all *Issuers) Again(name, claims string) *access.Visitor {
+	one := all.named(name)
+	if one == nil {
+		return nil
+	}
+	read, err := jwt.ReadClaims([]byte(claims))
+	if err != nil || read.Issuer() != one.Issuer.Issuer {
+		return nil
+	}
+	who, refusal := one.visitor(read)
+	if refusal != nil {
+		return nil
+	}
+	return who
+}
+
+// visitor returns the bearer of a token with claims: the tenant and the terms of the first rule that
+// holds, completed with those of the claims and of the issuer.
+func (i *issuer) visitor(claims jwt.Claims) (*access.Visitor, *schema.Error) {
+	who := &access.Visitor{Issuer: i.Name, Subject: claims.Subject(), Terms: i.Terms}
+	at := slices.IndexFunc(i.Rules, func(r Rule) bool { return r.Holds(claims) })
+	switch {
+	case at >= 0:
+		who.Tenant, who.Terms = i.Rules[at].Tenant, i.Rules[at].Terms.Or(i.Terms)
+	case len(i.Rules) > 0:
+		return nil, schema.NewError(schema.CodePermissionDenied, say.New("token.no_rule"))
+	}
+	if who.Tenant == "" && i.Claims.Tenant != "" {
+		who.Tenant = claims.Text(i.Claims.Tenant)
+		isBad := who.Tenant == ""
+		access.CheckTenant("", who.Tenant, func(string, say.Sentence) { isBad = true })
+		if isBad {
+			return nil, schema.NewError(schema.CodePermissionDenied,
+				say.New("token.no_tenant", "claim", i.Claims.Tenant))
+		}
+	}
+	if i.Claims.User != "" {
+		who.User = claims.Text(i.Claims.User)
+	}
+	if i.Claims.Models != "" {
+		if _, who.IsNarrowed = claims.At(i.Claims.Models); who.IsNarrowed {
+			who.Models = claims.Texts(i.Claims.Models)
+		}
+	}
+	content, err := json.Marshal(claims, json.Deterministic(true))
+	if err != nil {
+		return nil, schema.NewError(schema.CodeInvalidToken, say.New("token.form"))
+	}
+	who.Claims = string(content)
+	return who, nil
+}
