@@ -68,7 +68,7 @@ func TestKeysSleepWhileTheirOwnerStaysAway(t *testing.T) {
 			if got := status(own); !strings.Contains(got, step.want) || (got == "") != (step.want == "") || status(team) != "" {
 				t.Errorf("%+v: %q", step, got)
 			}
-			if _, good := callers.Bearer(record.ID, "at-"+record.CreatedAt.Format(time.RFC3339)); good != (step.want == "") {
+			if _, good := callers.Bearer(record.ID, "at-"+record.CreatedAt.Format(time.RFC3339), ""); good != (step.want == "") {
 				t.Errorf("%+v: its batches run: %t", step, good)
 			}
 			if got := keys.KeyStatus(record, time.Now()); (got == "SLEEPING") != (step.want != "") {
