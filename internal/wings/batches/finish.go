@@ -292,7 +292,8 @@ func (w *resultWriter) create(isErrors bool) (*files.Upload, error) {
 	created := lastLineOf(w.batch)
 	upload, err := w.job.engine.o.Files.CreateOwn(files.File{
 		ID: files.ResultID(created, w.batch.ID, name, w.number), Created: created,
-		Expires: time.Now().UTC().Add(w.job.engine.o.Retention()), Owner: w.batch.Owner.Plain(), Filename: w.batch.ID + "_" +
+		Expires: time.Now().UTC().Add(w.job.engine.o.Retention()),
+		Owner:   w.batch.Owner.Plain(), Filename: w.batch.ID + "_" +
 			name + ".jsonl", Purpose: "batch_output",
 		IsHidden: w.batch.Form == Anthropic,
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
@@ -24,6 +25,7 @@ const patience = 3 * time.Second
 // Issuers verify tokens and decide the terms of their bearers.
 type Issuers struct {
 	list []*issuer
+	log  *slog.Logger
 }
 
 type issuer struct {
@@ -36,7 +38,10 @@ var _ access.Issuers = (*Issuers)(nil)
 
 // New returns the issuers of settings. changed is called when the keys of one of them have changed.
 func New(settings Settings, log *slog.Logger, changed func()) *Issuers {
-	all := new(Issuers)
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	all := &Issuers{log: log}
 	for _, one := range settings {
 		all.list = append(all.list, &issuer{one, one.newKeys(log, changed)})
 	}
@@ -54,7 +59,7 @@ func (all *Issuers) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, one := range all.list {
-		running.Go(func() { one.keys.Run(ctx) })
+		running.Go(func() { logs.Persist(ctx, all.log, "reading the keys of an issuer of tokens", one.keys.Run) })
 	}
 }
 

@@ -128,14 +128,16 @@ func (i *Issuer) check(report func(path string, fault say.Sentence)) {
 // caller's own credential.
 func (s Settings) Lint(forwards []string, report func(path, message string)) {
 	for i := range s {
-		if address, err := url.Parse(s[i].JWKSURL); err == nil && address.Scheme == "http" && !isHere(address.Hostname()) {
+		address, err := url.Parse(s[i].JWKSURL)
+		if err == nil && address.Scheme == "http" && !isHere(address.Hostname()) {
 			report(fmt.Sprintf("security.jwt[%d].jwks-url", i),
 				"is not encrypted: whoever is on the way can put in keys of their own; use https")
 		}
 	}
 	if len(s) > 0 && len(forwards) > 0 {
 		report(forwards[0]+".forward-authorization",
-			"tokens of security.jwt are not passed on: their bearers reach this instance with its own api-key, or with none")
+			"tokens of security.jwt are not passed on: their bearers reach this instance with its own api-key, or "+
+				"with none")
 	}
 }
 
@@ -146,8 +148,8 @@ func (s Settings) Examine(report func(level, area, message, fix string)) {
 		area := "tokens of " + s[i].Name
 		if err := keys.Read(context.Background()); err != nil {
 			report("fail", area, "the keys ("+cmp.Or(s[i].JWKSURL, s[i].JWKSFile)+"): "+err.Error(),
-				"compare the address with what the issuer says (jwks_uri in its discovery document), and set ca where its "+
-					"certificate is of a private authority; no token is let in until the keys can be read, keys are")
+				"compare the address with what the issuer says (jwks_uri in its discovery document), and set ca where "+
+					"its certificate is of a private authority; API keys work all the same")
 		} else {
 			report("ok", area, fmt.Sprintf("%d keys", keys.Set().Size()), "")
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/wings/callertokens"
@@ -97,7 +98,7 @@ func (f *inForce) run(ctx context.Context) {
 		}
 		running, end := context.WithCancel(ctx)
 		var work sync.WaitGroup
-		work.Go(func() { issuers.Run(running) })
+		work.Go(func() { logs.Contain(f.core.Log, "reading the keys of issuers", func() { issuers.Run(running) }) })
 		select {
 		case <-ctx.Done():
 		case <-changed:
