@@ -43,7 +43,7 @@ func TestUsageIsCountedByTheUserOfATrustedHeader(t *testing.T) {
 			t.Errorf("%.40s: %d requests, want %d", query, requests, want)
 		}
 	}
-	for query, want := range map[string]string{"user=ann@example.com": "header both", "user=bob": "", "q=EXAMPLE.COM": "header both"} {
+	for query, want := range map[string]string{"user=ann@example.com": "header both", "user=bob": "untrusted empty body", "q=EXAMPLE.COM": "header both"} {
 		var ids []string
 		list := r.Do(http.MethodGet, "/api/monitoring/calls?"+query, "", "Authorization", "Bearer admin").Succeeds(t)
 		for _, call := range gatewaytest.At(t, gatewaytest.DecodeObject(t, list.Body), "calls").([]any) {
