@@ -1,3 +1,5 @@
+// This file belongs to the wing backup.
+
 package main
 
 import (

@@ -103,7 +103,7 @@ func TestRolesAndRoutes(t *testing.T) {
 			{"open, same site", open, []string{"Origin", "http://127.0.0.1:1", "Sec-Fetch-Site", "same-site"}, when(!isForPages, 403)},
 			{"open, old browser", open, []string{"Origin", "https://evil.example"}, when(!isForPages, 403)},
 			{"nobody", secured, nil, when(!isOpen, 401)},
-			{"wrong token", secured, []string{"Authorization", "Bearer wrong", "X-Forwarded-For", fmt.Sprint("192.0.2.", n)}, when(!isOpen, 401)},
+			{"wrong token", secured, []string{"Authorization", "Bearer wrong", "X-Forwarded-For", fmt.Sprintf("10.0.%d.%d", n/256, n%256)}, when(!isOpen, 401)},
 			{"VIEWER", secured, []string{"Authorization", "Bearer viewer-token"}, when(!isOpen && !access.Viewer.Holds(route.Permission), 403)},
 			{"OPERATOR", secured, []string{"Authorization", "Bearer operator-token"}, when(!isOpen && !access.Operator.Holds(route.Permission), 403)},
 			{"ADMIN", secured, []string{"Authorization", "Bearer admin-token"}, when(isForMembers, 403)},
