@@ -34,7 +34,7 @@ export function Figures({ of, range }: { of: HistoryOf; range: Range }) {
         </p>
       ))}
       <div className="panel tw" tabIndex={0} role="group" aria-label={t('figures.title')}>
-        <table className="tbl">
+        <table className="tbl fig">
           <thead>
             <tr>
               <th>{t(of.by === 'host' ? 'common.model' : 'figures.who')}</th>
@@ -56,10 +56,10 @@ export function Figures({ of, range }: { of: HistoryOf; range: Range }) {
                   )}
                 </td>
                 {timed.map((name) => <Cell key={name} of={one} name={name} />)}
-                <td className="num">{one.promptTokens === null ? missing : digits(one.promptTokens)}</td>
-                <td className="num">{share(one.cachedShare)}</td>
-                {hasEngine && <td className="num">{one.engine == null ? missing : text(duration(one.engine.queueSeconds * 1000))}</td>}
-                {hasEngine && <td className="num">{share(one.engine?.prefillSavedShare)}</td>}
+                <td className="num" data-of={t('figures.prompt')}>{one.promptTokens === null ? missing : digits(one.promptTokens)}</td>
+                <td className="num" data-of={t('figures.cached')}>{share(one.cachedShare)}</td>
+                {hasEngine && <td className="num" data-of={t('figures.queue')}>{one.engine == null ? missing : text(duration(one.engine.queueSeconds * 1000))}</td>}
+                {hasEngine && <td className="num" data-of={t('figures.saved')}>{share(one.engine?.prefillSavedShare)}</td>}
               </tr>
             ))}
           </tbody>
@@ -72,10 +72,13 @@ export function Figures({ of, range }: { of: HistoryOf; range: Range }) {
 function Cell({ of, name }: { of: Figure; name: Timed }) {
   const { t } = useI18n()
   const figure = shown(of, name)
-  if (figure === null) return <td className="num muted">{missing}</td>
+  const label = t(`figures.${name}`)
+  if (figure === null) return <td className="num muted" data-of={label}>{missing}</td>
   return (
-    <td className="num" title={t('figures.measured', { n: figure.n })}>
-      {figure.p50} · {figure.p95} · {figure.p99} <span className={figure.n < few ? 'warn' : 'muted'}>{t('figures.n', { n: figure.n })}</span>
+    <td className="num" data-of={label} title={t('figures.measured', { n: figure.n })}>
+      <span>
+        {figure.p50} · {figure.p95} · {figure.p99} <span className={figure.n < few ? 'warn' : 'muted'}>{t('figures.n', { n: figure.n })}</span>
+      </span>
     </td>
   )
 }
