@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,14 +42,14 @@ func begin(t *testing.T, s *sessions.Sessions, list ...sessions.Session) {
 }
 
 func (f *flaky) Get(ctx context.Context, kind, id string) (documents.Document, error) {
-	if f.isAway {
+	if f.isAway.Load() {
 		return documents.Document{}, documents.ErrUnavailable
 	}
 	return f.Store.Get(ctx, kind, id)
 }
 
 func (f *flaky) List(ctx context.Context, q documents.Query) ([]documents.Document, error) {
-	if f.isAway {
+	if f.isAway.Load() {
 		return nil, documents.ErrUnavailable
 	}
 	return f.Store.List(ctx, q)
@@ -57,7 +58,7 @@ func (f *flaky) List(ctx context.Context, q documents.Query) ([]documents.Docume
 // flaky is a store that may not answer.
 type flaky struct {
 	documents.Store
-	isAway bool
+	isAway atomic.Bool
 }
 
 // alive reports which of some sessions are good.
@@ -147,7 +148,7 @@ func TestEndsReachOtherGateways(t *testing.T) {
 		}
 		begin(t, one, session("c", "cyd", ""))
 		time.Sleep(5 * time.Second) //nolint:forbidigo // the time of a synctest bubble
-		away.isAway = true
+		away.isAway.Store(true)
 		if err := one.EndPerson(t.Context(), issuer, "bob"); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +159,7 @@ func TestEndsReachOtherGateways(t *testing.T) {
 		if err := two.End(t.Context(), "b", time.Now().Add(time.Hour)); err == nil {
 			t.Error("an end that cannot be kept is no error")
 		}
-		away.isAway = false
+		away.isAway.Store(false)
 		time.Sleep(5 * time.Second) //nolint:forbidigo // the time of a synctest bubble
 		if got := fmt.Sprint(alive(t, two, "a", "b", "c")); got != "[c]" {
 			t.Errorf("when the store is back the other knows %s", got)
@@ -172,7 +173,7 @@ func TestAnUnreadListAcceptsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Store: documents.NewMemory()}
 		begin(t, open(t, store, true), session("a", "ada", ""))
-		store.isAway = true
+		store.isAway.Store(true)
 		s := open(t, store, true)
 		if _, err := s.Find(t.Context(), "a", time.Now()); !errors.Is(err, sessions.ErrUnread) {
 			t.Errorf("found: %v", err)
@@ -180,7 +181,7 @@ func TestAnUnreadListAcceptsNothing(t *testing.T) {
 		if err := s.Check("t"); !errors.Is(err, sessions.ErrUnread) {
 			t.Errorf("checked: %v", err)
 		}
-		store.isAway = false
+		store.isAway.Store(false)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go s.Run(ctx)
