@@ -54,7 +54,7 @@ func TestManyVisitorsWithLimitsAreBounded(t *testing.T) {
 		if len(c.visitors) != 3 {
 			t.Errorf("%d are counted", len(c.visitors))
 		}
-		time.Sleep(visitorIdle + time.Second)
+		time.Sleep(visitorIdle + time.Second) //nolint:forbidigo // the time of a synctest bubble
 		if got := come("a"); got != "" {
 			t.Error(got)
 		}
