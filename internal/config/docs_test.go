@@ -275,6 +275,7 @@ func TestDocumentedSettings(t *testing.T) {
 // wing that this tree does not have (make without).
 func isOfMissingWing(setting string) bool {
 	for beginning, wing := range map[string]string{
+		"security.oidc": "signin", "security.jwt": "callertokens", "security.self-service": "selfservice",
 		"limits.process-memory": "processes", "limits.websockets.": "realtime", "monitoring.calls-file.": "callsearch",
 		"role": "signin",
 	} {
