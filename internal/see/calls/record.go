@@ -80,7 +80,10 @@ type Record struct {
 	Client netip.Addr `json:"ip,omitzero"`
 	// User is who the request is made for, as the ledger names it: by the header that the
 	// key trusts, or else by the body.
-	User     string       `json:"user,omitzero"`
+	User string `json:"user,omitzero"`
+	// Run is the public id of the agent's run that the request belongs to, empty where it
+	// belongs to none, or where runs are off.
+	Run      string       `json:"run,omitzero"`
 	Streamed bool         `json:"streamed,omitzero"`
 	Usage    schema.Usage `json:"tokens,omitzero"`
 	// Cost is the price of the request, in 10^-12 of the currency's unit.

@@ -40,6 +40,7 @@ type CallsQuery struct {
 	KeyID         string    `json:"keyId"`
 	Tenant        string    `json:"tenant"`
 	User          string    `json:"user"`
+	Run           string    `json:"run" doc:"The id of an agent's run, whole."`
 	MinDurationMs float64   `json:"minDurationMs" empty:"true" minimum:"0" want:"field.ms"`
 	MaxDurationMs float64   `json:"maxDurationMs" empty:"true" minimum:"0" want:"field.ms"`
 	Q             string    `json:"q"`
@@ -51,7 +52,7 @@ func (CallsQuery) Docs() map[string]string {
 	return map[string]string{
 		"outcome": "rescued, lost and refused as the outcome of a call. answered: with its answer, rescued ones " +
 			"too. failed: lost or refused. retried: more than one attempt. troubled: failed or retried.",
-		"q": "A part of the request id, models, instances, key, tenant, user, error codes, or of whose limit " +
+		"q": "A part of the request id, models, instances, key, tenant, user, run, error codes, or of whose limit " +
 			"refused it, in any case. The texts of errors, which name other models and instances, are not " +
 			"looked at.",
 		"errorText": "A part of what the caller was told, or of why an attempt failed, in any case; for VIEWER " +
@@ -142,7 +143,7 @@ func (f *callFilter) wants(c *calls.Record) bool {
 		return false
 	case !f.is("service", c.Service.String()), !f.names("model", c.Model), !f.is("status", string(statusOf(c))),
 		!f.is("requestId", c.RequestID), !f.names("errorCode", c.Code), !f.names("keyId", c.KeyID),
-		!f.names("tenant", c.Tenant), !f.names("user", c.User):
+		!f.names("tenant", c.Tenant), !f.names("user", c.User), !f.is("run", c.Run):
 		return false
 	case !f.isAsked(c), !f.isTried(c), !f.isRefused(c), !f.has(c):
 		return false
@@ -198,7 +199,7 @@ func (f *callFilter) isRefused(c *calls.Record) bool {
 
 // hasName reports whether a name of the call has the text that is asked for.
 func (f *callFilter) hasName(c *calls.Record) bool {
-	texts := []string{c.RequestID, c.Model, c.Asked, c.Instance, c.KeyID, c.Tenant, c.User, c.Code}
+	texts := []string{c.RequestID, c.Model, c.Asked, c.Instance, c.KeyID, c.Tenant, c.User, c.Run, c.Code}
 	if c.Told != nil {
 		texts = append(texts, c.Told.Of)
 	}

@@ -30,6 +30,7 @@ type CallView struct {
 	KeyID      string             `json:"keyId,omitzero"`
 	Tenant     string             `json:"tenant,omitzero" doc:"Whom the request was counted for."`
 	User       string             `json:"user,omitzero" doc:"For whom it was made."`
+	Run        string             `json:"run,omitzero" doc:"The id of the agent's run that it belongs to."`
 	ClientIP   string             `json:"clientIp,omitzero"`
 	Status     callStatus         `json:"status"`
 	Outcome    calls.Outcome      `json:"outcome" doc:"How it ended for its caller."`
@@ -229,6 +230,7 @@ func viewOfCall(c *calls.Record, words web.Wording) CallView {
 	view := CallView{
 		RequestID: c.RequestID, Number: c.Sequence, Time: web.Time(c.Started), Service: c.Service, Door: c.Door,
 		Model: c.Model, Asked: c.Asked, Instance: c.Instance, KeyID: c.KeyID, Tenant: c.Tenant, User: c.User,
+		Run:      c.Run,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code,
 		Outcome: c.Outcome(), Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces,
