@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
@@ -58,12 +59,25 @@ type Core struct {
 	Unified   *v1.API      // the unified API
 	// Budgets returns how much of every budget is used.
 	Budgets func() []budget.Use
+	// Runs visits the runs of agents that are under way; nil where nobody governs them.
+	Runs func(visit func(Run))
 	// Credentials are the API keys and management tokens.
 	Credentials *access.Credentials
 	// Sessions are the sessions of browsers, nil where security is off.
 	Sessions *sessions.Sessions
 	// Keys decides which keys are good. Where security is off, it accepts every caller.
 	Keys access.Callers
+}
+
+// Run is an agent's run, as other wings than the one that governs it see it.
+type Run struct {
+	// ID is the public id, Owner the account that the run belongs to, such as key/ID, and Cost
+	// the money that it has cost.
+	ID, Owner string
+	Cost      prices.Amount
+	// Loop names the rule about loops that the run breaks since LoopsSince, empty if none.
+	Loop       string
+	LoopsSince time.Time
 }
 
 // Wing is a feature that the core does without. A function that is nil does nothing.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
@@ -20,6 +21,8 @@ type Settings struct {
 	Webhooks map[string]Webhook `json:"webhooks"`
 	// Quiet is how long the same alert is not sent again.
 	Quiet schema.Duration `json:"quiet"`
+	// RunCost is the cost of an agent's run from which on there is an alert; 0 means never.
+	RunCost prices.Amount `json:"runCost"`
 }
 
 // Docs says more about some members than a tag has room for.
@@ -27,6 +30,8 @@ func (Settings) Docs() map[string]string {
 	return map[string]string{
 		"webhooks": "Where alerts are sent, by names of your choice. Without one nothing is watched.",
 		"quiet":    "How long the same alert is not sent again, whatever happens meanwhile.",
+		"runCost": "The cost of an agent's run from which on there is an alert of the kind run, in prices.currency; " +
+			"0 for none.",
 	}
 }
 
@@ -117,10 +122,12 @@ const (
 	Budget Kind = iota
 	Breaker
 	Model
+	Run
+	Loop
 	kindCount
 )
 
-var kindNames = [kindCount]string{"budget", "breaker", "model"}
+var kindNames = [kindCount]string{"budget", "breaker", "model", "run", "loop"}
 
 // Names returns the names of the kinds.
 func (Kind) Names() []string { return kindNames[:] }

@@ -16,14 +16,16 @@ export function Alerts() {
   const save = useSection('alerts')
   const [list, setList] = useState<Draft[]>([])
   const [quiet, setQuiet] = useState('')
+  const [runCost, setRunCost] = useState('')
   const stored = query.data
   useEffect(() => {
     if (stored === undefined) return
     setList(drafts(stored.webhooks))
     setQuiet(typedDuration(stored.quiet))
+    setRunCost(String(stored.runCost))
   }, [stored])
   if (query.error !== null) return <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />
-  const isSame = stored !== undefined && quiet === typedDuration(stored.quiet) && JSON.stringify(list) === JSON.stringify(drafts(stored.webhooks))
+  const isSame = stored !== undefined && quiet === typedDuration(stored.quiet) && runCost === String(stored.runCost) && JSON.stringify(list) === JSON.stringify(drafts(stored.webhooks))
   const change = (at: number, next: Partial<Draft>) => setList(list.map((one, n) => (n === at ? { ...one, ...next } : one)))
   return (
     <section id="alerts" aria-label={t('set.alerts')}>
@@ -37,7 +39,7 @@ export function Alerts() {
           <form
             onSubmit={(event) => {
               event.preventDefault()
-              save.mutate({ webhooks: webhooksOf(list), quiet })
+              save.mutate({ webhooks: webhooksOf(list), quiet, runCost: runCost.trim() === '' ? 0 : runCost.trim() })
             }}
           >
             {list.map((one, at) => (
@@ -50,6 +52,7 @@ export function Alerts() {
             </div>
             <div className="saverow">
               <TextField label={t('set.quiet')} hint={t('set.quietHint')} mono value={quiet} onChange={setQuiet} />
+              <TextField label={t('set.runCost')} hint={t('set.runCostHint')} mono inputMode="decimal" value={runCost} onChange={setRunCost} />
               <button type="submit" className="btn pri" disabled={stored === undefined || isSame || save.isPending}>
                 {t('common.save')}
               </button>

@@ -5,7 +5,7 @@ import { useI18n } from '@/i18n'
 import { useToast } from '@/ui/feedback'
 
 export const cachedServices = ['chat', 'embedding', 'rerank'] as const
-export const alertKinds = ['budget', 'breaker', 'model'] as const
+export const alertKinds = ['budget', 'breaker', 'model', 'run', 'loop'] as const
 export const alertFormats = ['slack', 'teams', 'json'] as const
 
 export type AlertKind = (typeof alertKinds)[number]
@@ -21,7 +21,7 @@ export interface Webhook {
 export interface Sections {
   'answer-cache': { services: string[]; keys: string[]; ttl: number; maxBytes: string; maxAnswer: string; shared: boolean; chargeHits: boolean; singleFlight: boolean }
   'calls-file': { enabled: boolean; days: number; maxBytes: string }
-  alerts: { webhooks: Record<string, Webhook>; quiet: number }
+  alerts: { webhooks: Record<string, Webhook>; quiet: number; runCost: number | string }
 }
 
 export type SectionName = keyof Sections

@@ -45,12 +45,14 @@ type kind struct {
 }
 
 // kindsOf returns the table of kinds of a gateway.
-func kindsOf(core *wing.Core, models *models) map[alerts.Kind]kind {
+func kindsOf(core *wing.Core, models *models, runs *runs) map[alerts.Kind]kind {
 	spent := func(now time.Time, found func(condition)) { budgets(core, now, found) }
 	return map[alerts.Kind]kind{
 		alerts.Budget:  {look: spent, isShared: true},
 		alerts.Breaker: {look: func(_ time.Time, found func(condition)) { breakers(core, found) }},
 		alerts.Model:   {look: models.look},
+		alerts.Run:     {look: runs.dear},
+		alerts.Loop:    {look: runs.looping},
 	}
 }
 

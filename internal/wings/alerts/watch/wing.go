@@ -28,15 +28,16 @@ type entry struct {
 	core   *wing.Core
 	watch  *watch
 	models *models
+	runs   *runs
 	shared *pgdocuments.Store // nil where nothing is shared
 }
 
 // New returns the wing of alerts.
 func New(core *wing.Core) *wing.Wing {
-	e := &entry{core: core, models: &models{lost: map[modelName]*losses{}}}
+	e := &entry{core: core, models: &models{lost: map[modelName]*losses{}}, runs: &runs{core: core}}
 	host, _ := os.Hostname() // an alert without one says enough
 	e.watch = &watch{
-		log: core.Log, kinds: kindsOf(core, e.models), gateway: host,
+		log: core.Log, kinds: kindsOf(core, e.models, e.runs), gateway: host,
 		post:          poster(func() *transport.Client { return core.Transport }),
 		openDocuments: e.openDocuments, watching: e.models.set, changed: make(chan struct{}, 1),
 		senders: map[string]*sender{}, known: map[subject]*known{},
@@ -86,6 +87,7 @@ func (e *entry) set(doc *config.Document) {
 	for name, hook := range doc.Alerts.Webhooks {
 		wanted[name] = e.target(name, hook, doc.Resolve)
 	}
+	e.runs.limit.Store(int64(doc.Alerts.RunCost))
 	e.watch.set(doc.Alerts.Quiet.Std(), wanted)
 }
 
