@@ -9,6 +9,10 @@ type Engines struct {
 	Number int
 	// Slow makes engines slower by a factor.
 	Slow map[int]float64
+	// Kinds are the engines that differ from the others in more than that, by their number.
+	Kinds map[int]engine.Spec
+	// Turns are when engines become slower or faster.
+	Turns []Turn
 	// Models are configured in the gateways; other models are added when they are asked
 	// for.
 	Models []string
@@ -24,6 +28,21 @@ type Engines struct {
 type Outage struct {
 	Engine     int
 	From, Till float64
+}
+
+// Turn is when an engine takes so many times its first seconds for everything.
+type Turn struct {
+	Engine int
+	At     float64
+	Slow   float64
+}
+
+// Kind returns the description of an engine.
+func (e *Engines) Kind(number int) engine.Spec {
+	if kind, differs := e.Kinds[number]; differs {
+		return kind
+	}
+	return e.Spec
 }
 
 // Standard returns eight engines with the speeds of the yardstick.
@@ -49,7 +68,7 @@ type instance struct {
 }
 
 func newInstance(of *Engines, number int) *instance {
-	i := &instance{Engine: engine.New(of.Spec), up: true, calls: map[*engine.Job]*Request{}}
+	i := &instance{Engine: engine.New(of.Kind(number)), up: true, calls: map[*engine.Job]*Request{}}
 	if factor, differs := of.Slow[number]; differs {
 		i.Slow(factor)
 	}

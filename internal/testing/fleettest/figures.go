@@ -12,6 +12,7 @@ type Figures struct {
 	Requests, Failed, Cut int
 	Hit                   float64 // share of all tokens of prompts that came from caches
 	Mean, P50, P90, P99   float64
+	Answer                float64 // the mean of the seconds to the whole answer
 	Soon                  float64 // share of requests with a first token within two seconds
 	Busiest               float64 // the busiest engine beside the mean
 	Loads                 int     // models that were loaded
@@ -38,11 +39,14 @@ func Summarize(times []float64, failed int) Figures {
 
 func (s *simulation) figures() Figures {
 	var times, errors []float64
-	var cached, tokens float64
+	var cached, tokens, answers, whole float64
 	for _, r := range s.finished {
 		cached += float64(r.Cached)
 		tokens += float64(r.Tokens)
 		times = append(times, r.first)
+		if !math.IsNaN(r.whole) {
+			whole, answers = whole+r.whole, answers+1
+		}
 		if !math.IsNaN(r.expects) && r.first > 0 {
 			errors = append(errors, math.Abs(r.expects-r.first)/r.first)
 		}
@@ -55,7 +59,7 @@ func (s *simulation) figures() Figures {
 		busy += e.Prefill
 		busiest = max(busiest, e.Prefill)
 	}
-	f.Hit = cached / tokens
+	f.Hit, f.Answer = cached/tokens, whole/answers
 	f.Busiest = busiest * float64(len(s.engines)) / busy
 	slices.Sort(errors)
 	f.EstimateError = quantile(errors, .5)

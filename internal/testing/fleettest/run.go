@@ -32,11 +32,17 @@ type Request struct {
 	gateway Gateway
 	sent    float64
 	first   float64 // seconds to the first token from the time it came; NaN without one
+	whole   float64 // seconds to the end of the answer
 	expects float64 // the gateway's estimate from the time it was sent; NaN without one
 }
 
 // text returns how many tokens the text of the request has.
 func (r *Request) text() int { return cmp.Or(r.Text, r.Tokens) }
+
+// job returns the request as engines take it.
+func (r *Request) job() *engine.Job {
+	return &engine.Job{Model: r.Model, Tokens: r.Tokens, Blocks: r.Blocks, Outputs: r.Outputs}
+}
 
 // Gateway is a policy at work in a run: it sees its own requests only.
 type Gateway interface {
@@ -56,6 +62,11 @@ type Sharer interface {
 // Listener is a gateway that takes reports of engines.
 type Listener interface {
 	Tell(engine, waiting, running int, models []string, now float64)
+}
+
+// Oracle is a gateway that sees into the engines.
+type Oracle interface {
+	See(engines []*engine.Engine)
 }
 
 // Run is one policy on one workload.
@@ -93,7 +104,11 @@ func (run *Run) Do() Figures {
 		s.engines = append(s.engines, newInstance(&run.Engines, n))
 	}
 	for n := range max(run.Gateways, 1) {
-		s.gateways = append(s.gateways, run.New(run.Engines, n, source(run.Seed+uint64(n), 1)))
+		g := run.New(run.Engines, n, source(run.Seed+uint64(n), 1))
+		if oracle, sees := g.(Oracle); sees {
+			oracle.See(s.insides())
+		}
+		s.gateways = append(s.gateways, g)
 		// Gateways export at different times within each interval.
 		s.exchanged = append(s.exchanged, run.Share*float64(n)/float64(max(run.Gateways, 1)))
 	}
@@ -106,6 +121,9 @@ func (run *Run) Do() Figures {
 		s.at(o.From, func(now float64) { s.die(o.Engine, now) })
 		s.at(o.Till, func(float64) { s.engines[o.Engine].up = true })
 	}
+	for _, turn := range run.Engines.Turns {
+		s.at(turn.At, func(float64) { s.engines[turn.Engine].Slow(turn.Slow) })
+	}
 	if run.Restart > 0 {
 		s.at(run.Restart, func(float64) { s.gateways[0] = run.New(run.Engines, 0, source(run.Seed, 2)) })
 	}
@@ -114,6 +132,14 @@ func (run *Run) Do() Figures {
 		e.do(e.at)
 	}
 	return s.figures()
+}
+
+// insides returns the engines as an oracle sees them.
+func (s *simulation) insides() (all []*engine.Engine) {
+	for _, i := range s.engines {
+		all = append(all, i.Engine)
+	}
+	return all
 }
 
 // at makes something happen at a time.
@@ -142,9 +168,9 @@ func (s *simulation) arrive(r *Request, now float64, again bool) {
 	if !again {
 		r.At, r.number = now, s.number
 	}
-	r.gateway, r.sent, r.first, r.expects = g, now, math.NaN(), math.NaN()
+	r.gateway, r.sent, r.first, r.whole, r.expects = g, now, math.NaN(), math.NaN(), math.NaN()
 	chosen := g.Choose(r, now, up)
-	job := &engine.Job{Model: r.Model, Tokens: r.Tokens, Blocks: r.Blocks}
+	job := r.job()
 	s.engines[chosen].calls[job] = r
 	s.engines[chosen].Add(job, now)
 	s.follow(chosen)
@@ -186,6 +212,7 @@ func (s *simulation) first(n int, now float64) {
 		if s.Engines.Room > 0 {
 			s.follow(n) // there may be room for another model
 		}
+		r.whole = now - r.At
 		r.gateway.End(r, n, now)
 		s.finish(r, now)
 	})

@@ -25,7 +25,7 @@ func Scenarios(conversations func() []*Request) []Scenario {
 	wide.Width = 4
 	drag.Drag = 0.03
 	outage.Outages = []Outage{{Engine: 3, From: 400, Till: 700}}
-	return []Scenario{
+	return append([]Scenario{
 		{"trace", conversations, Standard(), 0},
 		{"spare", conversations, Standard().Faster(0.00006), 0},
 		{"b2b", func() []*Request { return Fixed(false) }, fixed, 0},
@@ -42,13 +42,13 @@ func Scenarios(conversations func() []*Request) []Scenario {
 		{"trace_outage", conversations, outage, 1200},
 		{"same_slow", Same, slow, 0},
 		{"same_wide", Same, wide, 0},
-	}
+	}, mixed(conversations)...)
 }
 
-// Comparison has the figures of three policies in one scenario: round robin, least
-// connections and the fleet's.
+// Comparison has the figures of the policies in one scenario: round robin, least connections,
+// the fleet's, and, where engines are mixed, one that knows every speed.
 type Comparison struct {
-	RoundRobin, LeastConnections, LeastTime Figures
+	RoundRobin, LeastConnections, LeastTime, Oracle Figures
 }
 
 // OverRR returns the mean time to the first token in relation to round robin.
@@ -57,11 +57,15 @@ func (c Comparison) OverRR() float64 { return c.LeastTime.Mean / c.RoundRobin.Me
 // OverLC returns the mean time to the first token in relation to least connections.
 func (c Comparison) OverLC() float64 { return c.LeastTime.Mean / c.LeastConnections.Mean }
 
-// Compare does three runs that differ in the policy only.
+// Compare does runs that differ in the policy only.
 func Compare(run Run) Comparison {
 	compared := Baselines(run)
 	run.New = NewLeastTime
 	compared.LeastTime = run.Do()
+	if run.Engines.Kinds != nil {
+		run.New = NewOracle
+		compared.Oracle = run.Do()
+	}
 	return compared
 }
 

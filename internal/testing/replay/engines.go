@@ -14,12 +14,12 @@ type Engines []*simulator.Backend
 // StartEngines starts engines of one kind at a time scale: a second of the spec takes so
 // many real ones.
 func StartEngines(of fleettest.Engines, kind simulator.Kind, scale float64) (Engines, error) {
-	spec := of.Spec
-	for _, seconds := range []*float64{&spec.Token, &spec.Request, &spec.Decode, &spec.Load} {
-		*seconds *= scale
-	}
 	var all Engines
 	for n := range of.Number {
+		spec := of.Kind(n)
+		for _, seconds := range []*float64{&spec.Token, &spec.Attend, &spec.Request, &spec.Decode, &spec.Load} {
+			*seconds *= scale
+		}
 		b, err := simulator.Start(simulator.Options{Engine: &spec, Kind: kind, Models: []string{"m"}, JournalSize: 1})
 		if err != nil {
 			all.Close()

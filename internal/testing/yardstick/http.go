@@ -139,6 +139,9 @@ func (o *overHTTP) plan(conversations func() []*fleettest.Request, workload stri
 		if s.Name != workload {
 			continue
 		}
+		if len(s.Engines.Turns) > 0 {
+			return nil, fmt.Errorf("the engines of %s change their speed, which they do in virtual time only", s.Name)
+		}
 		requests := s.Requests()
 		p := &plan{adapter: "vllm", work: "prefill s",
 			run: replay.Run{Requests: requests, Block: s.Engines.Block, Until: o.until, Scale: o.scale}}

@@ -11,6 +11,7 @@ type Spec struct {
 	Block   int     // tokens of a block of the cache
 	Cache   int     // tokens that the cache of a model holds
 	Token   float64 // prefill of a token that is not cached
+	Attend  float64 // prefill of such a token for each token before it
 	Request float64 // prefill of a request, whatever its length
 	Decode  float64 // between two tokens of an answer
 	Width   int     // how many prefills share the engine
@@ -18,6 +19,8 @@ type Spec struct {
 	Slots int
 	// Drag is by how much each answer that is being written makes prefills slower.
 	Drag float64
+	// Crowd is by how much each other answer that is being written makes answers slower.
+	Crowd float64
 	// Room is how many models fit in the engine; 0 is all, without loading.
 	Room int
 	Load float64 // to load a model
@@ -40,6 +43,8 @@ type Job struct {
 	// They are known when the prefill begins.
 	Cached           int
 	Prefill, Loading float64
+	// Outputs is how many tokens the answer will have, for those who foresee; 0 is not known.
+	Outputs int
 	// LoadOnly says that the request only brings its model into memory. It ends by itself.
 	LoadOnly bool
 	// Keep is how long the model stays afterwards; 0 is as long as the engine keeps models,
@@ -54,6 +59,7 @@ type Job struct {
 	left  float64 // seconds of prefill, if it had the engine for itself
 	stage stage
 	first float64       // when its first token came
+	ends  float64       // when its answer is complete, by Outputs and the pace at its first token
 	ready chan struct{} // closed at its first token, in a Live engine
 }
 
@@ -128,7 +134,19 @@ func (e *Engine) Waiting() int { return len(e.queue) + len(e.loading) + len(e.ru
 func (e *Engine) Decoding() int { return len(e.decoding) }
 
 // Pace returns the seconds between two tokens of an answer.
-func (e *Engine) Pace() float64 { return e.spec.Decode * e.slow }
+func (e *Engine) Pace() float64 { return e.pace(len(e.decoding)) }
+
+// pace returns the same while so many answers are being written.
+func (e *Engine) pace(answers int) float64 {
+	return e.spec.Decode * e.slow * (1 + e.spec.Crowd*float64(max(answers-1, 0)))
+}
+
+// prefill returns the seconds of a prefill while so many answers are being written.
+func (e *Engine) prefill(tokens, cached, answers int) float64 {
+	n, c := float64(tokens), float64(cached)
+	seconds := e.spec.Request + (n-c)*e.spec.Token + (n*n-c*c)/2*e.spec.Attend
+	return seconds * e.slow * (1 + e.spec.Drag*float64(answers))
+}
 
 // Used returns the share of the cache that is in use.
 func (e *Engine) Used() float64 {
@@ -164,6 +182,7 @@ func (e *Engine) First() *Job {
 	e.cache(j.Model).use(j.Blocks)
 	j.stage, j.first = isAnswered, e.due
 	e.decoding = append(e.decoding, j)
+	j.ends = j.first + float64(j.Outputs)*e.Pace()
 	e.fill(true)
 	return j
 }
@@ -272,9 +291,8 @@ func (e *Engine) start(j *Job) {
 	c := e.cache(j.Model)
 	n := c.match(j.Blocks)
 	c.use(j.Blocks[:n])
-	j.Cached = max(min(n*e.spec.Block, j.Tokens-1), 0)
-	j.Prefill = (e.spec.Request + float64(j.Tokens-j.Cached)*e.spec.Token) * e.slow
-	j.Prefill *= 1 + e.spec.Drag*float64(len(e.decoding))
+	j.Cached = e.cached(j, n)
+	j.Prefill = e.prefill(j.Tokens, j.Cached, len(e.decoding))
 	j.left, j.stage = j.Prefill, isRead
 	e.running = append(e.running, j)
 	e.Requests++
@@ -282,6 +300,9 @@ func (e *Engine) start(j *Job) {
 	e.Cached += j.Cached
 	e.Prefill += j.left
 }
+
+// cached returns how many tokens of a request so many blocks of the cache save.
+func (e *Engine) cached(j *Job, blocks int) int { return max(min(blocks*e.spec.Block, j.Tokens-1), 0) }
 
 func (e *Engine) cache(model string) *cache {
 	if e.caches[model] == nil {
