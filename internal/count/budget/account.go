@@ -30,6 +30,7 @@ type state struct {
 	spans    []*span
 	demand   demand
 	answered atomic.Int64 // when the store answered last, in nanoseconds
+	run      run          // of a run of an agent
 	warned   time.Time    // of totals that were refused
 	// refilling says that more is committed ahead right now.
 	refilling atomic.Bool
@@ -40,12 +41,17 @@ type state struct {
 }
 
 // accountSpans are the windows of an account at one moment.
-type accountSpans = [windowCount]*span
+type accountSpans struct {
+	all   [windowCount]*span
+	count int
+}
+
+func (s *accountSpans) list() []*span { return s.all[:s.count] }
 
 // spanAt returns the span of a window at a moment, with the amounts that others have
 // settled; mu and the book's mutex are held.
 func (s *state) spanAt(kind int, at time.Time) *span {
-	start := windows[kind].Start(at).Unix()
+	start := s.book.startOf(kind, at)
 	for _, found := range s.spans {
 		if found.kind == kind && found.start == start {
 			return found
@@ -58,7 +64,7 @@ func (s *state) spanAt(kind int, at time.Time) *span {
 			kept = append(kept, old)
 		}
 	}
-	made := &span{kind: kind, start: start, others: map[string]peer{}}
+	made := &span{kind: kind, isRun: s.book.options.Runs != nil, start: start, others: map[string]peer{}}
 	s.spans = append(kept, made)
 	s.takeKnown(made)
 	return made
@@ -70,9 +76,10 @@ func (s *state) lockSpans(at time.Time) (spans accountSpans) {
 	s.book.mu.Lock()
 	defer s.book.mu.Unlock()
 	s.mu.Lock()
-	for i := range windows {
-		spans[i] = s.spanAt(i, at)
+	for i := range s.book.windows {
+		spans.all[i] = s.spanAt(i, at)
 	}
+	spans.count = len(s.book.windows)
 	return spans
 }
 
@@ -108,7 +115,7 @@ var ErrUnavailable = errors.New("the budgets cannot be kept now")
 func (a *Account) open(at time.Time) accountSpans {
 	spans := a.lockSpans(at)
 	defer a.mu.Unlock()
-	for _, one := range spans {
+	for _, one := range spans.list() {
 		one.inFlight++
 	}
 	return spans
@@ -132,7 +139,7 @@ func (a *Account) take(spans *accountSpans, want Amounts) *Refusal {
 	if refused := a.refuse(spans, want); refused != nil {
 		return refused
 	}
-	for _, one := range spans {
+	for _, one := range spans.list() {
 		one.reserved = one.reserved.plus(want)
 	}
 	return nil
@@ -140,9 +147,9 @@ func (a *Account) take(spans *accountSpans, want Amounts) *Refusal {
 
 // refuse returns the budget that keeps take from reserving; mu is held.
 func (a *Account) refuse(spans *accountSpans, more Amounts) (refused *Refusal) {
-	for i, one := range spans {
+	for i, one := range spans.list() {
 		used, spent := one.figures(a.book)
-		for unit, limit := range a.limits[i] {
+		for unit, limit := range a.bounds(i) {
 			if limit <= 0 || more[unit] <= 0 || !a.isShort(one, unit, limit, used[unit], more[unit]) {
 				continue
 			}
@@ -175,7 +182,7 @@ func (a *Account) isShort(one *span, unit int, limit, used, more int64) bool {
 func (a *Account) reduce(spans *accountSpans, by Amounts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, one := range spans {
+	for _, one := range spans.list() {
 		one.reserved = one.reserved.minus(by)
 	}
 }
@@ -185,7 +192,7 @@ func (a *Account) reduce(spans *accountSpans, by Amounts) {
 func (a *Account) settle(spans *accountSpans, reserved, spent Amounts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, one := range spans {
+	for _, one := range spans.list() {
 		one.reserved = one.reserved.minus(reserved)
 		one.spent = one.spent.plus(spent)
 		if one.inFlight--; one.inFlight == 0 {

@@ -43,7 +43,7 @@ func (s *span) lookAhead(b *Book, latest *Account, target Amounts, members int64
 		return
 	}
 	used, _ := s.figures(b)
-	for unit, limit := range latest.limits[s.kind] {
+	for unit, limit := range latest.bounds(s.kind) {
 		if limit > 0 {
 			target[unit] = max(0, min(target[unit], (limit-used[unit])/(aheadParts*members)))
 		} else {

@@ -28,6 +28,7 @@ type Ledger interface {
 	Admit(ticket *quota.Ticket, who quota.Subject, arrived time.Time) error
 	JournalFailure() *condition.Failure
 	Totals(ctx context.Context, windows []quota.CalendarWindow) ([]quota.Row, string, error)
+	TotalsSince(ctx context.Context, w quota.Window, since time.Time) ([]quota.Row, string, error)
 	RecoveredWriters() []string
 	Stats() quota.Stats
 	Close(ctx context.Context) error
@@ -55,6 +56,7 @@ type Shared interface {
 // connection and no goroutine.
 type Book struct {
 	options Options
+	windows []quota.Window
 	writer  string // of the commitments of this process
 	order   atomic.Int64
 
@@ -105,6 +107,8 @@ type Options struct {
 	// before are read. Without Keys nothing is signed.
 	Keys     *seal.Keys
 	Takeover *takeover.Records
+	// Runs makes the book count runs of agents; nil counts budgets of keys and tenants.
+	Runs *Runs
 	// ReadEvery is the time between two reads of the rows that others have written to
 	// the database.
 	ReadEvery time.Duration
@@ -129,8 +133,12 @@ func New(options Options) *Book {
 	if options.pause == nil {
 		options.pause = waiting.Pause
 	}
+	kinds := windows[:]
+	if options.Runs != nil {
+		kinds = []quota.Window{quota.BudgetRun}
+	}
 	return &Book{
-		options: options, writer: rand.Text()[:13],
+		options: options, windows: kinds, writer: rand.Text()[:13],
 		accounts: map[string]*state{}, known: map[place]map[string]Amounts{},
 	}
 }
@@ -214,7 +222,7 @@ func (b *Book) loop(ctx context.Context) {
 	read := time.Now()
 	waiting.Every(ctx, beat, func(time.Time) {
 		b.exchange(ctx)
-		if time.Since(read) >= b.options.ReadEvery || !b.isKnown.Load() {
+		if b.options.Runs == nil && time.Since(read) >= b.options.ReadEvery || !b.isKnown.Load() {
 			read = time.Now()
 			b.learn(ctx)
 		}
@@ -242,7 +250,10 @@ func (b *Book) hasEnded(process string) bool { return b.isKnown.Load() && b.ende
 // fetch returns the ledger's rows of the windows that are open, and the writer that counts
 // now.
 func (b *Book) fetch(ctx context.Context) (rows []quota.Row, own string, err error) {
-	return b.options.Ledger.Totals(ctx, quota.OpenWindows(b.options.Now(), windows[:]))
+	if b.options.Runs != nil {
+		return b.options.Ledger.TotalsSince(ctx, quota.BudgetRun, b.options.Now().Add(-longestRun))
+	}
+	return b.options.Ledger.Totals(ctx, quota.OpenWindows(b.options.Now(), b.windows))
 }
 
 // take takes over the spending of other writers: earlier processes of this gateway, and
@@ -261,6 +272,12 @@ func (b *Book) take(rows []quota.Row, own string, err error) {
 			continue
 		}
 		at := place{accountName(&row.Key), row.Window, row.Start.Unix()}
+		if runs := b.options.Runs; runs != nil {
+			if !runs.GoesOn(row) {
+				continue
+			}
+			at = place{RunName(&row.Key), row.Window, 0}
+		}
 		if b.known[at] == nil {
 			b.known[at] = map[string]Amounts{}
 		}
@@ -312,14 +329,22 @@ const commitAtOnce = 256
 // commitAll commits the amounts of every account, unless nobody has told anything new
 // since the last time.
 func (b *Book) commitAll(ctx context.Context) error {
-	states, isNews := b.states(), false
-	for _, s := range states {
+	all, isNews := b.states(), false
+	// Runs are many, and each request of one asks the store: quiet ones are told only to a
+	// store that has lost its data.
+	isPartial := b.options.Runs != nil && b.options.Shared.IsSettled()
+	states := all[:0]
+	for _, s := range all {
 		// A gateway without requests of an account must know it too.
 		s.lockSpans(b.options.Now())
 		s.demand.next()
 		s.lookAhead()
-		isNews = s.isNews() || isNews
+		hasNews := s.isNews()
 		s.mu.Unlock()
+		isNews = hasNews || isNews
+		if hasNews || !isPartial {
+			states = append(states, s)
+		}
 	}
 	changes, now := b.options.Shared.Changes(), b.options.Now()
 	if !b.isTakingOver() && b.rest.may(changes, now) && !isNews {

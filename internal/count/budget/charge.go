@@ -10,12 +10,20 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// maxAccounts is how many accounts one request counts for: its key and its tenant.
-const maxAccounts = 2
+// maxAccounts is how many accounts one request counts for: its key, its tenant and the run
+// that it belongs to.
+const (
+	maxAccounts = 3
+	ofRun       = 2
+)
 
 // Charge is the reservation of one request, and later its spending. The zero Charge
 // reserved nothing. It must not be used concurrently, but for Count.
 type Charge struct {
+	// Run is the account of the run that the request belongs to, nil where there is none. It
+	// is set before Reserve.
+	Run *Account
+
 	parts    [maxAccounts]part
 	reserved Amounts
 	at       time.Time
@@ -42,8 +50,9 @@ const (
 // accounts have no budgets. It returns the budget that has no room for it,
 // ErrUnavailable, or the cause that ended ctx.
 func (c *Charge) Reserve(
-	ctx context.Context, accounts [maxAccounts]*Account, want Amounts, at time.Time,
+	ctx context.Context, owners [ofRun]*Account, want Amounts, at time.Time,
 ) (*Refusal, error) {
+	accounts := [maxAccounts]*Account{owners[0], owners[1], c.Run}
 	for try := 0; ; try++ {
 		refused, err := c.reserveOnce(accounts, want, at)
 		if err != nil || refused == nil {
@@ -168,7 +177,7 @@ func (c *Charge) Count() {
 // count counts the request unless it is counted.
 func (p *part) count(at time.Time) {
 	if !p.isCounted {
-		p.isCounted = p.account.book.options.Ledger.Admit(&p.ticket, p.account.subject, at) == nil
+		p.isCounted = p.account.book.options.Ledger.Admit(&p.ticket, p.account.subject, p.account.countedAt(at)) == nil
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // data directory. A process that was killed may have told other gateways of its
 // reservations without having counted anything: the next one must know its name to take
 // them back.
-const processesFile = "budget-processes"
+const processesFile, runProcessesFile = "budget-processes", "run-processes"
 
 // maxProcesses is how many of the latest processes are remembered: more than are killed
 // before one of them reaches the store again.
@@ -23,7 +23,11 @@ func (b *Book) rememberProcess() (earlier []string) {
 	if b.options.Data == nil || b.options.Shared == nil {
 		return nil
 	}
-	text, err := b.options.Data.Read(processesFile)
+	file := processesFile
+	if b.options.Runs != nil {
+		file = runProcessesFile
+	}
+	text, err := b.options.Data.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -31,7 +35,7 @@ func (b *Book) rememberProcess() (earlier []string) {
 	if err == nil {
 		names := append(slices.Clone(earlier), b.writer)
 		names = names[max(0, len(names)-maxProcesses):]
-		err = b.options.Data.Write(processesFile, []byte(strings.Join(names, "\n")+"\n"))
+		err = b.options.Data.Write(file, []byte(strings.Join(names, "\n")+"\n"))
 	}
 	if err != nil {
 		b.options.Log.Warn("the names of the processes that keep budgets cannot be remembered: "+

@@ -33,12 +33,13 @@ type Budget struct {
 // one.
 const Unlimited = -1
 
-// JournalDir is the directory of the journal of budgets in the data directory.
-const JournalDir = "budget"
+// JournalDir is the directory of the journal of budgets in the data directory, and RunsJournalDir
+// that of the journal of runs.
+const JournalDir, RunsJournalDir = "budget", "runs"
 
 const most = 1_000_000_000_000_000
 
-// windowCount is the number of windows that budgets have.
+// windowCount is the number of windows that budgets have. A run has one.
 const windowCount = 3
 
 var windows = [windowCount]quota.Window{quota.BudgetDay, quota.BudgetMonth, quota.BudgetTotal}

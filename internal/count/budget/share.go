@@ -41,6 +41,7 @@ type prepared struct {
 	spans  []*span
 	own    []Committed
 	sheets []tally.Sheet
+	terms  int64 // the version of the terms among them
 }
 
 // prepare returns the sheets of the account, and reports whether they are news.
@@ -55,6 +56,7 @@ func (s *state) prepare() (p prepared, isNews bool) {
 		p.own = append(p.own, c)
 		p.sheets = append(p.sheets, s.sheet(one, s.book.writer, c, told{}))
 	}
+	p.terms = s.addTerms(p.sheets)
 	return p, isNews
 }
 
@@ -70,7 +72,7 @@ func (s *state) lookAhead() {
 // spent; mu is held.
 func (s *state) isNews() bool {
 	isLong := s.book.options.Now().Sub(time.Unix(0, s.answered.Load())) >= presence/2
-	return slices.ContainsFunc(s.spans, func(one *span) bool {
+	return s.hasNewTerms() || slices.ContainsFunc(s.spans, func(one *span) bool {
 		return one.hasNews() || isLong && one.reserved != (Amounts{})
 	})
 }
@@ -83,6 +85,7 @@ func (s *state) take(p prepared, all []map[string]string) (lacking []tally.Sheet
 	now := s.book.options.Now()
 	s.answered.Store(now.UnixNano())
 	isDecided := s.book.isDecided()
+	s.takeTerms(p, all)
 	for i, one := range p.spans {
 		j := s.judge(one, all[i], now)
 		one.isRead = one.isRead || isDecided
@@ -126,7 +129,7 @@ func (a *Account) agree(spans *accountSpans, reserved Amounts) (*Refusal, error)
 	isKept := err == nil || options.Degrade || options.FailOpen
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, one := range spans {
+	for _, one := range spans.list() {
 		if err != nil && isKept {
 			one.beginOutage(a.book)
 		}
@@ -146,17 +149,17 @@ func (a *Account) isCovered(spans *accountSpans, reserved Amounts) bool {
 	defer a.mu.Unlock()
 	a.demand.count(reserved)
 	if !a.book.options.Shared.IsSettled() {
-		for _, one := range spans {
+		for _, one := range spans.list() {
 			one.beginOutage(a.book)
 		}
 		return false
 	}
 	isLow := false
-	for i, one := range spans {
+	for i, one := range spans.list() {
 		if one.isOut {
 			return false
 		}
-		for unit, limit := range a.limits[i] {
+		for unit, limit := range a.bounds(i) {
 			if limit <= 0 || reserved[unit] <= 0 {
 				continue
 			}
@@ -167,7 +170,7 @@ func (a *Account) isCovered(spans *accountSpans, reserved Amounts) bool {
 			isLow = isLow || 2*left < one.leased[unit]
 		}
 	}
-	for _, one := range spans {
+	for _, one := range spans.list() {
 		one.ahead = one.ahead.minus(reserved)
 	}
 	if isLow && a.refilling.CompareAndSwap(false, true) {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 )
 
@@ -32,7 +31,7 @@ const (
 // place returns the name of the sheet of a window of the account.
 func (s *state) place(one *span) string {
 	from := time.Unix(one.start, 0).UTC().Format("20060102")
-	if one.window() == quota.BudgetTotal {
+	if one.start == 0 {
 		from = "all"
 	}
 	return s.book.options.Prefix + ":budget:{" + s.name + "}:" + one.window().String() + ":" + from
@@ -42,7 +41,7 @@ func (s *state) place(one *span) string {
 // It replaces the store's text in instead, where that is known to be wrong or old.
 func (s *state) sheet(one *span, process string, c Committed, instead told) tally.Sheet {
 	sheet := tally.Sheet{
-		Name: s.place(one), Expire: one.end().Add(keepTotals), IsOrdered: true, IsRead: true,
+		Name: s.place(one), Expire: s.expiry(one), IsOrdered: true, IsRead: true,
 		Totals: []tally.Total{
 			{Writer: process, Numbers: write(c.Order, c.Amounts), Instead: instead.amounts},
 			{
@@ -79,7 +78,8 @@ func toldOf(all map[string]string, process string) told {
 
 // isProcess reports whether a name in a sheet names a process.
 func isProcess(name string) bool {
-	return !strings.HasSuffix(name, reservedSuffix) && !strings.HasSuffix(name, signedSuffix)
+	return !strings.HasSuffix(name, reservedSuffix) && !strings.HasSuffix(name, signedSuffix) &&
+		name != termsWriter && name != beganWriter
 }
 
 // read returns the commitment of a process, and reports whether the process told its

@@ -47,6 +47,9 @@ func (s *state) judge(one *span, all map[string]string, now time.Time) judgement
 			continue
 		}
 		j.believed[process] = c
+		if c.Amounts != known.Amounts || c.Reserved != (Amounts{}) {
+			s.Touch(now)
+		}
 		switch {
 		case c.Order > known.Order:
 			one.others[process] = peer{known.settled, c, now, isSplit, found}
@@ -82,7 +85,8 @@ func (c Committed) atLeast(other Committed) Committed {
 // or a later one.
 func (s *state) judgeOwn(sheet tally.Sheet, all map[string]string) bool {
 	found := toldOf(all, s.book.writer)
-	if found.amounts == sheet.Totals[0].Numbers && (len(sheet.Totals) < 3 || found.signed == sheet.Totals[2].Numbers) {
+	isSame := found.amounts == sheet.Totals[0].Numbers
+	if isSame && (s.book.options.Keys == nil || found.signed == sheet.Totals[2].Numbers) {
 		return true
 	}
 	c, _, ok := found.read()

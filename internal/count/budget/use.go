@@ -62,7 +62,7 @@ func (b *Book) current() []*Account {
 func (a *Account) uses(at time.Time) (uses []Use) {
 	spans := a.lockSpans(at)
 	defer a.mu.Unlock()
-	for i, one := range spans {
+	for i, one := range spans.list() {
 		used, spent := one.figures(a.book)
 		for unit, limit := range a.limits[i] {
 			if limit > 0 {

@@ -51,7 +51,10 @@ func (s *session) expire(ctx context.Context) {
 		return
 	}
 	store, err := s.snapshots(ctx)
-	for w := Minute; w < BudgetTotal && err == nil; w++ { // totals are kept for good
+	for w := Minute; int(w) < WindowCount && err == nil; w++ {
+		if w == BudgetTotal {
+			continue // kept for good
+		}
 		removed := expireBatch
 		for removed == expireBatch && err == nil {
 			removed, err = store.Expire(ctx, w, w.cutoff(now, s.settings.Retention.Of(w)), expireBatch)

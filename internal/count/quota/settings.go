@@ -30,12 +30,16 @@ const (
 	BudgetDay
 	BudgetMonth
 	BudgetTotal
+	// BudgetRun is the window of one run of an agent, which a ledger of its own counts: it
+	// begins with the second of the first request of the run.
+	BudgetRun
 
 	// WindowCount sizes arrays that are indexed by Window.
-	WindowCount = int(BudgetTotal) + 1
+	WindowCount = int(BudgetRun) + 1
 )
 
-var windowNames = [WindowCount]string{"MINUTE", "HOUR", "DAY", "MONTH", "BUDGET_DAY", "BUDGET_MONTH", "BUDGET_TOTAL"}
+var windowNames = [WindowCount]string{"MINUTE", "HOUR", "DAY", "MONTH", "BUDGET_DAY", "BUDGET_MONTH", "BUDGET_TOTAL",
+	"BUDGET_RUN"}
 
 // Windows returns every window of usage, from the shortest to the longest.
 func Windows() []Window { return []Window{Minute, Hour, Day, Month} }
@@ -88,11 +92,17 @@ type Retention struct {
 // Of returns the retention of one window. Budgets have one of their own, whatever is set for
 // usage.
 func (r Retention) Of(w Window) Period {
+	if w == BudgetRun {
+		return Period{runDays, Days}
+	}
 	if w >= BudgetDay {
 		r, w = DefaultSettings().Retention, min(w-BudgetDay+Day, Month)
 	}
 	return [...]Period{r.Minute, r.Hour, r.Day, r.Month}[w]
 }
+
+// runDays is how many days the counts of runs are kept.
+const runDays = 8
 
 // Distributed describes counting in a store that several gateways share.
 type Distributed struct {

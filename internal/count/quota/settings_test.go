@@ -152,8 +152,8 @@ func TestJournalSyncIsReadByName(t *testing.T) {
 // TestUnknownValuesAreShownAsNumbers, in logs and messages.
 func TestUnknownValuesAreShownAsNumbers(t *testing.T) {
 	for got, want := range map[string]string{
-		quota.Window(quota.WindowCount).String():     "Window(7)",
-		quota.Window(quota.WindowCount - 1).String(): "BUDGET_TOTAL",
+		quota.Window(quota.WindowCount).String():     "Window(8)",
+		quota.Window(quota.WindowCount - 1).String(): "BUDGET_RUN",
 		quota.Period{Amount: 3, Unit: 5}.String():    "Period(3, 5)",
 		quota.Period{Amount: 3, Unit: 4}.String():    "3mo",
 	} {

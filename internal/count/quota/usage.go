@@ -262,13 +262,22 @@ func addCost(a, b int64) int64 { return int64(prices.Amount(a).Plus(prices.Amoun
 // and writer, and the name of the writer that counts now. With an error it returns the
 // rows that are known without the database.
 func (l *Ledger) Totals(ctx context.Context, windows []CalendarWindow) (rows []Row, writer string, err error) {
+	return l.totals(ctx, &Filter{Windows: windows})
+}
+
+// TotalsSince is Totals for all windows of one kind that began at a moment or later.
+func (l *Ledger) TotalsSince(ctx context.Context, w Window, since time.Time) (rows []Row, writer string, err error) {
+	return l.totals(ctx, &Filter{Kinds: []Window{w}, From: since, To: l.options.Now().Add(time.Hour)})
+}
+
+func (l *Ledger) totals(ctx context.Context, filter *Filter) (rows []Row, writer string, err error) {
 	on := l.active.Load()
 	if on == nil {
 		return nil, "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	all, err := on.session.rows(ctx, &Filter{Windows: windows})
+	all, err := on.session.rows(ctx, filter)
 	merged := map[cellID]Row{}
 	for i := range all {
 		merge(merged, &all[i])

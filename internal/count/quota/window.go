@@ -22,14 +22,18 @@ func (w Window) End(start time.Time) time.Time {
 }
 
 // windowSeconds are the lengths of the windows that have one.
-var windowSeconds = [WindowCount]int64{Minute: 60, Hour: 60 * 60, Day: 24 * 60 * 60, BudgetDay: 24 * 60 * 60}
+var windowSeconds = [WindowCount]int64{Minute: 60, Hour: 60 * 60, Day: 24 * 60 * 60, BudgetDay: 24 * 60 * 60,
+	BudgetRun: 24 * 60 * 60}
 
 // endOfTime is in the year 9999.
 const endOfTime = 253_370_764_800
 
 func (w Window) startOf(second int64) int64 {
-	if w == BudgetTotal {
+	switch w {
+	case BudgetTotal:
 		return 0
+	case BudgetRun:
+		return second
 	}
 	if w == Month || w == BudgetMonth {
 		year, month, _ := time.Unix(second, 0).UTC().Date()

@@ -49,7 +49,7 @@ func (r *row) stored() (quota.Row, error) {
 }
 
 // journals are the folders in the data directory with totals that the database may lack.
-func journals() []string { return []string{quota.JournalDir, budget.JournalDir} }
+func journals() []string { return []string{quota.JournalDir, budget.JournalDir, budget.RunsJournalDir} }
 
 // backUpLedger adds all rows of the ledger. The journals are read before the database: what a
 // flush moves from one to the other meanwhile is in both.
