@@ -11,6 +11,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
+import { restarts } from './restarts.mjs'
 import { tasks } from './tasks.mjs'
 
 const freePort = () =>
@@ -952,7 +953,7 @@ const flows = {
       await routing.getByText('Let another instance go on').click()
       await saved(chatType, (chat) => resumes(chat) !== resumes(before))
       const cache = page.getByRole('region', { name: 'Answer cache' })
-      await cache.getByText('embedding', { exact: true }).click()
+      await cache.getByText('Embeddings', { exact: true }).click()
       await saved(() => setting('/api/config/answer-cache'), (now) => now.services.join() === 'embedding')
       await cache.getByLabel('Kept for').fill('2h')
       await cache.getByRole('button', { name: 'Save' }).click()
@@ -1667,6 +1668,7 @@ const flows = {
     return `shown in ${Date.now() - began} ms`
   },
   ...tasks({ base, call, chat, instances, countClicks, withSettings, within }),
+  ...restarts({ dir, freePort, kill, ready, withBackend }),
   'killed: stale within 3 s, back without a reload': async (page) => {
     await page.goto(base)
     await page.waitForSelector('.live.live')

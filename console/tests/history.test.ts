@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { keep, restore, type Turn } from '@/pages/playground/chat-state'
+import { beganWithin } from '@/live/series'
+import { keep, restore, speedOf, type Turn } from '@/pages/playground/chat-state'
 import { parseOnly } from '@/pages/quota/usage'
 import { inFile } from '@/pages/services/form'
 import { curlOf } from '@/shell/api-calls'
@@ -13,6 +14,14 @@ describe('the conversation that a browser keeps', () => {
   it('is what was asked and answered, without pictures and failures', () => {
     const kept = restore(keep([turn(1, 'one'), turn(2, 'two', 'failed'), turn(3, 'three')]))
     expect(kept.map((one) => [one.id, one.content, one.image, one.answers[0]!.text])).toEqual([[1, 'one', null, 'a'], [2, 'three', null, 'a']])
+  })
+  it('has the speed that it had before the reload, also of an answer that was stopped long after its last event', () => {
+    const asked = turn(1, 'one')
+    const answer = { ...asked.answers[0]!, state: 'stopped' as const, firstTokenMs: 100, events: 11, ticks: [100, 600, 1100], endMs: 9000 }
+    const before = speedOf(answer, 9000)
+    const after = restore(keep([{ ...asked, answers: [answer] }]))[0]!.answers[0]!
+    expect(before).toEqual({ perSecond: 10, isTold: false })
+    expect(speedOf(after, 9000)).toEqual(before)
   })
   it('is bounded, and loses its beginning first', () => {
     const kept = restore(keep(Array.from({ length: 30 }, (_, i) => turn(i, `${i} ${'x'.repeat(20_000)}`))))
@@ -45,5 +54,14 @@ describe('usage of one name', () => {
   it('is read from the URL', () => {
     expect(parseOnly('byTenant~a~b')).toEqual({ by: 'byTenant', value: 'a~b' })
     expect([parseOnly(''), parseOnly('byTenant'), parseOnly('other~x')]).toEqual([null, null, null])
+  })
+})
+
+describe('what a chart begins with', () => {
+  it('is the start of the gateway, where that is within the range', () => {
+    const now = Date.parse('2026-11-18T12:00:00Z')
+    expect((['5m', '1h', '24h'] as const).map((range) => beganWithin(range, now - 10 * 60_000, now))).toEqual([false, true, true])
+    expect(beganWithin('24h', now - 25 * 3600_000, now)).toBe(false)
+    expect(beganWithin('24h', Number.NaN, now)).toBe(false)
   })
 })

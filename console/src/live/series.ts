@@ -10,6 +10,12 @@ export const rangeShape: Record<Range, { step: number; points: number }> = {
   '24h': { step: 300, points: 288 },
 }
 
+/** Whether the gateway began to count within a range that ends now: before that there is nothing to draw. */
+export function beganWithin(range: Range, began: number, now: number): boolean {
+  const { step, points } = rangeShape[range]
+  return began > now - step * points * 1000
+}
+
 export type Outcome = 'answered' | 'failed' | 'breaker' | 'limited'
 
 /** How a call is drawn. The gateway says how it ended. */

@@ -13,6 +13,7 @@ import { useSearchState } from '@/shell/search'
 import { Part } from '@/ui/feedback'
 import { Select } from '@/ui/field'
 import { Segments } from '@/ui/parts'
+import { SinceStart } from '@/ui/since'
 import { PatchBay } from './bay'
 import { layout, modelKey } from './bay-layout'
 import { DemoBar } from './demo'
@@ -66,7 +67,7 @@ export default function Overview() {
               quiet
               label={t('figures.of')}
               value={service!}
-              options={timed.map((value) => ({ value, label: value }))}
+              options={timed.map((value) => ({ value, label: t(`pg.${value}`) }))}
               onChange={(value) => setSearch({ of: value === leading(stats.services) ? undefined : value })}
             />
           )}
@@ -80,6 +81,7 @@ export default function Overview() {
       </div>
       <DemoBar />
       <Meters range={range} service={service} open={search.charts === 'open'} onOpen={() => setSearch({ charts: search.charts === 'open' ? undefined : 'open' })} />
+      <SinceStart range={range} />
       <div className="h2">
         <h2>{t('overview.patchbay')}</h2>
         <span className="muted trunc baycap">{`${t('overview.baySum', { models, instances: instances.length })} · ${t(`overview.read.${range}`)}`}</span>

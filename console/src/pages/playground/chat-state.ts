@@ -85,10 +85,10 @@ const place = 'patchbay.chat'
 const keptTurns = 40
 const keptCharacters = 200_000
 
-/** What a browser keeps of a conversation: what was asked and answered, without pictures and failures. */
+/** What a browser keeps of a conversation: what was asked and answered, without pictures and failures, and when the last event of each came. */
 export function keep(turns: readonly Turn[]): string {
   const ended = (answer: Answer) => answer.state === 'done' || answer.state === 'stopped'
-  let list = turns.filter((turn) => turn.answers.every(ended)).slice(-keptTurns).map((turn) => ({ ...turn, image: null, answers: turn.answers.map((answer) => ({ ...answer, error: null, ticks: [] })) }))
+  let list = turns.filter((turn) => turn.answers.every(ended)).slice(-keptTurns).map((turn) => ({ ...turn, image: null, answers: turn.answers.map((answer) => ({ ...answer, error: null, ticks: answer.ticks.slice(-1) })) }))
   while (list.length > 0 && JSON.stringify(list).length > keptCharacters) list = list.slice(1)
   return list.length === 0 ? '' : JSON.stringify(list)
 }

@@ -15,6 +15,7 @@ import { latency, requests, tokens } from '@/ui/chart-specs'
 import { Part } from '@/ui/feedback'
 import { Select } from '@/ui/field'
 import { Segments } from '@/ui/parts'
+import { SinceStart } from '@/ui/since'
 import { Figures } from './figures'
 
 /** Whose history is shown: as the API narrows it. */
@@ -64,8 +65,9 @@ export function ObjectCharts({ of, label }: { of: HistoryOf; label: string }) {
     <section aria-label={label}>
       <div className="h2">
         <h2>{t('wrong.charts')}</h2>
+        <SinceStart range={range} />
         <span className="grow" />
-        {services.length > 1 && <Select quiet label={t('figures.of')} value={service!} options={services.map((value) => ({ value, label: value }))} onChange={(value) => setSearch({ of: value === services[0] ? undefined : value })} />}
+        {services.length > 1 && <Select quiet label={t('figures.of')} value={service!} options={services.map((value) => ({ value, label: t(`pg.${value}`) }))} onChange={(value) => setSearch({ of: value === services[0] ? undefined : value })} />}
         <Segments
           label={t('overview.range')}
           value={range}

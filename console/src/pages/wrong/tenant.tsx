@@ -12,6 +12,7 @@ import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
 import { Bar } from '@/ui/parts'
 import { budgetUnits, budgetWindows, limitNames, type StoredTerms } from '../keys/form'
+import { LastUsed } from '../keys/used'
 import { Facts, ObjectPage } from './frame'
 import { changesTenant, Errors, Here, Section } from './parts'
 import { TermsDrawer } from './terms-drawer'
@@ -62,7 +63,7 @@ function Tenant({ id }: { id: string }) {
   const drawer = search.terms === '1' && all.data !== undefined ? <TermsDrawer tenant={id} stored={own ?? null} version={all.data.version} onClose={() => setSearch({ terms: undefined })} /> : null
   return (
     <ObjectPage
-      sentence={<T k={own === undefined ? 'wrong.tenantFree' : 'wrong.tenantWell'} v={{ name: <b>{id}</b> }} />}
+      sentence={<Spent id={id} hasTerms={own !== undefined} />}
       under={<Link className="soft" to="/tenant">{t('wrong.tenants')}</Link>}
       actions={
         <div className="bar" role="group" aria-label={t('wrong.actions')}>
@@ -90,6 +91,18 @@ function Tenant({ id }: { id: string }) {
       drawer={drawer}
     />
   )
+}
+
+/** What a tenant with nothing wrong has used this month, by the ledger. */
+function Spent({ id, hasTerms }: { id: string; hasTerms: boolean }) {
+  const { t, locale } = useI18n()
+  const { data: spent } = useQuery(spentThisMonth('tenant'))
+  const name = <b>{id}</b>
+  if (spent?.isCounted !== true) return <T k={hasTerms ? 'wrong.tenantWell' : 'wrong.tenantFree'} v={{ name }} />
+  const requests = spent.requests.get(id) ?? 0
+  if (requests === 0) return <T k="wrong.tenantQuiet" v={{ name }} />
+  const used = { name, requests: new Intl.NumberFormat(locale).format(requests) }
+  return spent.shown ? <T k="wrong.tenantSpent" v={{ ...used, cost: spentText(spent, id, t, locale) }} /> : <T k="wrong.tenantUsed" v={used} />
 }
 
 /** What is used of the budgets of a tenant and of its keys. */
@@ -129,7 +142,7 @@ function Keys({ list, isKnown }: { list: Key[]; isKnown: boolean }) {
             <span className={key.status === 'ACTIVE' ? 'soft' : 'bad'}>{t(`key.${key.status}`)}</span>
             <span className="min-w-0">
               <code className="trunc block" title={key.id}>{key.id}</code>
-              <span className="muted">{t('key.callsToday', { n: key.callsToday })}</span>
+              <span className="muted"><LastUsed of={key} /></span>
             </span>
             <span className="nowrap" title={t('spend.thisMonth')}>{spent?.shown === true && spentText(spent, key.id, t, locale)}</span>
           </Link>
@@ -155,7 +168,7 @@ function Terms({ own }: { own: StoredTerms }) {
   return (
     <Facts
       of={[
-        [t('key.services'), own.services.length === 0 ? t('key.anyService') : own.services.join(', ')],
+        [t('key.services'), own.services.length === 0 ? t('key.anyService') : own.services.map((type) => t(`pg.${type}`)).join(t('common.comma'))],
         [t('key.models'), own.models.length === 0 ? t('wrong.anyModel') : <code>{own.models.join(', ')}</code>],
         [t('key.addresses'), own.addresses.length > 0 && <code>{own.addresses.join(', ')}</code>],
         [t('key.expires'), own.expiresAt !== '' && stamp(own.expiresAt)],
