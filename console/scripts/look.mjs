@@ -115,11 +115,18 @@ const places = {
 // The documentation is pages of its own, which follow the language and theme of the console.
 const guides = { guide: '/docs', start: '/docs/start', 'first-backend': '/docs/first-backend', traffic: '/docs/traffic', ledger: '/docs/quota', errors: '/docs/errors', missing: '/docs/nothing' }
 
+/** Lets go of the breaker that a page has held, so that the next one can hold it. */
+async function letGo() {
+  const { id } = (await (await fetch(`${demo.url}/api/monitoring/instances`)).json()).services.chat.instances.find((one) => one.id.startsWith('demo-claude'))
+  const reply = await fetch(`${demo.url}/api/config/instance/circuit-breaker/chat`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ instanceId: id, state: 'AUTO' }) })
+  if (!reply.ok) throw new Error(`the breaker is still held: ${reply.status}`)
+}
+
 /** Something is saved on each of these pages, and the toast that says so covers nothing. */
 const saves = {
   services: { path: '/services', act: (page) => page.locator('.svc tr', { hasText: 'demo-chat' }).first().locator('.sw').click(), undo: (page) => page.locator('.toast button').click() },
   'services-edit': { path: edit, act: async (page) => (await drawer(page), await page.locator('.drawer .slider [role=slider]').focus(), await page.keyboard.press('ArrowRight'), await page.locator('.drawer footer .btn.pri').click()) },
-  'services-hold': { path: '/services', act: async (page) => (await row(page).locator('.mtd button').click(), await page.locator('[role=menuitem]', { hasText: /Hold open|保持断开/ }).click(), await page.locator('dialog .btn.danger').click()) },
+  'services-hold': { path: '/services', act: async (page) => (await row(page).locator('.mtd button').click(), await page.locator('[role=menuitem]', { hasText: /Hold open|保持断开/ }).click(), await page.locator('dialog .btn.danger').click()), undo: () => letGo() },
 }
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args: chromiumArgs })

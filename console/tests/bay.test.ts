@@ -37,9 +37,11 @@ describe('the patch bay', () => {
     expect(bay.cables).toHaveLength(3)
   })
 
-  it('gives no share to an instance behind an open breaker', () => {
+  it('has shares that add up and agree with the rates, also behind an open breaker', () => {
     const all = [instance('a', 'x:1', { breaker: 'OPEN' }), instance('a', 'y:1')]
-    expect(layout(all, stats(all), options).jacks.map((jack) => jack.share)).toEqual([0, 0.5])
+    const { jacks } = layout(all, stats(all), options)
+    expect(jacks.map((jack) => jack.share)).toEqual([0.5, 0.5])
+    expect(jacks[0]!.stat.rate).toBe(jacks[1]!.stat.rate)
   })
 
   it('has one row for each of 16 instances, below their backends', () => {

@@ -30,8 +30,8 @@ export function shown(figure: Figure, name: Timed): Shown | null {
 export const share = (value: number | null | undefined) => (value === null || value === undefined ? missing : `${Math.round(value * 100)} %`)
 
 /** The p95 of each service of a host: they have no figure in common. */
-export function byHost(list: readonly Figure[]): Map<string, { service: string; p95: string }[]> {
-  const hosts = new Map<string, { service: string; p95: string }[]>()
+export function byHost(list: readonly Figure[]): Map<string, { service: Figure['service']; p95: string }[]> {
+  const hosts = new Map<string, { service: Figure['service']; p95: string }[]>()
   for (const figure of list) {
     const p95 = shown(figure, 'latency')?.p95
     if (p95 !== undefined) hosts.set(figure.host ?? '', [...(hosts.get(figure.host ?? '') ?? []), { service: figure.service, p95 }])

@@ -69,7 +69,7 @@ export function Layout() {
             <PersonMenu />
           </header>
           <main className="main" id="main" tabIndex={-1}>
-            <ViewerNote />
+            <ViewerNote needs={pages.find((candidate) => candidate.path === path)?.needs} />
             <Outlet />
           </main>
         </div>
@@ -133,7 +133,7 @@ function Sidebar({ path }: { path: string }) {
       <div className="foot">
         <Link className="plain hover:underline" to="/gateways"><code>{location.host}</code></Link>
         <div>
-          {data?.version ?? '–'}
+          <span translate="no">{data?.version ?? '–'}</span>
           {data?.startedAt !== undefined && data.startedAt !== null && ` · ${t('nav.up', { age: since(data.startedAt, now, locale) })}`}
         </div>
       </div>
@@ -219,10 +219,11 @@ function PersonMenu() {
   )
 }
 
-function ViewerNote() {
+/** What a viewer may do, but for pages that have nothing for one, which say that themselves. */
+function ViewerNote({ needs }: { needs: string | undefined }) {
   const { t } = useI18n()
   const me = useMe()
-  return me?.role === 'VIEWER' ? <div className="note mb-4">{t('session.viewer')}</div> : null
+  return me?.role === 'VIEWER' && (needs === undefined || me.permissions.includes(needs)) ? <div className="note mb-4">{t('session.viewer')}</div> : null
 }
 
 function LanguageMenu() {

@@ -84,10 +84,18 @@ export function BreakerPill({ instance, now, idle = false }: { instance: Instanc
   )
 }
 
-/** The state of the instance as a list shows it: health unless it is worse. */
+/** The state of the instance as a list shows it: health unless it is worse, or calls have failed since the last that did not. */
 export function StatePill({ instance, now }: { instance: InstanceState; now: number }) {
   const { t } = useI18n()
   const state = condition(instance)
+  if (state === 'ok' && instance.failingSince !== null) {
+    return (
+      <span className="pill wn">
+        <HealthGlyph state="unhealthy" />
+        {t('health.failing')}
+      </span>
+    )
+  }
   if (state === 'ok' || state === 'unknown') {
     return (
       <span className={`pill ${state === 'ok' ? 'ok' : 'off'}`}>

@@ -54,7 +54,7 @@ export function MoreFilters({ search, names, onChange }: { search: Search; /** W
         >
           <div className="f">
             <span className="flab">{t('common.service')}</span>
-            <Select label={t('common.service')} value={search.service ?? ''} options={[{ value: '', label: t('calls.allServices') }, ...serviceTypes.map((type) => ({ value: type as string, label: type }))]} onChange={(value) => onChange({ service: value })} />
+            <Select label={t('common.service')} value={search.service ?? ''} options={[{ value: '', label: t('calls.allServices') }, ...serviceTypes.map((type) => ({ value: type as string, label: t(`pg.${type}`) }))]} onChange={(value) => onChange({ service: value })} />
           </div>
           {typed.map((name) => (
             <TextField

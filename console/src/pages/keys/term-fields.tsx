@@ -23,13 +23,15 @@ export function TermFields({ form, set, errors, fixed, children }: {
 
       <div className="sub">{t('key.may')}</div>
       <div className="f">
-        <div className="flab">
-          {t('key.services')} <span className="opt">{form.services.length === 0 ? t('key.anyService') : ''}</span>
-        </div>
+        <div className="flab">{t('key.services')}</div>
         <div className="row flex-wrap !gap-x-4">
+          {/* It goes off by choosing one: a key that may use no service is none. */}
+          <Toggle disabled={fixed || form.services.length === 0} checked={form.services.length === 0} onChange={() => set('services', [])}>
+            {t('key.anyService')}
+          </Toggle>
           {serviceTypes.map((type) => (
             <Toggle key={type} disabled={fixed} checked={form.services.includes(type)} onChange={(on) => set('services', serviceTypes.filter((other) => (other === type ? on : form.services.includes(other))))}>
-              {type}
+              {t(`pg.${type}`)}
             </Toggle>
           ))}
         </div>

@@ -44,7 +44,7 @@ export interface JackRow {
   host: string
   folded: boolean
   stat: Stat
-  /** The part of its model's requests that it got; null for folded hosts. */
+  /** The part of its model's requests that it got, as its rate says; null for folded hosts. */
   share: number | null
   kind: CableKind
 }
@@ -179,8 +179,7 @@ function placeJacks(
     const total = (byModel.get(modelKey(instance)) ?? []).reduce((sum, other) => sum + statOf(other).requests, 0)
     return {
       key: jackKey(instance), instances: [instance], host: instance.host, folded: false, stat,
-      // What an instance had in the last minute is not what it gets behind an open breaker.
-      share: total === 0 ? null : instance.breaker === 'OPEN' ? 0 : stat.requests / total, kind: kinds.get(jackKey(instance))!,
+      share: total === 0 ? null : stat.requests / total, kind: kinds.get(jackKey(instance))!,
     }
   }
   if (how.tall) {

@@ -156,7 +156,7 @@ function Model({ row, tall, dim, props }: { row: ModelRow; tall: boolean; dim: b
         <>
           <span className="two-l">
             <Name className="nm">{row.model}</Name>
-            <span className="muted">{row.service}</span>
+            <span className="muted">{t(`pg.${row.service}`)}</span>
           </span>
           <span className="two-l r">
             <span>
@@ -167,7 +167,7 @@ function Model({ row, tall, dim, props }: { row: ModelRow; tall: boolean; dim: b
         </>
       ) : (
         <>
-          <span className="svc">{row.first ? row.service : ''}</span>
+          <span className="svc">{row.first ? t(`pg.${row.service}`) : ''}</span>
           <Name className="nm">{row.model}</Name>
           <span className="val">{rate(row.stat.requests === 0 ? null : row.stat.rate)}</span>
           <Errors value={row.stat.errorRate} />

@@ -45,7 +45,8 @@ function Engines({ models }: { models: readonly FleetModel[] }) {
           <th className="num w-[90px]" title={t('fleet.queueHint')}>
             {t('fleet.queue')}
           </th>
-          <th className="num w-[140px] onlydesk">{t('fleet.calls')}</th>
+          <th className="num w-[80px] onlydesk">{t('fleet.waiting')}</th>
+          <th className="num w-[80px] onlydesk">{t('fleet.writing')}</th>
           <th className="num w-[100px]">{t('fleet.hits')}</th>
         </tr>
       </thead>
@@ -60,9 +61,8 @@ function Engines({ models }: { models: readonly FleetModel[] }) {
             </td>
             <td className="onlydesk">{t(`fleet.state.${engine.state}`)}</td>
             <td className="num">{engine.queueSeconds === 0 ? '0 s' : text(duration(engine.queueSeconds * 1000))}</td>
-            <td className="num onlydesk">
-              {engine.waiting + engine.others}, {engine.decoding}
-            </td>
+            <td className="num onlydesk">{engine.waiting + engine.others}</td>
+            <td className="num onlydesk">{engine.decoding}</td>
             <td className="num">{percent(engine.hitRate, 0)}</td>
           </tr>
         ))}

@@ -115,7 +115,7 @@ export function BayTable({ bay }: { bay: Bay }) {
                   </Link>{' '}
                   <code className="muted">{row.folded ? t('common.instances', { n: row.instances.length }) : instance.host}</code>
                 </td>
-                <td>{instance.service}</td>
+                <td>{t(`pg.${instance.service}`)}</td>
                 <td className="num">{percent(row.share, 0)}</td>
                 <td className="num">{rate(row.stat.requests === 0 ? null : row.stat.rate)}</td>
                 <td className={`num ${(row.stat.errorRate ?? 0) > 0 ? 'bad' : ''}`}>{percent(row.stat.errorRate)}</td>
@@ -165,7 +165,7 @@ export function ServicesTable({ range }: { range: Range }) {
               <tr key={type}>
                 <td>
                   <Link className="plain font-medium hover:underline" to="/services" search={{ q: type } as never}>
-                    {type}
+                    {t(`pg.${type}`)}
                   </Link>
                 </td>
                 <td>

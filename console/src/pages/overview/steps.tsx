@@ -14,6 +14,8 @@ const where: Record<Exclude<Step, 'hidden'>, { to: string; search?: Record<strin
 }
 /** A gateway with more versions than this is not new any more. */
 const fewVersions = 4
+/** Nor is one with more instances than this, whose file may have them all in its first version. */
+const fewInstances = 12
 
 /** Four things to try first; the list ticks itself, and goes away when all are done. */
 export function FirstSteps({ demo, onBreak }: { demo: boolean; onBreak?(): void }) {
@@ -22,7 +24,7 @@ export function FirstSteps({ demo, onBreak }: { demo: boolean; onBreak?(): void 
   const done = useSteps()
   const list = (['chat', demo ? 'break' : 'test', 'call', 'roll'] as const)
   if (done.has('hidden') || list.every((step) => done.has(step))) return null
-  if (!demo && (snapshot === null || snapshot.version > fewVersions)) return null
+  if (!demo && (snapshot === null || snapshot.version > fewVersions || snapshot.instances.length > fewInstances)) return null
   const next = list.find((step) => !done.has(step))
   return (
     <div className={demo ? 'steps' : 'panel steps alone'} role="group" aria-label={t('steps.title')}>

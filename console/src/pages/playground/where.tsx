@@ -17,25 +17,28 @@ export function useWhere() {
     </button>
   )
   const { data } = asked
+  // Only least_time expects something of each instance; where nothing can be said of them, the sentence is all.
+  const hasFigures = data?.candidates.some(({ estimate }) => estimate !== undefined && estimate !== null) ?? false
+  const hasWords = data?.candidates.some(({ reason, slots }) => (reason ?? '') !== '' || slots !== undefined) ?? false
   const result = (
     <>
       {asked.error !== null && <ErrorNote error={asked.error} title={t('error.load')} />}
       {data !== undefined && (
         <div className="panel mb-2">
           <div className="row px-3 py-2">
-            <span className="grow">{data.refusal != null ? said(data.refusal.said, data.refusal.message) : said(data.said, data.why)}</span>
+            <span className="grow">
+              {data.pick !== null && <code className="mr-2">{splitId(data.pick).host}</code>}
+              {data.refusal != null ? said(data.refusal.said, data.refusal.message) : said(data.said, data.why)}
+            </span>
             <button type="button" className="btn ghost icon" aria-label={t('common.close')} onClick={asked.reset}>
               <X className="ic s14" aria-hidden />
             </button>
           </div>
-          <table className="tbl">
+          {(hasFigures || hasWords) && <table className="tbl">
             <thead>
               <tr>
                 <th>{t('common.instance')}</th>
-                <th className="num">{t('common.firstToken')}</th>
-                <th className="num">{t('fleet.queue')}</th>
-                <th className="num">{t('pg.prefill')}</th>
-                <th className="num">{t('fleet.hits')}</th>
+                {hasFigures && [t('common.firstToken'), t('fleet.queue'), t('pg.prefill'), t('fleet.hits')].map((head) => <th key={head} className="num">{head}</th>)}
               </tr>
             </thead>
             <tbody>
@@ -45,14 +48,18 @@ export function useWhere() {
                     <code>{splitId(instanceId).host}</code> {instanceId === data.pick && <span className="pill ok">{t('pg.picked')}</span>} <span className="muted">{reason}</span>
                     {slots !== undefined && <div className="hint wrap">{slots}</div>}
                   </td>
-                  <td className="num">{text(duration(estimate?.expectedMs))}</td>
-                  <td className="num">{text(duration(estimate?.queueMs))}</td>
-                  <td className="num">{text(duration(estimate?.prefillMs))}</td>
-                  <td className="num">{percent(estimate?.matched, 0)}</td>
+                  {hasFigures && (
+                    <>
+                      <td className="num">{text(duration(estimate?.expectedMs))}</td>
+                      <td className="num">{text(duration(estimate?.queueMs))}</td>
+                      <td className="num">{text(duration(estimate?.prefillMs))}</td>
+                      <td className="num">{percent(estimate?.matched, 0)}</td>
+                    </>
+                  )}
                 </tr>
               ))}
             </tbody>
-          </table>
+          </table>}
         </div>
       )}
     </>

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { api, data } from '@/api/client'
 import { quotaConfig, quotaStatus } from '@/api/queries'
 import type { QuotaConfig, Sentence } from '@/api/types'
-import { T, useI18n } from '@/i18n'
+import { T, useI18n, type I18n, type Key } from '@/i18n'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { Guard } from '@/shell/guard'
@@ -66,26 +66,27 @@ export function Ledger() {
   )
 }
 
-// Where a locked field is in the configuration file.
-const yamlKeys: Record<string, string> = {
-  distributedEnabled: 'quota.distributed.enabled',
-  distributedKeyPrefix: 'quota.distributed.key-prefix',
-  distributedTimeoutMs: 'quota.distributed.timeout',
-  distributedDegradeToLocal: 'quota.distributed.degrade-to-local',
-  retention: 'quota.retention',
-  flushIntervalSeconds: 'quota.flush-interval-seconds',
+// What a locked field is called, and where it is in the configuration file.
+const lockedFields: Record<string, { name: Key; key: string }> = {
+  distributedEnabled: { name: 'quota.field.shared', key: 'quota.distributed.enabled' },
+  distributedKeyPrefix: { name: 'quota.field.prefix', key: 'quota.distributed.key-prefix' },
+  distributedTimeoutMs: { name: 'quota.field.timeout', key: 'quota.distributed.timeout' },
+  distributedDegradeToLocal: { name: 'quota.field.alone', key: 'quota.distributed.degrade-to-local' },
+  retention: { name: 'quota.field.retention', key: 'quota.retention' },
+  flushIntervalSeconds: { name: 'quota.field.flush', key: 'quota.flush-interval-seconds' },
 }
 
-function lockedValue(config: QuotaConfig, field: string): string {
+function lockedValue(config: QuotaConfig, field: string, t: I18n['t']): string {
+  const isOn = (on: boolean) => t(on ? 'common.yes' : 'common.no')
   switch (field) {
     case 'distributedEnabled':
-      return String(config.distributed.enabled)
+      return isOn(config.distributed.enabled)
     case 'distributedKeyPrefix':
       return config.distributed.keyPrefix
     case 'distributedTimeoutMs':
       return `${config.distributed.timeoutMs} ms`
     case 'distributedDegradeToLocal':
-      return String(config.distributed.degradeToLocal)
+      return isOn(config.distributed.degradeToLocal)
     case 'flushIntervalSeconds':
       return `${config.flushIntervalSeconds} s`
     default:
@@ -186,11 +187,11 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
               <Lock className="ic s14 muted" aria-hidden />
               <div className="min-w-0">
                 <div className="row">
-                  <code className="grow trunc" title={field}>{field}</code>
-                  <code className="soft trunc">{lockedValue(config, field)}</code>
+                  <span className="grow">{lockedFields[field] === undefined ? <code>{field}</code> : t(lockedFields[field].name)}</span>
+                  <code className="soft trunc" title={lockedValue(config, field, t)}>{lockedValue(config, field, t)}</code>
                 </div>
                 <div className="hint">
-                  <T k="quota.lockedText" v={{ key: <code>{yamlKeys[field] ?? `quota.${field}`}</code> }} />
+                  <T k="quota.lockedText" v={{ key: <code>{lockedFields[field]?.key ?? `quota.${field}`}</code> }} />
                 </div>
               </div>
             </div>

@@ -30,7 +30,7 @@ import { Queues } from './queues'
 import { columns, groupings, groupRows, inOrder, parseSort, rowKey, sortRows, sortText, type Column, type Readings, type Sort } from './order'
 import type { Last, Row } from './row'
 import { idsOf, lastOnes, rateOf, servingRows, useRows } from './rows'
-import { Grouped, ServiceGroup } from './table'
+import { Grouped, ServiceGroup, Unused } from './table'
 
 export default function Services() {
   const { t, failure } = useI18n()
@@ -81,9 +81,10 @@ export default function Services() {
   const groups = serviceTypes.flatMap((service) => {
     const value = services[service]
     const members = shownRows.filter((row) => row.service === service)
-    return value === undefined || (members.length === 0 && (q !== '' || show !== 'all')) ? [] : [{ service, value, members }]
+    return value === undefined || members.length === 0 ? [] : [{ service, value, members }]
   })
-  const sorting = groups.find((group) => group.members.length > 0)?.service
+  const sorting = groups[0]?.service
+  const isWhole = q === '' && show === 'all'
   const list = (
     <>
       <div className="bar">
@@ -147,9 +148,10 @@ export default function Services() {
           <Grouped key={grouping} groups={groupRows(shownRows, grouping, sort)} grouping={grouping} {...table} />
         )}
       </div>
-      {q === '' && show === 'all' && <Queues />}
-      {q === '' && show === 'all' && <Models />}
-      {q === '' && show === 'all' && <Processes />}
+      {isWhole && rows.length > 0 && <Unused services={serviceTypes.filter((service) => services[service] !== undefined && !rows.some((row) => row.service === service))} />}
+      {isWhole && <Queues />}
+      {isWhole && <Models />}
+      {isWhole && <Processes />}
       {query.data !== undefined && filtered.length === 0 && (
         <div className="panel empty">
           <h2>{rows.length === 0 ? t('overview.first.title') : t('services.empty')}</h2>

@@ -67,7 +67,8 @@ function Row({ model }: { model: Resident }) {
       </td>
       <td className="num onlydesk">{model.bytes === undefined ? <span className="muted">–</span> : text(bytes(model.bytes))}</td>
       <td className="num onlydesk">
-        {model.loads}, {model.evictions}
+        {model.loads}
+        {model.evictions > 0 && <span className="muted block">{t('models.left', { n: model.evictions })}</span>}
       </td>
       <td className="hand text-right">
         {isOut ? (

@@ -57,7 +57,8 @@ function Row({ process: one, isShown, onShow }: { process: Process; isShown: boo
           {ago(one.since, now, locale)}
         </td>
         <td className="num onlydesk">
-          {one.starts}, {one.restarts}
+          {one.starts}
+          {one.restarts > 0 && <span className="muted block">{t('processes.again', { n: one.restarts })}</span>}
         </td>
         <td className="num onlydesk">{one.startTook === undefined ? <span className="muted">–</span> : text(duration(one.startTook))}</td>
         <td className="hand text-right">

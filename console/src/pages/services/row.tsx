@@ -192,8 +192,8 @@ function Cells(props: RowProps) {
         <b className="font-semibold">{percent(row.state?.breaker === 'OPEN' ? 0 : share?.share, 0)}</b>
         <span className="muted lo"> / {percent(share?.expectedShare, 0)}</span>
       </td>
-      <td className="num lo">{rate(stat.requests === 0 ? null : stat.rate)}</td>
-      <td className="num lo">{text(duration(stat.p95))}</td>
+      <td className="num rd">{rate(stat.requests === 0 ? null : stat.rate)}</td>
+      <td className="num rd">{text(duration(stat.p95))}</td>
       <td className={`num ertd ${(stat.errorRate ?? 0) > 0 ? 'bad' : 'muted'}`} title={stat.errorRate === null ? undefined : t('wrong.ofTries', { errors: percent(stat.errorRate) })}>{percent(stat.errorRate)}</td>
       <td className="mtd">
         <Menu

@@ -27,19 +27,18 @@ function Policies({ service, value }: { service: ServiceType; value: Service }) 
     return said.length === 0 ? t('services.namesLink') : said.join(t('common.comma'))
   }
   const breaker = value.circuitBreaker
+  const sentence = breaker?.enabled ? t('services.breakerSentence', { failures: breaker.failureThreshold ?? 0, wait: axis(duration(Number(breaker.recoveryTimeout))), successes: breaker.successThreshold ?? 0 }) : undefined
   const words = [
     strategyLabel(t, value.loadBalancer),
     limit?.enabled ? t('services.limit', { capacity: limit.capacity ?? 0, rate: limit.refillRate ?? 0 }) : t('services.noLimit'),
-    breaker?.enabled
-      ? t('services.breaker', { failures: breaker.failureThreshold ?? 0, wait: axis(duration(Number(breaker.recoveryTimeout))), successes: breaker.successThreshold ?? 0 })
-      : t('services.noBreaker'),
+    breaker?.enabled ? t('services.breaker', { failures: breaker.failureThreshold ?? 0 }) : t('services.noBreaker'),
     names(),
   ]
   return (
     <span className="pol">
       {/* All lead to the same drawer: the keyboard needs one of them. */}
       {words.map((word, index) => (
-        <Link key={word} tabIndex={index === 0 ? undefined : -1} to="/services" search={((old: object) => ({ ...old, policy: service, alias: undefined, edit: undefined, add: undefined })) as never}>
+        <Link key={word} title={index === 2 ? sentence : undefined} tabIndex={index === 0 ? undefined : -1} to="/services" search={((old: object) => ({ ...old, policy: service, alias: undefined, edit: undefined, add: undefined })) as never}>
           {word}
         </Link>
       ))}
@@ -69,9 +68,9 @@ export function ServiceGroup({ service, value, rows, hasSorts, ...table }: Table
   const { t } = useI18n()
   const models = new Set(rows.map((row) => row.instance.name)).size
   return (
-    <section className="grp" aria-label={service}>
+    <section className="grp" aria-label={t(`pg.${service}`)}>
       <div className="gh">
-        <h2>{service}</h2>
+        <h2 title={service}>{t(`pg.${service}`)}</h2>
         <span className="muted trunc">{`${t('common.instances', { n: rows.length })}${t('common.comma')}${t('common.models', { n: models })}`}</span>
         <span className="grow" />
         <Policies service={service} value={value} />
@@ -80,9 +79,27 @@ export function ServiceGroup({ service, value, rows, hasSorts, ...table }: Table
           {t('services.addInstance')}
         </GuardedLink>
       </div>
-      {/* A service without instances is its heading, from which one is added. */}
-      {rows.length > 0 && <InstanceTable {...table} hasSorts={hasSorts} groups={[{ key: '', rows }]} />}
+      <InstanceTable {...table} hasSorts={hasSorts} groups={[{ key: '', rows }]} />
     </section>
+  )
+}
+
+/** The service types without instances, from which one is added. */
+export function Unused({ services }: { services: readonly ServiceType[] }) {
+  const { t } = useI18n()
+  if (services.length === 0) return null
+  return (
+    <p className="row flex-wrap muted" data-part="unused">
+      {t('services.unused')}
+      {services.map((service) => (
+        <Fragment key={service}>
+          <GuardedLink needs="config:instance:write" className="btn sm" to="/services" search={((old: object) => ({ ...old, add: service, edit: undefined, policy: undefined })) as never}>
+            <Plus className="ic s14" aria-hidden />
+            {t(`pg.${service}`)}
+          </GuardedLink>
+        </Fragment>
+      ))}
+    </p>
   )
 }
 
@@ -102,7 +119,7 @@ export function Grouped({ groups, grouping, ...table }: TableProps & { groups: G
         {grouping === 'state' ? <b>{t(stateWords[key as Condition])}</b> : grouping === 'host' ? <Link className="plain hosted hover:underline" to="/host" search={{ id: key } as never}><Name className="font-semibold">{key}</Name></Link> : <Name className="font-semibold">{key}</Name>}
         <span className="muted">{t('common.instances', { n: rows.length })}</span>
         {sum > 0 && <span className="muted">{`${rate(sum)} ${t('common.reqs')}`}</span>}
-        {grouping === 'host' && hosts.get(key)?.map((one) => <span key={one.service} className="muted">{`${one.service} ${t('common.p95')} ${one.p95}`}</span>)}
+        {grouping === 'host' && hosts.get(key)?.map((one) => <span key={one.service} className="muted">{`${t(`pg.${one.service}`)} ${t('common.p95')} ${one.p95}`}</span>)}
         {bad > 0 && grouping !== 'state' && <span className="bad">{t('services.inTrouble', { n: bad })}</span>}
       </>
     )
@@ -170,8 +187,8 @@ function InstanceTable({ groups, heading, hasSorts, readings, version, now, sele
                 </>
               ),
             })}
-            {Head({ column: 'rate', className: 'num lo w-[68px]', children: t('common.reqs') })}
-            {Head({ column: 'p95', className: 'num lo w-[80px]', children: t('common.p95') })}
+            {Head({ column: 'rate', className: 'num rd w-[68px]', children: t('common.reqs') })}
+            {Head({ column: 'p95', className: 'num rd w-[80px]', children: t('common.p95') })}
             {Head({ column: 'errors', className: 'num w-[80px]', children: t('common.errors') })}
             <th className="w-[52px]">
               <span className="sr-only">{t('common.more')}</span>

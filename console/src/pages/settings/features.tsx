@@ -9,7 +9,7 @@ import { Guard } from '@/shell/guard'
 import { ErrorNote } from '@/ui/feedback'
 import { SelectField, TextField } from '@/ui/field'
 import { Toggle } from '@/ui/parts'
-import { cachedServices, section, typedDuration, useSection } from './sections'
+import { cachedServices, section, typedDuration, useSection, type SectionName, type Sections } from './sections'
 
 /** What a feature costs. */
 function Cost({ of }: { of: Key }) {
@@ -48,7 +48,7 @@ export function ServiceFeatures() {
         <p className="hint">{t('set.noServices')}</p>
       ) : (
         <Guard needs="config:type:write" say>
-          <SelectField<ServiceType> label={t('set.serviceType')} value={type} options={known.map((value) => ({ value, label: value }))} onChange={setChosen} />
+          <SelectField<ServiceType> label={t('set.serviceType')} value={type} options={known.map((value) => ({ value, label: t(`pg.${value}`) }))} onChange={setChosen} />
           <div className="mt-3">
             <SelectField
               label={t('set.strategy')}
@@ -73,51 +73,41 @@ export function ServiceFeatures() {
   )
 }
 
-/** The cache of answers. */
-export function AnswerCache() {
+/** A section of the configuration: switches that are saved at once, and texts that are saved together. */
+function SectionForm<N extends SectionName>({ of, title, needs, texts, change, children }: {
+  of: N
+  title: Key
+  needs: string
+  texts: { label: Key; shown(stored: Sections[N]): string; numeric?: true }[]
+  /** What saves the texts. */
+  change(values: string[]): object
+  children(stored: Sections[N] | undefined, save: (change: object) => void, isOff: boolean): ReactNode
+}) {
   const { t, failure } = useI18n()
-  const query = useQuery(section('answer-cache'))
-  const save = useSection('answer-cache')
-  const [ttl, setTTL] = useState('')
-  const [size, setSize] = useState('')
+  const query = useQuery(section(of))
+  const save = useSection(of)
+  const [typed, setTyped] = useState<string[]>([])
   const stored = query.data
-  useEffect(() => {
-    if (stored === undefined) return
-    setTTL(typedDuration(stored.ttl))
-    setSize(stored.maxBytes)
-  }, [stored])
+  const was = stored === undefined ? undefined : texts.map(({ shown }) => shown(stored))
+  const wasText = JSON.stringify(was ?? [])
+  useEffect(() => setTyped(JSON.parse(wasText) as string[]), [wasText])
   if (query.error !== null) return <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />
+  const isOff = stored === undefined || save.isPending
   return (
-    <Heading id="answer-cache" title="set.cache">
-      <Guard needs="config:settings:write" say>
-        <div className="flab mb-1">{t('set.cacheServices')}</div>
-        <div className="row flex-wrap !gap-4">
-          {cachedServices.map((type) => (
-            <Toggle
-              key={type}
-              checked={stored?.services.includes(type) ?? false}
-              disabled={stored === undefined || save.isPending}
-              onChange={(on) => save.mutate({ services: cachedServices.filter((other) => (other === type ? on : stored?.services.includes(other))) })}
-            >
-              {type}
-            </Toggle>
-          ))}
-        </div>
-        <Cost of="set.cacheCost" />
-        <Toggle checked={stored?.singleFlight ?? false} disabled={stored === undefined || save.isPending} onChange={(singleFlight) => save.mutate({ singleFlight })}>
-          {t('set.singleFlight')}
-        </Toggle>
-        <Cost of="set.singleFlightCost" />
+    <Heading id={of} title={title}>
+      <Guard needs={needs} say>
+        {children(stored, save.mutate, isOff)}
         <form
           className="saverow"
           onSubmit={(event) => {
             event.preventDefault()
-            save.mutate({ ttl, maxBytes: size })
+            save.mutate(change(typed))
           }}
         >
-          <TextField label={t('set.cacheTTL')} mono value={ttl} onChange={setTTL} />
-          <TextField label={t('set.maxBytes')} mono value={size} onChange={setSize} />
-          <button type="submit" className="btn" disabled={stored === undefined || save.isPending || (ttl === typedDuration(stored.ttl) && size === stored.maxBytes)}>
+          {texts.map(({ label, numeric }, at) => (
+            <TextField key={label} label={t(label)} mono inputMode={numeric ? 'numeric' : undefined} value={typed[at] ?? ''} onChange={(next) => setTyped(texts.map((_, n) => (n === at ? next : (typed[n] ?? ''))))} />
+          ))}
+          <button type="submit" className="btn" disabled={isOff || typed.every((text, at) => text === was?.[at])}>
             {t('common.save')}
           </button>
         </form>
@@ -127,42 +117,68 @@ export function AnswerCache() {
   )
 }
 
+/** The cache of answers. */
+export function AnswerCache() {
+  const { t } = useI18n()
+  return (
+    <SectionForm
+      of="answer-cache"
+      title="set.cache"
+      needs="config:settings:write"
+      texts={[
+        { label: 'set.cacheTTL', shown: ({ ttl }) => typedDuration(ttl) },
+        { label: 'set.maxBytes', shown: ({ maxBytes }) => maxBytes },
+      ]}
+      change={([ttl, maxBytes]) => ({ ttl, maxBytes })}
+    >
+      {(stored, save, isOff) => (
+        <>
+          <div className="flab mb-1">{t('set.cacheServices')}</div>
+          <div className="row flex-wrap !gap-4">
+            {cachedServices.map((type) => (
+              <Toggle
+                key={type}
+                checked={stored?.services.includes(type) ?? false}
+                disabled={isOff}
+                onChange={(on) => save({ services: cachedServices.filter((other) => (other === type ? on : stored?.services.includes(other))) })}
+              >
+                {t(`pg.${type}`)}
+              </Toggle>
+            ))}
+          </div>
+          <Cost of="set.cacheCost" />
+          <Toggle checked={stored?.singleFlight ?? false} disabled={isOff} onChange={(singleFlight) => save({ singleFlight })}>
+            {t('set.singleFlight')}
+          </Toggle>
+          <Cost of="set.singleFlightCost" />
+        </>
+      )}
+    </SectionForm>
+  )
+}
+
 /** Calls on disk. */
 export function CallsFile() {
-  const { t, failure } = useI18n()
-  const query = useQuery(section('calls-file'))
-  const save = useSection('calls-file')
-  const [days, setDays] = useState('')
-  const [size, setSize] = useState('')
-  const stored = query.data
-  useEffect(() => {
-    if (stored === undefined) return
-    setDays(String(stored.days))
-    setSize(stored.maxBytes)
-  }, [stored])
-  if (query.error !== null) return <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />
+  const { t } = useI18n()
   return (
-    <Heading id="calls-file" title="set.callsFile">
-      <Guard needs="config:settings:manage" say>
-        <Toggle checked={stored?.enabled ?? false} disabled={stored === undefined || save.isPending} onChange={(enabled) => save.mutate({ enabled })}>
-          {t('set.callsFileOn')}
-        </Toggle>
-        <Cost of="set.callsFileCost" />
-        <form
-          className="saverow"
-          onSubmit={(event) => {
-            event.preventDefault()
-            save.mutate({ days: Number(days), maxBytes: size })
-          }}
-        >
-          <TextField label={t('set.callsDays')} mono inputMode="numeric" value={days} onChange={setDays} />
-          <TextField label={t('set.maxBytes')} mono value={size} onChange={setSize} />
-          <button type="submit" className="btn" disabled={stored === undefined || save.isPending || (days === String(stored.days) && size === stored.maxBytes)}>
-            {t('common.save')}
-          </button>
-        </form>
-        {save.error !== null && <div className="msg mt-1">{failure(save.error)}</div>}
-      </Guard>
-    </Heading>
+    <SectionForm
+      of="calls-file"
+      title="set.callsFile"
+      needs="config:settings:manage"
+      texts={[
+        { label: 'set.callsDays', shown: ({ days }) => String(days), numeric: true },
+        { label: 'set.maxBytes', shown: ({ maxBytes }) => maxBytes },
+      ]}
+      change={([days, maxBytes]) => ({ days: Number(days), maxBytes })}
+    >
+      {(stored, save, isOff) => (
+        <>
+          <Toggle checked={stored?.enabled ?? false} disabled={isOff} onChange={(enabled) => save({ enabled })}>
+            {t('set.callsFileOn')}
+          </Toggle>
+          <Cost of="set.callsFileCost" />
+        </>
+      )}
+    </SectionForm>
   )
 }

@@ -26,7 +26,7 @@ export function Figures({ of, range }: { of: HistoryOf; range: Range }) {
     <section aria-label={t('figures.title')}>
       <div className="h2">
         <h2>{t('figures.title')}</h2>
-        <span className="muted trunc">{t('figures.about')}</span>
+        <span className="muted trunc" title={t('figures.about')}>{t('figures.about')}</span>
       </div>
       {slow.map((one) => (
         <p key={`${one.service} ${one.instanceId}`} className="warn">
@@ -50,7 +50,7 @@ export function Figures({ of, range }: { of: HistoryOf; range: Range }) {
               <tr key={`${one.service} ${one.instanceId ?? ''} ${one.model ?? ''} ${one.host ?? ''}`} className={of.by === 'instance' && isOwn(one) ? 'sel' : ''}>
                 <td>
                   {one.instanceId === undefined ? (
-                    <b>{of.by === 'host' ? `${t('figures.all')} · ${one.service}` : t('figures.all')}</b>
+                    <b>{of.by === 'host' ? `${t('figures.all')} · ${t(`pg.${one.service}`)}` : t('figures.all')}</b>
                   ) : (
                     <Link title={one.instanceId} to="/instance" search={{ service: one.service, id: one.instanceId } as never}><Name>{(of.by === 'host' ? one.model : one.host) ?? one.instanceId}</Name></Link>
                   )}
