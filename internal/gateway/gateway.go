@@ -135,8 +135,9 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 		}
 	}()
 	g := &Gateway{
-		Parts: Parts{Core: wing.Core{Document: doc, Log: log, Current: new(routing.Current)}},
-		log:   log, build: options.Build, isDemo: options.Demo, more: options.Routes,
+		Parts: Parts{Core: wing.Core{Document: doc, Log: log, Current: new(routing.Current),
+			SignIns: new(access.SignIns)}},
+		log: log, build: options.Build, isDemo: options.Demo, more: options.Routes,
 		moreWings: options.Wings, steps: options.Steps,
 		served: make(chan struct{}), closeBook: func() {},
 	}
@@ -217,6 +218,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		Exchange:     g.Exchange.Stats,
 		Models:       g.Residency.States,
 		State: func(to *metrics.State, now time.Time) {
+			g.SignIns.State(to)
 			for _, w := range g.wings {
 				w.State(to, now)
 			}

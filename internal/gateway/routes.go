@@ -185,6 +185,7 @@ func (g *Gateway) newRouterOf(port *Port) *web.Router {
 		Sessions:       g.sessions(),
 		Kept:           g.Sessions,
 		Attempts:       g.attempts,
+		SignIns:        g.SignIns,
 		Ready:          g.readiness(),
 		NotReady:       notReady,
 		AllowOpen:      settings.AllowOpen,

@@ -1296,6 +1296,7 @@ export const en = {
   'set.kind.loop': 'runs of agents that loop',
   'set.runCost': 'A run costs much from',
   'set.runCostHint': 'An amount in the currency of prices; 0 for no alert',
+  'set.kind.sign-in': 'refused sign-ins',
   'set.testWebhook': 'Send a test',
   'set.testDelivered': 'The receiver took the test.',
   'set.quiet': 'The same alert again after',

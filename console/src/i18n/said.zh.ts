@@ -983,6 +983,8 @@ export const said: Record<Code, string> = {
   'alert.run_over': '{owner} 的运行 {run} 已结束',
   'alert.loop': '{owner} 的运行 {run} 陷入循环（{rule}）',
   'alert.loop_over': '{owner} 的运行 {run} 不再循环',
+  'alert.sign_in': '{minutes} 分钟内有 {refused} 次管理登录被拒绝或失败：是否有人在试探令牌、缺少规则，或提供方不可用？审计中有来源地址',
+  'alert.sign_in_over': '管理登录被拒绝的次数已恢复正常',
   'alert.test': '这是对 Webhook {webhook} 的测试',
   'alert.no_address': '本网关无法读取该 Webhook 的地址：{why}',
   'alert.bad_address': '该 Webhook 的地址不可用：{*fault}',

@@ -1297,6 +1297,7 @@ export const zh: Dictionary = {
   'set.kind.loop': '陷入循环的智能体运行',
   'set.runCost': '运行花费达到此值时告警',
   'set.runCostHint': '以价格的货币计；0 表示不告警',
+  'set.kind.sign-in': '被拒绝的登录',
   'set.testWebhook': '发送测试',
   'set.testDelivered': '接收方已收到测试。',
   'set.quiet': '同一告警再次发送的间隔',

@@ -219,7 +219,9 @@ var families = [...]Family{
 	{"model_router_websockets_open", "model.router.websockets.open", "WebSockets of clients that are open.",
 		"connections", CategoryRequest, nil, gauge},
 	{"model_router_sign_ins_total", "model.router.sign.ins.total",
-		"People who came back from a provider, by outcome: accepted, denied (no rule, or refused there) or failed.",
+		"Sign-ins to management by outcome: accepted, denied (no rule, or refused at the provider) or failed of " +
+			"people who came back from a provider, and wrong_token of requests with a management token that is not " +
+			"good.",
 		"sign-ins", CategoryCustom, []string{"outcome"}, counter},
 	{"model_router_sessions", "model.router.sessions", "Sessions of browsers that have not ended.", "sessions",
 		CategoryCustom, nil, gauge},

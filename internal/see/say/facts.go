@@ -242,6 +242,9 @@ var facts = []entry{
 	{"alert.run_over", "the run {run} of {owner} is over"},
 	{"alert.loop", "the run {run} of {owner} loops ({rule})"},
 	{"alert.loop_over", "the run {run} of {owner} no longer loops"},
+	{"alert.sign_in", "{refused} sign-ins to management were refused or failed within {minutes} min: does somebody " +
+		"try tokens, is a rule missing, or is a provider away? The audit names the addresses"},
+	{"alert.sign_in_over", "sign-ins to management are refused no more often than usual"},
 	{"alert.test", "this is a test of the webhook {webhook}"},
 	{"alert.no_address", "the address of the webhook cannot be read on this gateway: {why}"},
 	{"alert.bad_address", "the address of the webhook cannot be used: {*fault}"},

@@ -39,6 +39,8 @@ type GateOptions struct {
 	Kept *sessions.Sessions
 	// Attempts delays clients that present wrong tokens; nil delays no client.
 	Attempts *access.Attempts
+	// SignIns counts requests with wrong tokens.
+	SignIns *access.SignIns
 	// Ready reports whether the credentials are known; nil means that they are. Until then
 	// the gate refuses every request that needs a permission, and NotReady answers requests
 	// to the unified API.

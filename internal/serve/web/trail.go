@@ -158,6 +158,9 @@ func (g *Gate) refused(w http.ResponseWriter, r *http.Request, route *Route, who
 	isAudited := !route.Asks && (!isSafe(r.Method) || route.Audited) && status != http.StatusServiceUnavailable
 	isWrong := who.Name == "" && !who.IsPerson() && r.Header.Get("Authorization") != "" &&
 		(status == http.StatusUnauthorized || status == http.StatusTooManyRequests)
+	if isWrong && g.options.SignIns != nil {
+		g.options.SignIns.Wrong.Add(1)
+	}
 	if g.options.Trail == nil || !isAudited && !isWrong {
 		return
 	}

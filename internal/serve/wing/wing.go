@@ -65,6 +65,8 @@ type Core struct {
 	Credentials *access.Credentials
 	// Sessions are the sessions of browsers, nil where security is off.
 	Sessions *sessions.Sessions
+	// SignIns counts the sign-ins to management.
+	SignIns *access.SignIns
 	// Keys decides which keys are good. Where security is off, it accepts every caller.
 	Keys access.Callers
 }

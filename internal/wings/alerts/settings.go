@@ -124,10 +124,11 @@ const (
 	Model
 	Run
 	Loop
+	SignIn
 	kindCount
 )
 
-var kindNames = [kindCount]string{"budget", "breaker", "model", "run", "loop"}
+var kindNames = [kindCount]string{"budget", "breaker", "model", "run", "loop", "sign-in"}
 
 // Names returns the names of the kinds.
 func (Kind) Names() []string { return kindNames[:] }

@@ -5,7 +5,7 @@ import { useI18n } from '@/i18n'
 import { useToast } from '@/ui/feedback'
 
 export const cachedServices = ['chat', 'embedding', 'rerank'] as const
-export const alertKinds = ['budget', 'breaker', 'model', 'run', 'loop'] as const
+export const alertKinds = ['budget', 'breaker', 'model', 'run', 'loop', 'sign-in'] as const
 export const alertFormats = ['slack', 'teams', 'json'] as const
 
 export type AlertKind = (typeof alertKinds)[number]

@@ -46,6 +46,7 @@ type kind struct {
 
 // kindsOf returns the table of kinds of a gateway.
 func kindsOf(core *wing.Core, models *models, runs *runs) map[alerts.Kind]kind {
+	refused := &signIns{refused: core.SignIns}
 	spent := func(now time.Time, found func(condition)) { budgets(core, now, found) }
 	return map[alerts.Kind]kind{
 		alerts.Budget:  {look: spent, isShared: true},
@@ -53,6 +54,7 @@ func kindsOf(core *wing.Core, models *models, runs *runs) map[alerts.Kind]kind {
 		alerts.Model:   {look: models.look},
 		alerts.Run:     {look: runs.dear},
 		alerts.Loop:    {look: runs.looping},
+		alerts.SignIn:  {look: refused.look},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 )
@@ -299,5 +300,50 @@ func TestModelsThatFail(t *testing.T) {
 	m.set(false)
 	if note(0, schema.ResultFailed, false); len(m.lost) != 0 {
 		t.Error("it is counted although nobody wants to know")
+	}
+}
+
+// Many refused sign-ins within a quarter of an hour are a condition: people, providers and wrong
+// tokens count together. Few are not, nor are those from before anybody wanted to know.
+func TestSignInsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	count := new(access.SignIns)
+	count.Wrong.Add(5000)
+	s, begin := &signIns{refused: count}, time.Now()
+	look := func(after time.Duration) (said []string) {
+		s.look(begin.Add(after), func(c condition) { said = append(said, fmt.Sprint(c.Said, " since ", c.Since.Sub(begin))) })
+		return said
+	}
+	steps := []struct {
+		at                    time.Duration
+		denied, failed, wrong int64
+		told                  string // the beginning of what is said
+		since                 time.Duration
+	}{
+		{at: 0},
+		{at: time.Minute, denied: 10, wrong: 10},
+		{at: 2 * time.Minute, failed: 1, told: "21 sign-ins ", since: 2 * time.Minute},
+		{at: 10 * time.Minute, wrong: 1000, told: "1021 sign-ins ", since: 2 * time.Minute},
+		{at: 17 * time.Minute, told: "1000 sign-ins ", since: 2 * time.Minute},
+		{at: 26 * time.Minute},
+		{at: 2 * time.Hour, denied: 100}, // nobody looked meanwhile
+		{at: 2*time.Hour + time.Minute, denied: 21, told: "21 sign-ins ", since: 2*time.Hour + time.Minute},
+	}
+	for _, step := range steps {
+		count.Denied.Add(step.denied)
+		count.Failed.Add(step.failed)
+		count.Wrong.Add(step.wrong)
+		count.Accepted.Add(100)
+		said := strings.Join(look(step.at), "; ")
+		if step.told == "" && said != "" || !strings.HasPrefix(said, step.told) ||
+			step.told != "" && !strings.HasSuffix(said, " since "+step.since.String()) {
+			t.Errorf("after %s: %q, want %q", step.at, said, step.told)
+		}
+	}
+	for i := range 10_000 {
+		look(3*time.Hour + time.Duration(i)*lookInterval)
+	}
+	if most := int(signInWindow/lookInterval) + 1; len(s.seen) > most {
+		t.Errorf("%d totals are kept, want at most %d", len(s.seen), most)
 	}
 }

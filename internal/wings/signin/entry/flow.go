@@ -205,7 +205,7 @@ func (h *hall) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := h.begin(w, r, p, person, memberships); err != nil {
 		h.core.Log.Error("a session cannot be begun", "provider", p.Name, "error", err)
-		h.failed.Add(1)
+		h.core.SignIns.Failed.Add(1)
 		said := say.New("signin.not_kept")
 		if errors.Is(err, sessions.ErrFull) {
 			said = say.From(err)
@@ -213,7 +213,7 @@ func (h *hall) callback(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, http.StatusServiceUnavailable, said)
 		return
 	}
-	h.accepted.Add(1)
+	h.core.SignIns.Accepted.Add(1)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	http.Redirect(w, r, f.To, http.StatusSeeOther)
@@ -251,13 +251,13 @@ func noteWho(w http.ResponseWriter, format string, args ...any) {
 
 // deny shows a person why nobody is let in.
 func (h *hall) deny(w http.ResponseWriter, status int, err error) {
-	h.denied.Add(1)
+	h.core.SignIns.Denied.Add(1)
 	h.refuse(w, status, say.From(err))
 }
 
 // fail shows a person that the provider cannot be used now, and tells operators why.
 func (h *hall) fail(w http.ResponseWriter, p *signin.Client, err error) {
-	h.failed.Add(1)
+	h.core.SignIns.Failed.Add(1)
 	h.core.Log.Warn("a sign-in failed", "provider", p.Name, "error", err)
 	h.refuse(w, http.StatusBadGateway, say.New("signin.failed", "provider", p.Name, "why", say.From(err)))
 }

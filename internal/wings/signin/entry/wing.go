@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
@@ -26,8 +25,6 @@ import (
 type hall struct {
 	core      *wing.Core
 	providers []*signin.Client
-	// accepted, denied and failed count sign-ins by their outcome.
-	accepted, denied, failed atomic.Int64
 }
 
 // New returns the wing of sign-in.
@@ -204,11 +201,8 @@ func (h *hall) endByToken(ctx context.Context, token string) error {
 	return err
 }
 
-// state adds the sign-ins to the state for a scrape.
+// state adds the sessions to the state for a scrape.
 func (h *hall) state(to *metrics.State, now time.Time) {
-	to.Count("model_router_sign_ins_total", h.accepted.Load(), "accepted")
-	to.Count("model_router_sign_ins_total", h.denied.Load(), "denied")
-	to.Count("model_router_sign_ins_total", h.failed.Load(), "failed")
 	to.Count("model_router_sessions", int64(h.core.Sessions.Count(now)))
 }
 
