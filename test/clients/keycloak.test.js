@@ -4,28 +4,19 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { chromium } from 'playwright-core';
 import { serve } from './gateway.js';
+import { freePort } from './provider.js';
 
 const home = process.env.KEYCLOAK_HOME;
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
 const bounded = { timeout: 600_000, skip: home && executablePath ? false : 'KEYCLOAK_HOME is not set, or no Chromium is installed' };
 
 let keycloak, gateway, browser, dir, base, issuer;
-
-const freePort = async () => {
-  const listener = net.createServer().listen(0, '127.0.0.1');
-  await once(listener, 'listening');
-  const { port } = listener.address();
-  listener.close();
-  await once(listener, 'close');
-  return port;
-};
 
 // realm is what the page has an administrator click together.
 const realm = () => ({

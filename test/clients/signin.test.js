@@ -1,60 +1,23 @@
 // People sign in with a real provider (oidc-provider) in a real browser, and are signed out there.
 import assert from 'node:assert/strict';
-import { createHash, generateKeyPairSync, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
-import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import Provider from 'oidc-provider';
 import { chromium } from 'playwright-core';
 import { serve } from './gateway.js';
+import { freePort, newProvider, settings } from './provider.js';
 
 const bounded = { timeout: 120_000 };
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
 const inBrowser = { ...bounded, skip: executablePath ? false : 'no Chromium is installed' };
-const groups = { ada: ['ops', 'staff'], eve: ['visitors'] };
 
 const complaints = [];
 let gateway, browser, dir, issuer, base, server, answer;
-
-// newProvider is a provider at the same address, with a key of its own.
-function newProvider() {
-  const jwk = { ...generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' }), kid: randomUUID(), use: 'sig', alg: 'RS256' };
-  const made = new Provider(issuer, {
-    clients: [
-      {
-        client_id: 'patchbay',
-        client_secret: 'secret-of-the-client',
-        redirect_uris: [`${base}/auth/callback`],
-        post_logout_redirect_uris: [`${base}/`],
-        backchannel_logout_uri: `${base}/auth/backchannel-logout`,
-        backchannel_logout_session_required: true,
-      },
-    ],
-    jwks: { keys: [jwk] },
-    cookies: { keys: ['a key of the tests'] },
-    claims: { openid: ['sub'], profile: ['name'], email: ['email'], groups: ['groups'] },
-    features: { backchannelLogout: { enabled: true }, devInteractions: { enabled: true } },
-    // Without its own dispatcher, which refuses addresses of this machine.
-    fetch: (address, { dispatcher, ...options }) => fetch(address, options),
-    findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, name: `${id} of the tests`, groups: groups[id] }) }),
-  });
-  made.on('backchannel.error', (_, error) => complaints.push(String(error)));
-  return made;
-}
-
-const freePort = async () => {
-  const listener = net.createServer().listen(0, '127.0.0.1');
-  await once(listener, 'listening');
-  const { port } = listener.address();
-  listener.close();
-  await once(listener, 'close');
-  return port;
-};
 
 before(async () => {
   if (!executablePath) return;
@@ -63,20 +26,10 @@ before(async () => {
   server = http.createServer((request, response) => answer(request, response)).listen(0, '127.0.0.1');
   await once(server, 'listening');
   issuer = `http://127.0.0.1:${server.address().port}`;
-  answer = newProvider().callback();
+  answer = newProvider(issuer, base, { complain: (why) => complaints.push(why) }).callback();
   const hash = createHash('sha256').update('admin-token').digest('hex');
   const file = join(dir, 'patchbay.yaml');
-  writeFileSync(
-    file,
-    `server: {listen: '${new URL(base).host}', data-dir: '${dir}/data', public-url: '${base}'}
-security:
-  enabled: true
-  tokens: [{name: a, role: ADMIN, token-sha256: ${hash}}]
-  oidc:
-    - {name: corp, issuer: '${issuer}', client-id: patchbay, client-secret: secret-of-the-client, scopes: [profile, groups],
-       rules: [{claim: groups, value: ops, role: OPERATOR}, {claim: groups, value: staff, role: MEMBER, tenant: red}]}
-`,
-  );
+  writeFileSync(file, settings(base, issuer, dir, hash));
   gateway = await serve(base, file);
   browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
 }, bounded);
@@ -151,6 +104,6 @@ test('signing out in the console ends the session, also for a copy of the cookie
 });
 
 test('a provider that replaces its keys is understood', inBrowser, async () => {
-  answer = newProvider().callback();
+  answer = newProvider(issuer, base, { complain: (why) => complaints.push(why) }).callback();
   assert.equal((await me(await signIn('ada'))).status, 200);
 });
