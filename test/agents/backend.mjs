@@ -30,6 +30,16 @@ const steps = {
     () => ['shell', { command: ['sh', '-c', `wc -c ${input}`] }],
     (_, secret) => ['shell', { command: ['sh', '-c', `printf '%s\\n' '${secret}' > ${output}`] }],
   ],
+  write_file: [
+    (dir) => ['read_file', { file_path: `${dir}/${input}` }],
+    () => ['run_shell_command', { command: `wc -c ${input}`, description: 'Count the bytes', is_background: false }],
+    (dir, secret) => ['write_file', { file_path: `${dir}/${output}`, content: `${secret}\n` }],
+  ],
+  write: [
+    (dir) => ['read', { filePath: `${dir}/${input}` }],
+    () => ['bash', { command: `wc -c ${input}`, description: 'Count the bytes' }],
+    (dir, secret) => ['write', { filePath: `${dir}/${output}`, content: `${secret}\n` }],
+  ],
 };
 
 // next decides what the model says: a text, or a call of a tool. The secret is what the
@@ -46,6 +56,7 @@ function next(tools, results, dir) {
 const textOf = (content) =>
   typeof content === 'string' ? content : (content ?? []).map((p) => p.text ?? textOf(p.content ?? p.output)).join('');
 const usage = { prompt: 10, said: 5 };
+let answers = 0; // agents join answers that have the same id
 
 // dialects say for each API how a conversation is read, and how an answer is written,
 // as a list of events that are sent one by one.
@@ -59,7 +70,7 @@ export const dialects = {
     }),
     write({ text, call }, stream) {
       const calls = call && [{ index: 0, id: call.id, type: 'function', function: { name: call.name, arguments: JSON.stringify(call.args) } }];
-      const head = { id: 'chatcmpl-1', created: 1, model: 'scripted' };
+      const head = { id: `chatcmpl-${++answers}`, created: 1, model: 'scripted' };
       const counts = { prompt_tokens: usage.prompt, completion_tokens: usage.said, total_tokens: usage.prompt + usage.said };
       const reason = call ? 'tool_calls' : 'stop';
       if (!stream) {
@@ -88,7 +99,7 @@ export const dialects = {
     write({ text, call }, stream, path) {
       if (path.endsWith('count_tokens')) return { type: 'application/json', parts: [JSON.stringify({ input_tokens: usage.prompt })] };
       const block = call ? { type: 'tool_use', id: `toolu_${call.id}`, name: call.name, input: call.args } : { type: 'text', text };
-      const head = { id: 'msg_1', type: 'message', role: 'assistant', model: 'scripted' };
+      const head = { id: `msg_${++answers}`, type: 'message', role: 'assistant', model: 'scripted' };
       const counts = { input_tokens: usage.prompt, output_tokens: usage.said };
       const reason = call ? 'tool_use' : 'end_turn';
       if (!stream) return { type: 'application/json', parts: [JSON.stringify({ ...head, content: [block], stop_reason: reason, stop_sequence: null, usage: counts })] };
@@ -142,11 +153,11 @@ export const dialects = {
   },
 };
 
-// start starts the backend on loopback. The directory is where the agent works; it may
-// be set for every run. The requests that it got are kept for people who look at a
-// failure.
+// start starts the backend on loopback. The directory is where the agent works, and decide
+// tells what the model says; both may be set for every run. The requests that it got are
+// kept for people who look at a failure.
 export async function start() {
-  const state = { dir: '', requests: [] };
+  const state = { dir: '', decide: next, requests: [] };
   const server = createServer((request, response) => {
     let text = '';
     request.setEncoding('utf8').on('data', (piece) => (text += piece));
@@ -159,7 +170,7 @@ export async function start() {
         return;
       }
       const { tools, results, stream } = dialect.read(JSON.parse(text), path);
-      const answer = dialect.write(next(tools, results, state.dir), stream, path);
+      const answer = dialect.write(state.decide(tools, results, state.dir), stream, path);
       response.writeHead(200, { 'content-type': answer.type });
       for (const part of answer.parts) response.write(part);
       response.end();
