@@ -55,7 +55,7 @@ type Gateway struct {
 	moreWings    []wing.New
 	steps        []account.Step
 	file         configFile
-	book         *budget.Book // nil where security is off
+	book         *budget.Book // nil where no key is known
 	closeBook    func()
 	attempts     *access.Attempts     // counts the wrong keys and tokens
 	traces       *telemetry.Exporter  // nil when no traces are sent
@@ -196,7 +196,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		return err
 	}
 	g.shareCredentials()
-	if g.Document.Security.Enabled {
+	if g.knowsKeys() {
 		g.book = g.newBook()
 		g.closeBook = sync.OnceFunc(func() { writeLast(g.log, "what was spent of the budgets", g.book.Close) })
 		opened.add(g.closeBook)

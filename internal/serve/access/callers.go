@@ -18,7 +18,10 @@ type Callers struct {
 }
 
 // Needed reports whether callers need a key now.
-func (k Callers) Needed() bool { return k.Credentials.Guard() != nil }
+func (k Callers) Needed() bool {
+	guard := k.Credentials.Guard()
+	return guard != nil && !guard.hasGuests
+}
 
 // Identify returns the grant of the key that a request presents, and nil where callers need no
 // key. It tells callers who present many wrong keys to wait.
@@ -59,6 +62,9 @@ func (k Callers) identify(header http.Header, from netip.Addr, now time.Time) (*
 		return nil, nil
 	}
 	grant, refusal := guard.Identify(header, now)
+	if refusal != nil && guard.hasGuests {
+		return nil, nil
+	}
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -75,7 +81,7 @@ func (k Callers) Bearer(id, issue, claims string) (*Grant, bool) {
 	guard := k.Credentials.Guard()
 	_, isVisitor := issuerOf(id)
 	switch {
-	case guard == nil:
+	case guard == nil, guard.hasGuests && id == "":
 		return nil, !isVisitor
 	case isVisitor:
 		return guard.visitors.bearerOf(id, claims, time.Now())

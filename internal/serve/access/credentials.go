@@ -181,7 +181,9 @@ func (c *Credentials) clearValues() {
 	c.teams = map[string]Team{}
 }
 
-// SetBook makes the keys have their budgets. It must be called before requests are served.
+// SetBook makes the keys have their budgets. Where no key is required it makes them known: they
+// have their terms, and callers without a good key are let in as guests. It must be called before
+// requests are served.
 func (c *Credentials) SetBook(book *budget.Book) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,15 +1,19 @@
 package access_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
@@ -215,5 +219,37 @@ func TestKeysThatAreIssuedAgainAreOtherKeys(t *testing.T) {
 	two := grantOf(openKeys(t, t.TempDir(), settings), "two")
 	if one.Issue == "" || one.Issue == two.Issue || !one.Since.IsZero() || strings.Contains(access.HashOf("one"), strings.TrimPrefix(one.Issue, "file-")) {
 		t.Errorf("of the file: %s and %s", one.Issue, two.Issue)
+	}
+}
+
+// Where keys are known and not required, a good key has its grant, and others are guests.
+func TestGuestsAreLetInBesideKnownKeys(t *testing.T) {
+	hash := sha256.Sum256([]byte("sk-shop"))
+	keys := openKeys(t, t.TempDir(), access.Settings{Keys: []access.Key{{ID: "shop", Tenant: "acme", KeySHA256: hex.EncodeToString(hash[:])}}})
+	callers := access.Callers{Credentials: keys}
+	identify := func(header http.Header) *access.Grant {
+		t.Helper()
+		grant, refusal := callers.Identify(header, netip.MustParseAddr("127.0.0.1"))
+		if refusal != nil {
+			t.Errorf("%v: %v", header, refusal)
+		}
+		return grant
+	}
+	known, wrong := http.Header{"Authorization": {"Bearer sk-shop"}}, http.Header{"Authorization": {"Bearer sk-other"}}
+	if identify(known) != nil {
+		t.Error("the key is known without a book")
+	}
+	keys.SetBook(budget.New(budget.Options{}))
+	if grant := identify(known); grant == nil || grant.Tenant != "acme" {
+		t.Errorf("the key has the grant %+v", grant)
+	}
+	if identify(wrong) != nil || identify(http.Header{}) != nil || callers.Needed() {
+		t.Error("a guest has a grant, or needs one")
+	}
+	if _, isGood := callers.Bearer("", "", ""); !isGood {
+		t.Error("the work of a guest does not go on")
+	}
+	if _, isGood := callers.Bearer("gone", "", ""); isGood {
+		t.Error("the work of a key that is gone goes on")
 	}
 }

@@ -21,6 +21,8 @@ type Guard struct {
 	visitors *visitors
 	// isVacant says that there never was a key or an issuer, so that nobody can be let in.
 	isVacant bool
+	// hasGuests says that callers without a good key are let in.
+	hasGuests bool
 }
 
 func newGuard() *Guard {

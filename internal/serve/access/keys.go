@@ -101,11 +101,11 @@ func (c *Credentials) IsRemoved(id, issue string) bool {
 // newGuard makes the guard for the keys of the configuration and the issued ones.
 func (c *Credentials) newGuard() *Guard {
 	isVacant := len(c.Keys.static)+len(c.Keys.issued) == 0 && c.issuers == nil
-	if !c.settings.Enabled || c.settings.AllowKeyless && isVacant {
+	if !c.settings.Enabled && c.book == nil || c.settings.AllowKeyless && isVacant {
 		return nil
 	}
 	g := newGuard()
-	g.isVacant = isVacant
+	g.isVacant, g.hasGuests = isVacant, !c.settings.Enabled
 	grants := c.newCompiler()
 	if c.issuers != nil {
 		g.visitors = &visitors{owner: c, issuers: c.issuers, grants: grants,
