@@ -21,6 +21,7 @@ var verbFiles = map[string]string{
 	"cmd/patchbay/bench.go":               "measure",
 	"cmd/patchbay/bench_test.go":          "measure",
 	"cmd/patchbay/demo.go":                "demo",
+	"cmd/patchbay/demo_test.go":           "demo",
 	"cmd/patchbay/doctor.go":              "doctor",
 	"cmd/patchbay/import.go":              "importer",
 	"cmd/patchbay/init.go":                "starter",

@@ -185,7 +185,7 @@ func startDemo(ctx context.Context) (address string, stop func(), err error) {
 		return "", nil, err
 	}
 	command := exec.CommandContext(ctx, program, "demo", "--listen", "127.0.0.1:0", "--traffic=false", "--set",
-		"log.level=error")
+		"log.level=error", "--set", "quota.enabled=false")
 	output, err := command.StderrPipe()
 	if err != nil {
 		return "", nil, err

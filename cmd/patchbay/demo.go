@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
@@ -33,7 +34,14 @@ demo-tts, demo-stt, demo-image and demo-image-edit, and chat in other dialects
 as demo-ollama, demo-claude and demo-gemini; demo-responses speaks the Responses
 API itself. Some models misbehave, to see what the gateway makes of it: demo-slow,
 demo-flaky (every third call fails), demo-cut (streams break midway), demo-hang and
-demo-down.
+demo-down. Streams of demo-relay break off now and then, and another instance goes
+on with them; demo-day and demo-night share the memory of a host that has room for
+one of them, and are woken and put to sleep.
+
+Models have prices, three tenants have keys and budgets, and a batch runs, unless the
+configuration says something about that itself. Nobody needs a key. A request that
+shows one of the demo's is counted for it: sk-demo-acme-shop, sk-demo-acme-support,
+sk-demo-globex-app, sk-demo-globex-nightly and sk-demo-initech-lab.
 
 The demo sends a few requests a second to itself, so that charts move; switch that
 off with --traffic=false, or while it runs with POST /api/demo/traffic. To see a
@@ -42,7 +50,8 @@ twenty seconds with POST /api/demo/fault.
 
 Nothing is kept: the data directory is a temporary one unless you name one.`,
 		Example: `  patchbay demo
-  patchbay demo --listen 127.0.0.1:0 --traffic=false`,
+  patchbay demo --listen 127.0.0.1:0 --traffic=false
+  patchbay demo --set quota.enabled=false --set batches.enabled=false`,
 		Args: flags.takeFile,
 		RunE: func(*cobra.Command, []string) error { return runDemo(flags, stderr, traffic) },
 	}
@@ -70,6 +79,9 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 			if service.CircuitBreaker == config.DefaultService().CircuitBreaker {
 				service.CircuitBreaker.RecoveryTimeout = demoRecovery
 			}
+			if serviceType == schema.Chat && service.Residency == (residency.Settings{}) {
+				service.Residency = residency.Settings{Enabled: true, SleepAfter: demoSleep}
+			}
 			if serviceType == schema.Chat && service.Streams == (resume.Settings{}) {
 				// The answer continues elsewhere when somebody breaks its instance.
 				service.Streams.Resume = resume.Continue
@@ -77,6 +89,11 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 			doc.Services[serviceType] = service
 		}
 		doc.Written = "" // the backends of the demo are not written anywhere
+	}
+	hasKeys := false
+	flags.more = func(given map[string]string) (set []string) {
+		set, hasKeys = demo.Settings(given)
+		return set
 	}
 	loaded, err := flags.loadFirst()
 	if err != nil {
@@ -95,7 +112,7 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 	}
 	log, end := newLog(stderr, loaded.Document.Log, flags.env)
 	defer end()
-	show := demo.New(backends, traffic)
+	show := demo.New(backends, traffic, hasKeys)
 	defer show.Close()
 	return runGateway(flags, loaded, log,
 		func(g *gateway.Gateway, _ *slog.Logger) { _, _ = io.WriteString(stderr, welcome(g)) }, show)
@@ -104,6 +121,10 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 // demoRecovery is the time until a breaker of the demo tries an instance again, unless
 // the configuration has settings of breakers: a person watches.
 const demoRecovery = schema.Duration(10 * time.Second)
+
+// demoSleep is how long nobody uses a model of the demo before it is put to sleep, unless the
+// configuration has settings of residency.
+const demoSleep = schema.Duration(30 * time.Second)
 
 // demoInstance is an ordinary instance in front of a simulated backend.
 type demoInstance struct {
@@ -118,12 +139,16 @@ func demoInstances() []demoInstance {
 	return []demoInstance{
 		{0, schema.Chat, simulator.DemoChat, ""},
 		{1, schema.Chat, simulator.DemoChat, ""},
-		{0, schema.Chat, simulator.DemoSlow, "vllm"}, // a second one, to resume the streams of the first
-		{1, schema.Chat, simulator.DemoSlow, "vllm"},
+		{0, schema.Chat, simulator.DemoSlow, "sglang"}, // a second one, to resume the streams of the first
+		{1, schema.Chat, simulator.DemoSlow, "sglang"},
 		{0, schema.Chat, simulator.DemoFlaky, ""},
 		{0, schema.Chat, simulator.DemoCut, ""},
 		{0, schema.Chat, simulator.DemoHang, ""},
 		{0, schema.Chat, simulator.DemoDown, ""},
+		{0, schema.Chat, simulator.DemoRelay, "sglang"},
+		{1, schema.Chat, simulator.DemoRelay, "sglang"},
+		{3, schema.Chat, simulator.DemoDay, "ollama"},
+		{3, schema.Chat, simulator.DemoNight, "ollama"},
 		{2, schema.Chat, simulator.DemoOllama, "ollama"},
 		{2, schema.Chat, simulator.DemoClaude, "anthropic"},
 		{2, schema.Chat, simulator.DemoGemini, "gemini"},
@@ -141,8 +166,9 @@ func demoInstances() []demoInstance {
 // instances. It returns the started backends even when it fails.
 func addDemo(doc *config.Document) ([]*simulator.Backend, error) {
 	var started []*simulator.Backend
-	for _, name := range []string{"A", "B", "C"} {
-		b, err := simulator.Start(simulator.Demo(name, simulator.DemoSlowStart))
+	for _, options := range []simulator.Options{simulator.Demo("A", 0), simulator.Demo("B", 0), simulator.Demo("C", 0),
+		simulator.DemoEngine("D")} {
+		b, err := simulator.Start(options)
 		if err != nil {
 			return started, err
 		}
@@ -152,8 +178,11 @@ func addDemo(doc *config.Document) ([]*simulator.Backend, error) {
 		settings := backend.DefaultSettings()
 		settings.Name, settings.BaseURL, settings.Adapter = instance.model, started[instance.backend].URL(),
 			instance.adapter
-		if instance.model == simulator.DemoResponses {
+		switch instance.model {
+		case simulator.DemoResponses:
 			settings.Responses = new(true) // it speaks the Responses API itself
+		case simulator.DemoDay, simulator.DemoNight:
+			settings.Residency.Group = "gpu"
 		}
 		service := doc.Services[instance.service]
 		service.Instances = append(service.Instances, settings)

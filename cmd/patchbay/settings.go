@@ -30,6 +30,8 @@ type settingFlags struct {
 	dataDir string
 	set     []string
 
+	// more returns settings for a configuration that gives others, by their names; it may be nil.
+	more func(given map[string]string) []string
 	// extend adds settings that no file has, after every read; it may be nil.
 	extend func(*config.Document)
 	// seen is the file as it was before it was read first.
@@ -101,6 +103,10 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 		source.Content = content
 	}
 	loaded, err := config.Load(source)
+	if err == nil && f.more != nil {
+		source.Set = append(f.more(loaded.Origins), source.Set...)
+		loaded, err = config.Load(source)
+	}
 	if err != nil {
 		return nil, &exitError{exitConfig, fmt.Errorf("the configuration has mistakes:\n%w%s", err,
 			foreignHint(source.File, source.Content))}

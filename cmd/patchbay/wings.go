@@ -48,6 +48,6 @@ func offlineTrail(doc *config.Document, data *durable.Dir) (trail web.Trail, end
 
 // demoRoutes returns the operations that only the demo serves.
 func demoRoutes() (routes []web.Route) {
-	routes = append(routes, demo.New(nil, false).Routes()...)
+	routes = append(routes, demo.New(nil, false, false).Routes()...)
 	return routes
 }

@@ -1134,6 +1134,7 @@ export const en = {
   'key.tokenLast': 'It is the last one of the role ADMIN. Another can then only be issued while the gateway is stopped:',
   'key.offTitle': 'Keys are not asked for',
   'key.offText': 'Security is off: every caller may use every model and change the configuration. Keys that are made now work from the moment it is switched on in the configuration file:',
+  'key.demoText': 'The demo lets everybody in. A request that shows a key of this list counts for it, and its limits and budgets hold.',
   'key.offToken': 'Then only management tokens may open the console. Issue the first one while the gateway is stopped:',
   'key.create': 'Create a key',
   'key.createAs': 'Create the key',

@@ -1135,6 +1135,7 @@ export const zh: Dictionary = {
   'key.tokenLast': '这是最后一个 ADMIN 角色的令牌。之后只能在网关停止时签发新的令牌：',
   'key.offTitle': '未启用密钥校验',
   'key.offText': '安全功能已关闭：任何调用方都可以使用所有模型并修改配置。现在创建的密钥在配置文件中启用安全后生效：',
+  'key.demoText': '演示允许任何人使用。带有此列表中密钥的请求计入该密钥，并受其限制和预算约束。',
   'key.offToken': '之后只有管理令牌能打开控制台。请在网关停止时签发第一个令牌：',
   'key.create': '创建密钥',
   'key.createAs': '创建密钥',

@@ -3,6 +3,8 @@ package simulator
 import (
 	"net/http"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
 
 // Models of the demo.
@@ -13,6 +15,9 @@ const (
 	DemoCut   = "demo-cut"   // the answer breaks off in the middle
 	DemoHang  = "demo-hang"  // never answers
 	DemoDown  = "demo-down"  // the connection is dropped without an answer
+	DemoRelay = "demo-relay" // the backend A breaks off every third answer, others do not
+	DemoDay   = "demo-day"   // shares the memory of an engine with DemoNight
+	DemoNight = "demo-night" // does not fit into that memory beside DemoDay
 
 	DemoOllama    = "demo-ollama"     // chat in Ollama's dialect
 	DemoClaude    = "demo-claude"     // chat in Anthropic's dialect
@@ -44,6 +49,10 @@ func Demo(name string, slowStart time.Duration) Options {
 	if slowStart == 0 {
 		slowStart = DemoSlowStart
 	}
+	relay := Behaviour{}
+	if name == "A" {
+		relay = Behaviour{Step: Step{Stop: StopReset, After: 10}, Every: 3}
+	}
 	return Options{
 		Name: name,
 		Models: []string{
@@ -57,6 +66,17 @@ func Demo(name string, slowStart time.Duration) Options {
 			DemoCut:   {Step: Step{Stop: StopReset, After: 10}},
 			DemoHang:  {Step: Step{Hang: true}},
 			DemoDown:  {Step: Step{Reset: true}},
+			DemoRelay: relay,
 		},
+	}
+}
+
+// DemoEngine returns the options of a backend of the demo that is an Ollama with room for one of
+// its two models, which it takes two seconds to load.
+func DemoEngine(name string) Options {
+	return Options{
+		Name: name, Models: []string{DemoDay, DemoNight}, Kind: Ollama,
+		Engine: &engine.Spec{Block: 16, Cache: 100_000, Token: 0.0002, Request: 0.02,
+			Decode: DemoTokenDelay.Seconds(), Room: 1, Load: 2, Size: 19 << 30},
 	}
 }

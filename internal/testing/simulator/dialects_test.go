@@ -207,7 +207,7 @@ func TestModelListsAndHealthPaths(t *testing.T) {
 		names = append(names, model.ID)
 	}
 	want := []string{DemoChat, DemoOllama, DemoClaude, DemoGemini, DemoResponses, DemoEmbedding, DemoRerank, DemoSpeech, DemoListen, DemoImage, DemoImageEdit,
-		DemoCut, DemoDown, DemoFlaky, DemoHang, DemoSlow}
+		DemoCut, DemoDown, DemoFlaky, DemoHang, DemoRelay, DemoSlow}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}

@@ -21,8 +21,9 @@ import (
 // Demo holds the simulated backends of a gateway.
 type Demo struct {
 	backends []*simulator.Backend
-	// traffic says whether the demo sends requests of its own.
+	// traffic says whether the demo sends requests of its own, and hasKeys whether they have keys.
 	traffic atomic.Bool
+	hasKeys bool
 
 	mu     sync.Mutex
 	faults map[string]*broken // by instance
@@ -57,9 +58,10 @@ const (
 	slowness = 3 * time.Second
 )
 
-// New returns the demo of backends, with traffic of its own or without.
-func New(backends []*simulator.Backend, traffic bool) *Demo {
-	d := &Demo{backends: backends, faults: map[string]*broken{}}
+// New returns the demo of backends, with traffic of its own or without. hasKeys says that the
+// gateway has the keys of Settings, which its requests then show.
+func New(backends []*simulator.Backend, traffic, hasKeys bool) *Demo {
+	d := &Demo{backends: backends, hasKeys: hasKeys, faults: map[string]*broken{}}
 	d.traffic.Store(traffic)
 	return d
 }

@@ -27,7 +27,7 @@ func startDemo(t *testing.T, traffic bool) (*gatewaytest.Gateway, *demo.Demo, []
 		t.Cleanup(b.Close)
 		backends = append(backends, b)
 	}
-	d := demo.New(backends, traffic)
+	d := demo.New(backends, traffic, false)
 	t.Cleanup(d.Close)
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{
 		YAML: "services: {chat: {" + gatewaytest.NoChecks + ", circuit-breaker: {failure-threshold: 2, success-threshold: 1, recovery-timeout: 10ms}, instances: [" +
@@ -72,7 +72,7 @@ func TestAnAnswerGoesOnWhenItsInstanceIsBroken(t *testing.T) {
 		t.Cleanup(b.Close)
 		backends = append(backends, b)
 	}
-	d := demo.New(backends, false)
+	d := demo.New(backends, false, false)
 	t.Cleanup(d.Close)
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{
 		YAML: "services: {chat: {streams: {resume: continue}, " + gatewaytest.NoChecks + ", instances: [" +

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useCallback, useState } from 'react'
 import { api, data, fieldErrors } from '@/api/client'
-import { keys, security, spentThisMonth } from '@/api/queries'
+import { info, keys, security, spentThisMonth } from '@/api/queries'
 import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
@@ -26,6 +26,7 @@ export function ApiKeys() {
   const [search, setSearch] = useSearchState()
   const query = useQuery(keys)
   const { data: guarded } = useQuery(security)
+  const { data: about } = useQuery(info)
   const { data: spent } = useQuery({ ...spentThisMonth('key'), refetchInterval: 15_000 })
   const { data: spentByTenant } = useQuery({ ...spentThisMonth('tenant'), refetchInterval: 15_000 })
   const refused = useRefusing()
@@ -55,7 +56,15 @@ export function ApiKeys() {
   return (
     <div className={drawer === null ? '' : 'split narrow'}>
       <div className="list">
-      {guarded === false && (
+      {guarded === false && about?.demo === true && (
+        <div className="note mb-4">
+          <div>
+            <b>{t('key.offTitle')}</b>
+            <div>{t('key.demoText')}</div>
+          </div>
+        </div>
+      )}
+      {guarded === false && about?.demo === false && (
         <div className="note mb-4">
           <div>
             <b>{t('key.offTitle')}</b>
