@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/jwttest"
 )
@@ -248,7 +249,8 @@ func TestAWebSocketEndsWithItsToken(t *testing.T) {
 	i := jwttest.New(t)
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+tokensYAML(i, "max-age: 24h"))
-	s := r.OpenSocket("/v1/responses", tokenOf(i, "ada", map[string]any{"exp": time.Now().Add(5 * time.Second).Unix()})...)
+	end := time.Now().Add(5 * time.Second)
+	s := r.OpenSocket("/v1/responses", tokenOf(i, "ada", map[string]any{"exp": end.Unix()})...)
 	ask := `{"type":"response.create","model":"m","input":"hi","store":false}`
 	if last := s.Ask(ask); last["type"] != "response.completed" {
 		t.Fatalf("%v", last)
@@ -259,6 +261,9 @@ func TestAWebSocketEndsWithItsToken(t *testing.T) {
 	}
 	if err != nil {
 		t.Errorf("it ended without a word: %v", err)
+	}
+	if late := time.Since(end); late > jwt.Skew/2 { // a second is usual; new requests have the whole skew
+		t.Errorf("it ended %s after its token", late)
 	}
 }
 

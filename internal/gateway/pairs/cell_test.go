@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
@@ -25,10 +26,11 @@ type cell struct {
 type settings struct {
 	policy    string // of the service type
 	terms     string // of the key
-	issuers   string // of tokens
+	security  string // more of it
 	sections  string
 	instances []string
 	steps     []account.Step
+	wings     []wing.New
 }
 
 func (s settings) yaml(of door) string {
@@ -42,7 +44,7 @@ func (s settings) yaml(of door) string {
 	}
 	return "services: {" + of.service + ": {" + strings.Join(members, ", ") + "}}\n" +
 		"security: {enabled: true, reserve-tokens: 50, tokens: [{name: a, role: ADMIN, token-sha256: " + gatewaytest.HashOf("admin-token") +
-		"}], keys: [{id: k, key-sha256: " + gatewaytest.HashOf(key) + terms + "}]" + s.issuers + "}\n" +
+		"}], keys: [{id: k, key-sha256: " + gatewaytest.HashOf(key) + terms + "}]" + s.security + "}\n" +
 		of.sections + "quota: {enabled: true}\n" + s.sections
 }
 
@@ -53,7 +55,7 @@ func (c *cell) start(s settings) {
 		gatewaytest.Needs(c.T, c.door.wing)
 	}
 	c.settings = s
-	c.Gateway = gatewaytest.StartWith(c.T, gatewaytest.Setup{YAML: s.yaml(c.door), Steps: s.steps})
+	c.Gateway = gatewaytest.StartWith(c.T, gatewaytest.Setup{YAML: s.yaml(c.door), Steps: s.steps, Wings: s.wings})
 }
 
 // change changes the settings while the gateway runs.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/jwttest"
 )
@@ -25,6 +27,7 @@ func happenings() []happening {
 		{"key limit", keyLimit},
 		{"instances of a key", placedKey},
 		{"token in place of a key", callerToken},
+		{"key that sleeps", sleepingKey},
 		{"budget of money", moneyBudget},
 		{"budget with a vanished model and fallbacks", vanishedModel},
 		{"fallback", fallback},
@@ -112,7 +115,7 @@ func callerToken(c *cell) {
 	e, url := startEngine(c.T)
 	c.start(settings{
 		instances: []string{instance(url, "forward-authorization: true"), gatewaytest.Instance("other", url)},
-		issuers: ", jwt: [{name: company, issuer: https://login.example, audience: gateway, jwks-url: '" + issuer.URL +
+		security: ", jwt: [{name: company, issuer: https://login.example, audience: gateway, jwks-url: '" + issuer.URL +
 			"', claims: {user: email}, rules: [{claim: groups, value: dev, tenant: acme, terms: {models: [m]}}]}]",
 	})
 	sign := func(groups ...string) {
@@ -135,6 +138,32 @@ func callerToken(c *cell) {
 		c.refuses(c.ask("m"), http.StatusForbidden, "permission_denied")
 	}
 	c.has(e, 1)
+}
+
+// sleepingKey asks with the key of a person who leaves the tenant after the first request.
+func sleepingKey(c *cell) {
+	gatewaytest.Needs(c.T, "selfservice")
+	e, url := startEngine(c.T)
+	c.start(settings{
+		security: ", tenants: [{name: acme}]", instances: []string{instance(url)},
+		wings: []wing.New{gatewaytest.People(gatewaytest.Person("ann", "acme", access.Member))},
+	})
+	header, session := gatewaytest.As("ann")
+	own := gatewaytest.DataOf[struct {
+		Key string `json:"key"`
+	}](c.T, c.API(http.MethodPost, "/api/me/keys", "{}", header, session).Is(c.T, http.StatusCreated))
+	c.Credential = []string{"Authorization", "Bearer " + own.Key}
+	ask := c.talk("m")
+	c.answers(ask(gatewaytest.Deadline(c.T)))
+	c.SignIn(gatewaytest.Person("ann", "other", access.Member))
+	if c.isBatch() { // of which already the file is refused
+		c.Do(http.MethodPost, "/v1/files", "", c.Credential...).FailsWith(c.T, http.StatusUnauthorized, "authentication_error", "invalid_api_key", "")
+	} else {
+		c.refuses(ask(gatewaytest.Deadline(c.T)), http.StatusUnauthorized, "invalid_api_key")
+	}
+	c.has(e, 1)
+	c.SignIn(gatewaytest.Person("ann", "acme", access.Member))
+	c.answers(c.ask("m"))
 }
 
 // moneyBudget asks for more than is left of a budget.

@@ -1,6 +1,7 @@
 package gatewaytest
 
 import (
+	"crypto/rand"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
@@ -43,7 +44,7 @@ func As(name string) (header, value string) { return "Cookie", web.SessionCookie
 // SignIn notes that a person has signed in.
 func (r *Gateway) SignIn(who access.Identity) {
 	r.T.Helper()
-	session := sessions.Session{ID: "sign-in-" + who.Name, Name: who.Name, Issuer: who.Issuer, Subject: who.Subject,
+	session := sessions.Session{ID: rand.Text(), Name: who.Name, Issuer: who.Issuer, Subject: who.Subject,
 		Since: time.Now(), Until: time.Now().Add(time.Hour), Places: []sessions.Place{}}
 	for _, m := range who.Memberships {
 		session.Places = append(session.Places, sessions.Place{Tenant: m.Tenant, Role: m.Role.String()})
