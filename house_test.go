@@ -28,6 +28,7 @@ var packageOrder = []string{
 	"docs",
 	"internal/testing/waittest",
 	"internal/see/say",
+	"console",
 	"internal/request/jsonscan",
 	"internal/request/jsonwrite",
 	"internal/request/waiting",
@@ -188,7 +189,6 @@ var packageOrder = []string{
 	"internal/testing/replay",
 	"internal/testing/yardstick",
 	"internal/wings/demo",
-	"console",
 	"internal/gateway",
 	"cmd/patchbay",
 	"internal/testing/storetest",   // above all others: only tests look up

@@ -6,6 +6,7 @@ package console
 import (
 	"embed"
 	"io/fs"
+	"strings"
 )
 
 // dist is the output of the build, with the page at dist/index.html.
@@ -17,4 +18,20 @@ var dist embed.FS
 // for them: index.html, theme.js, assets/vendor.js.
 func Files() (fs.FS, error) {
 	return fs.Sub(dist, "dist")
+}
+
+// said has the sentences of the gateway in Chinese, by their codes.
+//
+//go:embed src/i18n/said.zh.ts
+var said string
+
+// Chinese returns the sentence of a code in Chinese, with the names of its values between braces.
+// It returns an empty text if there is none.
+func Chinese(code string) string {
+	_, rest, _ := strings.Cut(said, "\n  '"+code+"': '")
+	text, _, found := strings.Cut(rest, "',\n")
+	if !found {
+		return ""
+	}
+	return strings.ReplaceAll(text, `\'`, "'")
 }

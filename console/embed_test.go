@@ -148,3 +148,13 @@ func TestBuiltFilesMatchTheirSources(t *testing.T) {
 		t.Errorf("%s was removed since the console was built; run 'make console'", name)
 	}
 }
+
+// The gateway tells in Chinese what the console tells in Chinese.
+func TestSentencesAreFoundByTheirCodes(t *testing.T) {
+	if text := console.Chinese("signin.no_rule"); !strings.Contains(text, "{provider}") || strings.Contains(text, "\n") {
+		t.Errorf("got %q", text)
+	}
+	if text := console.Chinese("signin.no_such_code"); text != "" {
+		t.Errorf("got %q", text)
+	}
+}

@@ -117,6 +117,23 @@ func (s Sentence) String() string {
 	return out.String()
 }
 
+// In returns the text in another language, which has templates of its own. A sentence without a
+// template is told in English.
+func (s Sentence) In(templateOf func(code string) string) string {
+	text := templateOf(string(s.Code))
+	if text == "" {
+		return s.String()
+	}
+	var pairs []string
+	for name, value := range s.Values {
+		if inner, is := s.Inner[name]; is {
+			value = inner.In(templateOf)
+		}
+		pairs = append(pairs, "{"+name+"}", value)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
 // Join returns the English text of several sentences.
 func Join(sentences []Sentence) string {
 	texts := make([]string, len(sentences))

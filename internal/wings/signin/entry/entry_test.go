@@ -35,6 +35,8 @@ type browser struct {
 	t      *testing.T
 	r      *gatewaytest.Gateway
 	client *http.Client
+	// language is that of the console.
+	language string
 }
 
 func newBrowser(t *testing.T, r *gatewaytest.Gateway) *browser {
@@ -45,7 +47,7 @@ func newBrowser(t *testing.T, r *gatewaytest.Gateway) *browser {
 	}
 	client := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(client.CloseIdleConnections)
-	return &browser{t, r, client}
+	return &browser{t, r, client, ""}
 }
 
 type shown struct {
@@ -81,7 +83,7 @@ func (b *browser) open(method, address string) shown {
 // signIn goes through a sign-in and returns what the gateway shows at its end.
 func (b *browser) signIn(to string) shown {
 	b.t.Helper()
-	page := b.open(http.MethodGet, "/auth/login?provider=corp&to="+url.QueryEscape(to))
+	page := b.open(http.MethodGet, "/auth/login?provider=corp&lang="+b.language+"&to="+url.QueryEscape(to))
 	if page.status != http.StatusFound {
 		return page
 	}
@@ -484,4 +486,40 @@ func TestGatewaysShareSignIns(t *testing.T) {
 	gatewaytest.Eventually(t, "the other gateway knows the end", func() bool {
 		return two.Do(http.MethodGet, "/api/auth/me", "", "Cookie", cookie).Status == http.StatusUnauthorized
 	})
+}
+
+// The page of a refusal speaks the language of the console, or else that of the browser. The language
+// of the console holds until the person is back from the provider.
+func TestARefusalIsToldInTheLanguageOfThePerson(t *testing.T) {
+	t.Parallel()
+	p := startProvider(t)
+	p.claims = map[string]any{"sub": "eve", "name": "Eve", "groups": "visitors"}
+	p.info = map[string]any{"sub": "eve"}
+	g := gatewaytest.Start(t, yamlOf(p, ""))
+	const inEnglish, inChinese = "There is no such provider; choose one", "没有这个登录方；请在登录页面上选择。"
+	for _, c := range []struct{ query, accepted, want string }{
+		{"", "", inEnglish},
+		{"", "de, en;q=0.8", inEnglish},
+		{"", "zh-CN,zh;q=0.9,en;q=0.8", inChinese},
+		{"&lang=zh", "en", inChinese},
+		{"&lang=en", "zh-CN", inEnglish},
+		{"&lang=xx", "zh-CN", inChinese},
+	} {
+		reply := g.Do(http.MethodGet, "/auth/login?provider=nobody"+c.query, "", "Accept-Language", c.accepted)
+		if reply.Status != http.StatusNotFound || !strings.Contains(reply.Body, c.want) {
+			t.Errorf("%+v: %d %s", c, reply.Status, reply.Body)
+		}
+	}
+	b := newBrowser(t, g)
+	b.language = "zh"
+	page := b.signIn("/")
+	if page.status != http.StatusForbidden || !strings.Contains(page.body, "您在 corp 的身份是 Eve，但本网关没有任何规则允许您访问") {
+		t.Errorf("%d %s", page.status, page.body)
+	}
+	// A cause inside of the sentence is told in the same language.
+	p.lie = func(c map[string]any) { c["aud"] = "another" }
+	page = b.signIn("/")
+	if page.status != http.StatusBadGateway || !strings.Contains(page.body, "在 corp 登录失败：令牌面向其他受众") {
+		t.Errorf("%d %s", page.status, page.body)
+	}
 }

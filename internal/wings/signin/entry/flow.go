@@ -41,6 +41,7 @@ type flow struct {
 
 	Provider string `json:"p"`
 	To       string `json:"to"`
+	Language string `json:"l,omitzero"`
 	Began    int64  `json:"t"`
 }
 
@@ -95,6 +96,7 @@ func (h *hall) find(name string) *signin.Client {
 // login sends a browser to a provider.
 func (h *hall) login(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
+	speak(w, r, query.Get("lang"))
 	to := query.Get("to")
 	if to == "" {
 		to = "/"
@@ -109,7 +111,7 @@ func (h *hall) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f := flow{Challenge: signin.Challenge{State: newSecret(), Nonce: newSecret(), Verifier: newSecret()},
-		Provider: p.Name, To: to, Began: time.Now().Unix()}
+		Provider: p.Name, To: to, Language: w.Header().Get(languageHeader), Began: time.Now().Unix()}
 	sum := sha256.Sum256([]byte(f.Verifier))
 	address, err := p.Address(r.Context(), f.Challenge, base64.RawURLEncoding.EncodeToString(sum[:]))
 	if err != nil {
@@ -169,11 +171,13 @@ func (h *hall) open(r *http.Request, state string) (*flow, error) {
 // callback takes a browser back from a provider and begins the session of the person.
 func (h *hall) callback(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
+	speak(w, r, "")
 	f, err := h.open(r, query.Get("state"))
 	if err != nil {
 		h.deny(w, http.StatusBadRequest, err)
 		return
 	}
+	speak(w, r, f.Language)
 	http.SetCookie(w, h.newCookie(cookieOf(f.State), "", -1))
 	p := h.find(f.Provider)
 	switch {
