@@ -279,7 +279,7 @@ clients: build ## Run the official clients against the binary
 		$(call skip,$(notdir $(wildcard $(CLIENTS)/*.test.js)): Node is older than 20); \
 	else \
 		echo "client tests in Node"; \
-		command -v chromium >/dev/null || { echo "viewer.test.js, signin.test.js: no Chromium is installed" >> $(SKIPS); touch bin/$@.skipped; }; \
+		command -v chromium >/dev/null || { echo "viewer.test.js, signin.test.js, people.test.js: no Chromium is installed" >> $(SKIPS); touch bin/$@.skipped; }; \
 		$(MAKE) --no-print-directory $(CLIENTS)/node_modules/.package-lock.json && \
 		cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec; \
 	fi

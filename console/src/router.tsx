@@ -28,6 +28,8 @@ const loaders = {
   '/host': () => import('@/pages/wrong/host'),
   '/tenant': () => import('@/pages/wrong/tenant'),
   '/gateways': () => import('@/pages/wrong/gateways'),
+  '/me': () => import('@/pages/me'),
+  '/team': () => import('@/pages/team'),
   '/docs/api': () => import('@/pages/docs'),
 }
 type Path = keyof typeof loaders
@@ -92,7 +94,7 @@ export function preloadPage(path: string): void {
 export const preloadAll = (...others: (() => Promise<unknown>)[]): void => loadWhenIdle([...Object.values(loaders), ...others])
 
 const tree = root.addChildren([
-  page('/'), page('/services'), page('/playground'), page('/calls'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/instance'), page('/model'), page('/host'), page('/tenant'), page('/gateways'), page('/docs/api'),
+  page('/'), page('/services'), page('/playground'), page('/calls'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/instance'), page('/model'), page('/host'), page('/tenant'), page('/gateways'), page('/me'), page('/team'), page('/docs/api'),
   moved('/resilience', '/services', ({ show }): Search => (show === 'exceptions' ? { show: 'problems' } : {})),
   moved('/quota', '/spend', (search) => ({ ...search, view: search.window === undefined ? 'ledger' : 'usage' })),
 ])

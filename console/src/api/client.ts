@@ -4,7 +4,9 @@ import createClient from 'openapi-fetch'
 import type { paths } from './schema'
 import type { Sentence } from './types'
 
-export const api = createClient<paths>({ baseUrl: '', headers: { 'X-Patchbay-Said': 'true', 'X-Patchbay-Client': 'console' } })
+const asConsole = { 'X-Patchbay-Said': 'true', 'X-Patchbay-Client': 'console' }
+
+export const api = createClient<paths>({ baseUrl: '', headers: asConsole })
 
 /** Tells that a session has ended: a reply said that nobody is logged in. */
 export const unauthorized = new EventTarget()
@@ -80,6 +82,15 @@ export async function versioned<T>(pending: Promise<Reply<{ data?: T }>>): Promi
   const value = await data(Promise.resolve(reply))
   const version = Number((reply.response.headers.get('etag') ?? '').replaceAll('"', ''))
   return { data: value, version: Number.isFinite(version) ? version : 0 }
+}
+
+/** The data of the reply of an operation below a path that is put together, such as that of one team. */
+export async function ask<T>(path: string, method = 'GET', content?: object, signal?: AbortSignal): Promise<T> {
+  const reply = await fetch(path, { method, signal, headers: { ...asConsole, ...(content === undefined ? {} : { 'Content-Type': 'application/json' }) }, body: content === undefined ? undefined : JSON.stringify(content) })
+  const answer: unknown = await reply.json().catch(() => '')
+  if (reply.status === 401) unauthorized.dispatchEvent(new Event('unauthorized'))
+  if (!reply.ok) throw toError(reply.status, answer, reply.headers.get('x-request-id') ?? '')
+  return (answer as { data: T }).data
 }
 
 /** What was said about each field of a request, by the names that its form has for them. */

@@ -9,8 +9,9 @@ import type { LiveState, LiveStore } from './store'
 const Context = createContext<LiveStore | null>(null)
 
 /** Gives the pages the live store, and runs it while the tab is visible. */
-export function LiveProvider({ store, children }: { store: LiveStore; children: ReactNode }) {
+export function LiveProvider({ store, isOff = false, children }: { store: LiveStore; isOff?: boolean; children: ReactNode }) {
   useEffect(() => {
+    if (isOff) return
     const follow = () => (document.hidden ? store.pause() : store.start())
     follow()
     document.addEventListener('visibilitychange', follow)
@@ -20,7 +21,7 @@ export function LiveProvider({ store, children }: { store: LiveStore; children: 
       document.removeEventListener('visibilitychange', follow)
       store.pause()
     }
-  }, [store])
+  }, [store, isOff])
   return <Context.Provider value={store}>{children}</Context.Provider>
 }
 

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
+import { Link, Navigate, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
 import { Code, Contrast, Ellipsis, Globe, Search as SearchIcon, UserRound } from 'lucide-react'
 import { useEffect, useMemo, useState } from 'react'
 import { info } from '@/api/queries'
@@ -13,10 +13,10 @@ import { Kbd, Menu } from '@/ui/parts'
 import { ApiCalls, ApiCallsContext, type ApiCall } from './api-calls'
 import { FactContext } from './fact'
 import { Help } from './help'
-import { listed, pages, usePages, type Page } from './pages'
+import { listed, ownPages, pages, useOwnPages, usePages, type Page } from './pages'
 import { Palette } from './palette'
 import { languageNames, usePreferences, type Theme } from './preferences'
-import { logOut, roleOf, useMe } from './session'
+import { isGuest, logOut, roleOf, useMe } from './session'
 import { useRowKeys } from './rows'
 import { useShortcuts } from './shortcuts'
 
@@ -32,9 +32,11 @@ export function Layout() {
   const [asApi, setAsApi] = useState(false)
   const [calls] = useState(() => new Map<symbol, readonly ApiCall[]>())
   const path = useRouterState({ select: (state) => state.location.pathname })
-  const page = others[path] ?? pages.find((candidate) => candidate.path === path)
+  const page = others[path] ?? [...pages, ...ownPages].find((candidate) => candidate.path === path)
+  const guest = isGuest(useMe())
+  const isClosed = guest && path !== '/docs/api' && !ownPages.some((own) => own.path === path)
   useRowKeys()
-  useShortcuts({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
+  useShortcuts({ openPalette: () => setPalette(!guest), openHelp: () => setHelp(true) })
   const object = useRouterState({ select: (state) => objectOf(state.location.search as Search) })
   useEffect(() => {
     document.title = [object, page === undefined ? '' : t(page.title), 'Patchbay'].filter((part) => part !== '').join(' · ')
@@ -52,15 +54,19 @@ export function Layout() {
             <h1>{page === undefined ? 'Patchbay' : t(page.title)}</h1>
             <span className="about trunc" title={fact}>{fact}</span>
             <Toasts />
-            <button type="button" className="search" aria-keyshortcuts="Control+K" title={t('top.search')} onClick={() => setPalette(true)}>
-              <SearchIcon className="ic s14" aria-hidden />
-              <span className="sr-only">{`${t('palette.label')}: `}</span>
-              <span className="grow">{t('top.search')}</span>
-              <span aria-hidden="true">
-                <Kbd>Ctrl K</Kbd>
-              </span>
-            </button>
-            <LiveDot />
+            {guest ? (
+              <span className="grow" />
+            ) : (
+                <button type="button" className="search" aria-keyshortcuts="Control+K" title={t('top.search')} onClick={() => setPalette(true)}>
+                  <SearchIcon className="ic s14" aria-hidden />
+                  <span className="sr-only">{`${t('palette.label')}: `}</span>
+                  <span className="grow">{t('top.search')}</span>
+                  <span aria-hidden="true">
+                    <Kbd>Ctrl K</Kbd>
+                  </span>
+                </button>
+            )}
+            {!guest && <LiveDot />}
             <button type="button" className="btn ghost icon onlydesk" aria-label={t('api.title')} title={t('api.title')} onClick={() => setAsApi(true)}>
               <Code className="ic" aria-hidden />
             </button>
@@ -70,7 +76,7 @@ export function Layout() {
           </header>
           <main className="main" id="main" tabIndex={-1}>
             <ViewerNote needs={pages.find((candidate) => candidate.path === path)?.needs} />
-            <Outlet />
+            {isClosed ? <Navigate to="/me" replace /> : <Outlet />}
           </main>
         </div>
         <Tabbar path={path} />
@@ -113,6 +119,7 @@ function Sidebar({ path }: { path: string }) {
   const { t, locale } = useI18n()
   const open = useOpenBreakers()
   const seen = listed(usePages(), path)
+  const guest = isGuest(useMe())
   const { data } = useQuery(info)
   const now = useNow(30_000)
   return (
@@ -125,13 +132,13 @@ function Sidebar({ path }: { path: string }) {
         {seen.filter((page) => page.runs).map((page) => (
           <NavLink key={page.path} {...{ page, path, open }} />
         ))}
-        <div className="sep" />
+        {!guest && <div className="sep" />}
         {seen.filter((page) => !page.runs).map((page) => (
           <NavLink key={page.path} {...{ page, path, open }} />
         ))}
       </div>
       <div className="foot">
-        <Link className="plain hover:underline" to="/gateways"><code>{location.host}</code></Link>
+        {guest ? <code>{location.host}</code> : <Link className="plain hover:underline" to="/gateways"><code>{location.host}</code></Link>}
         <div>
           <span translate="no">{data?.version ?? '–'}</span>
           {data?.startedAt !== undefined && data.startedAt !== null && ` · ${t('nav.up', { age: since(data.startedAt, now, locale) })}`}
@@ -155,23 +162,25 @@ function Tabbar({ path }: { path: string }) {
           <span>{t(page.title)}</span>
         </Link>
       ))}
-      <Menu
-        trigger={
-          <button type="button" aria-current={rest.some((page) => page.path === path) ? 'page' : undefined}>
-            <Ellipsis className="ic" aria-hidden />
-            <span>{t('nav.more')}</span>
-          </button>
-        }
-        items={rest.map((page) => ({
-          label: (
-            <span className="row">
-              {page.icon}
-              {t(page.title)}
-            </span>
-          ),
-          onSelect: () => void navigate({ to: page.path }),
-        }))}
-      />
+      {rest.length > 0 && (
+        <Menu
+          trigger={
+            <button type="button" aria-current={rest.some((page) => page.path === path) ? 'page' : undefined}>
+              <Ellipsis className="ic" aria-hidden />
+              <span>{t('nav.more')}</span>
+            </button>
+          }
+          items={rest.map((page) => ({
+            label: (
+              <span className="row">
+                {page.icon}
+                {t(page.title)}
+              </span>
+            ),
+            onSelect: () => void navigate({ to: page.path }),
+          }))}
+        />
+      )}
     </nav>
   )
 }
@@ -205,7 +214,10 @@ function PersonMenu() {
   const { t, failure } = useI18n()
   const toast = useToast()
   const me = useMe()
+  const mine = useOwnPages()
+  const navigate = useNavigate()
   if (me === null || !me.securityEnabled) return null
+  const own = isGuest(me) ? [] : mine
   const who = t('session.who', { name: me.name, role: roleOf(me) })
   return (
     <Menu
@@ -214,7 +226,7 @@ function PersonMenu() {
           <UserRound className="ic" aria-hidden />
         </button>
       }
-      items={[{ label: who, disabled: true, onSelect: () => undefined }, 'separator', { label: t('session.logOut'), onSelect: () => void logOut().catch((error: unknown) => toast(failure(error))) }]}
+      items={[{ label: who, disabled: true, onSelect: () => undefined }, 'separator', ...own.map(({ path, title }) => ({ label: t(title), onSelect: () => void navigate({ to: path }) })), { label: t('session.logOut'), onSelect: () => void logOut().catch((error: unknown) => toast(failure(error))) }]}
     />
   )
 }

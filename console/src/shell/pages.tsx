@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
-import { Coins, Gauge, History, KeyRound, Layers, List, Network, Server, SlidersHorizontal, Terminal } from 'lucide-react'
+import { Coins, Gauge, History, KeyRound, Layers, List, Network, Server, SlidersHorizontal, Terminal, UserRound, Users } from 'lucide-react'
 import { useMemo, type ReactNode } from 'react'
 import { batchesAreOn, gateways } from '@/api/queries'
 import type { Key } from '@/i18n'
-import { useMe } from './session'
+import { isGuest, useMe } from './session'
 
-export type PagePath = '/' | '/services' | '/playground' | '/calls' | '/spend' | '/batches' | '/keys' | '/versions' | '/settings' | '/gateways'
+export type PagePath = '/' | '/services' | '/playground' | '/calls' | '/spend' | '/batches' | '/keys' | '/versions' | '/settings' | '/gateways' | '/me' | '/team'
 
 /** An entry of the menu. There are nine at most, because more are not grasped at a glance; what is part of another page has `under`. */
 export interface Page {
@@ -37,6 +37,18 @@ export const pages: Page[] = [
   { path: '/gateways', title: 'wrong.gateways', letter: 'w', needs: 'monitoring:config:read', under: '/settings', where: 'gateways', icon: <Network className="ic" aria-hidden /> },
 ]
 
+/** The pages of people with a role in a tenant: they are the whole menu of who has no other role, and in the menu of the person for the others. */
+export const ownPages: Page[] = [
+  { path: '/me', title: 'nav.me', letter: 'y', runs: true, icon: <UserRound className="ic" aria-hidden /> },
+  { path: '/team', title: 'nav.team', letter: 'e', runs: true, icon: <Users className="ic" aria-hidden /> },
+]
+
+/** Those of them that the person may see. */
+export function useOwnPages(): Page[] {
+  const memberships = useMe()?.memberships
+  return useMemo(() => ownPages.filter(({ path }) => (memberships ?? []).some(({ role }) => path === '/me' || role === 'TEAM_ADMIN')), [memberships])
+}
+
 /** The pages that the person may see something on, of what the gateway has. */
 export function usePages(): Page[] {
   const me = useMe()
@@ -45,14 +57,15 @@ export function usePages(): Page[] {
   const { data: isOn = false } = useQuery({ ...batchesAreOn, enabled: readsBatches })
   const { data: cluster } = useQuery({ ...gateways, enabled: readsGateways, refetchInterval: 60_000, retry: false })
   const several = (cluster?.members.length ?? 0) > 1
+  const own = useOwnPages()
   return useMemo(
     () =>
-      pages.filter(({ needs, where }) => {
+      isGuest(me) ? own : pages.filter(({ needs, where }) => {
         if (where === 'batches' && !isOn) return false
         if (where === 'gateways' && !several) return false
         return me === null || needs === undefined || me.permissions.includes(needs)
       }),
-    [me, isOn, several],
+    [me, own, isOn, several],
   )
 }
 

@@ -7,7 +7,7 @@ import { useLive } from '@/live/context'
 import { Dialog } from '@/ui/overlay'
 import { Kbd } from '@/ui/parts'
 import { useFinds, useSettings, type Item } from './finds'
-import { usePages } from './pages'
+import { useOwnPages, usePages } from './pages'
 import { usePreferences } from './preferences'
 
 /** Jumps to pages, models, instances and calls, and runs actions. */
@@ -82,6 +82,7 @@ function useItems(query: string, onApi: () => void): Item[] {
   const { calls } = useLive()
   const navigate = useNavigate()
   const pages = usePages()
+  const own = useOwnPages()
   const objects = useFinds(query)
   const settings = useSettings(query)
   return useMemo(() => {
@@ -89,7 +90,7 @@ function useItems(query: string, onApi: () => void): Item[] {
     const has = (text: string) => text.toLowerCase().includes(needle)
     const go = (to: string, search: Record<string, string> = {}) => void navigate({ to, search: search as never })
     const items: Item[] = []
-    for (const page of pages) {
+    for (const page of [...pages, ...own]) {
       if (has(t(page.title)) || has(page.path)) items.push({ group: 'palette.pages', icon: page.icon, label: t(page.title), run: () => go(page.path) })
     }
     for (const [path, title] of [['/tenant', 'wrong.tenants'], ['/gateways', 'wrong.gateways']] as const) {
@@ -123,7 +124,7 @@ function useItems(query: string, onApi: () => void): Item[] {
     }
     if (needle !== '' && pages.some((page) => page.path === '/calls')) items.push({ group: 'palette.actions', icon: <List className="ic" aria-hidden />, label: t('palette.calls.of', { q: query }), run: () => go('/calls', { q: query }) })
     return inGroups(items)
-  }, [query, t, lang, setLang, shown, setTheme, calls, navigate, pages, objects, settings, onApi])
+  }, [query, t, lang, setLang, shown, setTheme, calls, navigate, pages, own, objects, settings, onApi])
 }
 
 /** The items with those of a group together, in the order in which the groups come. */

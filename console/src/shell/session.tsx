@@ -1,5 +1,5 @@
 import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
-import { createContext, lazy, Suspense, useContext, useEffect, useState, type FormEvent, type ReactNode } from 'react'
+import { createContext, useContext, useEffect, useState, type FormEvent, type ReactNode } from 'react'
 import { api, ApiError, data, toError, unauthorized } from '@/api/client'
 import type { Me, Sentence } from '@/api/types'
 import { useI18n } from '@/i18n'
@@ -21,8 +21,8 @@ const Context = createContext<Me | null>(null)
 /** Who is logged in; null while the gateway cannot be asked. */
 export const useMe = (): Me | null => useContext(Context)
 
-/** The page of people who have roles in tenants only. */
-const OwnPage = lazy(() => import('@/pages/me'))
+/** Whether the person has roles in tenants only: everything about the gateway itself is closed to them. */
+export const isGuest = (me: Me | null): boolean => me !== null && me.securityEnabled && me.role === undefined
 
 /** Shows the pages to who may see them, and the others where to log in. */
 export function SessionProvider({ children }: { children: ReactNode }) {
@@ -35,15 +35,6 @@ export function SessionProvider({ children }: { children: ReactNode }) {
   }, [client])
   if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return <Login why={error} onDone={() => void client.resetQueries()} />
   if (isPending) return null
-  if (me !== undefined && me.role === undefined && (me.memberships?.length ?? 0) > 0) {
-    return (
-      <Context.Provider value={me}>
-        <Suspense fallback={null}>
-          <OwnPage />
-        </Suspense>
-      </Context.Provider>
-    )
-  }
   return <Context.Provider value={me ?? null}>{children}</Context.Provider>
 }
 
@@ -113,7 +104,7 @@ export function whyOut(why: ApiError, end: string | null, now: number): Sentence
 
 /** The token is sent once and kept nowhere: the gateway answers with a cookie that no script can read. */
 function Login({ why, onDone }: { why: ApiError; onDone(): void }) {
-  const { t, said } = useI18n()
+  const { t, said, lang } = useI18n()
   const [out] = useState(() => whyOut(why, noted(), Date.now()))
   const providers = useProviders()
   const [token, setToken] = useState('')
@@ -151,7 +142,7 @@ function Login({ why, onDone }: { why: ApiError; onDone(): void }) {
         {out !== null && <p className="note">{typeof out === 'string' ? t(out) : said(out, why.message)}</p>}
         {why.status === 403 && <p className="note">{t('session.noRights')}</p>}
         {providers.map((provider) => (
-          <a key={provider.name} className="btn pri" href={`${provider.login}&to=${encodeURIComponent(location.pathname + location.search)}`}>
+          <a key={provider.name} className="btn pri" href={`${provider.login}&lang=${lang}&to=${encodeURIComponent(location.pathname + location.search)}`}>
             {t('session.with', { name: provider.name })}
           </a>
         ))}

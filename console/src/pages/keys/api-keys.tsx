@@ -1,23 +1,22 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useCallback, useState } from 'react'
-import { api, data, fieldErrors } from '@/api/client'
+import { api, data } from '@/api/client'
 import { info, keys, security, spentThisMonth } from '@/api/queries'
 import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
 import { spentText } from '@/lib/money'
-import { shell } from '@/lib/snippets'
 import { usePageCalls } from '@/shell/api-calls'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
-import { SelectField } from '@/ui/field'
-import { Confirm, Dialog } from '@/ui/overlay'
+import { Confirm } from '@/ui/overlay'
 import { CodeBox, Name } from '@/ui/parts'
 import { RefusedNote, useRefusing } from '../quota/refused'
 import { KeyDrawer } from './drawer'
-import { budgetUnits, budgetWindows, limitNames } from './form'
+import { IssuedKey, RotateKey } from './issued'
+import { useTermWords } from './term-words'
 import { LastUsed } from './used'
 
 /** The keys that callers of the unified API show. */
@@ -42,10 +41,7 @@ export function ApiKeys() {
   usePageCalls(search.create === '1' ? [{ method: 'POST', path: '/api/auth/keys', body: {} }] : [{ path: '/api/auth/keys' }])
   /** What a key is confined to, as the API has it. */
   const scope = (key: Key) => [key.services.join(', '), key.models.join(', '), (key.instances ?? []).join(', '), key.addresses.join(', ')].filter((text) => text !== '')
-  const terms = (key: Key) => [
-    ...limitNames.filter((name) => key.limits[name] !== 0).map((name) => (key.limits[name] < 0 ? t('key.noLimit', { what: t(`key.limit.${name}`) }) : t(`key.term.${name}`, { n: new Intl.NumberFormat(locale).format(key.limits[name]) }))),
-    ...budgetWindows.flatMap((window) => budgetUnits.filter((unit) => key.budgets[window]?.[unit] !== undefined).map((unit) => `${key.budgets[window]![unit]} ${unit === 'cost' && spent !== undefined ? spent.currency : t(`key.budget.${unit}`)} / ${t(`key.window.${window}`)}`)),
-  ]
+  const terms = useTermWords(spent?.currency)
   const editing = list.find((key) => key.id === search.key)
   const drawer =
     issued !== null ? null : search.create === '1' ? (
@@ -143,7 +139,7 @@ export function ApiKeys() {
           )}
         </div>
       )}
-      {rotating !== null && issued === null && <RotateKey rotating={rotating} onClose={() => setRotating(null)} onIssued={(key) => { setRotating(null); setIssued(key) }} />}
+      {rotating !== null && issued === null && <RotateKey rotating={rotating} at="/api/auth/keys" queries={['keys']} onClose={() => setRotating(null)} onIssued={(key) => { setRotating(null); setIssued(key) }} />}
       {issued !== null && (
         <IssuedKey
           issued={issued}
@@ -172,69 +168,5 @@ export function ApiKeys() {
       </div>
       {drawer}
     </div>
-  )
-}
-
-/** A new text for a key; the old one stays good for a while, so that programs can be changed one by one. */
-function RotateKey({ rotating, onClose, onIssued }: { rotating: Key; onClose(): void; onIssued(key: Key): void }) {
-  const { t, said } = useI18n()
-  const client = useQueryClient()
-  const [overlap, setOverlap] = useState<Overlap>('24h')
-  const rotate = useMutation({
-    mutationFn: () => data(api.POST('/api/auth/keys/{id}/rotate', { params: { path: { id: rotating.id } }, body: { overlap } })) as Promise<Key>,
-    onSuccess: async (key) => {
-      await client.invalidateQueries({ queryKey: ['keys'] })
-      onIssued(key)
-    },
-  })
-  const title = t('key.rotateTitle', { id: rotating.id })
-  return (
-    <Dialog open onClose={onClose} label={title}>
-      <form
-        className="in"
-        onSubmit={(event) => {
-          event.preventDefault()
-          rotate.mutate()
-        }}
-      >
-        <h2>{title}</h2>
-        <p className="soft">{t('key.rotateText')}</p>
-        <SelectField<Overlap> label={t('key.overlap')} name="overlap" value={overlap} error={fieldErrors(rotate.error, said).overlap} options={overlaps.map((value) => ({ value, label: t(`key.overlap.${value}`) }))} onChange={setOverlap} />
-        {rotate.error !== null && fieldErrors(rotate.error, said).overlap === undefined && <ErrorNote error={rotate.error} />}
-        <div className="acts">
-          <button type="button" className="btn ghost" onClick={onClose}>
-            {t('common.cancel')}
-          </button>
-          <button type="submit" className="btn pri" disabled={rotate.isPending}>
-            {t('key.rotate')}
-          </button>
-        </div>
-      </form>
-    </Dialog>
-  )
-}
-
-const overlaps = ['0s', '1h', '24h', '168h', '720h'] as const
-type Overlap = (typeof overlaps)[number]
-
-/** The key is shown this once; it stays in this dialog only. */
-function IssuedKey({ issued, onClose }: { issued: Key; onClose(): void }) {
-  const { t } = useI18n()
-  const title = t(issued.rotatedAt === undefined ? 'key.made' : 'key.isRotated', { id: issued.id })
-  return (
-    <Dialog open onClose={() => undefined} label={title}>
-      <div className="in">
-        <h2>{title}</h2>
-        <p className="soft">{t('key.once')}</p>
-        <CodeBox fold text={issued.key ?? ''} />
-        <p className="soft">{t('key.use')}</p>
-        <CodeBox fold text={shell`curl ${`${location.origin}/v1/models`} -H ${`Authorization: Bearer ${issued.key ?? ''}`}`} />
-        <div className="acts">
-          <button type="button" className="btn pri" onClick={onClose}>
-            {t('key.done')}
-          </button>
-        </div>
-      </div>
-    </Dialog>
   )
 }

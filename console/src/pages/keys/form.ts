@@ -41,8 +41,23 @@ export function localTime(iso: string): string {
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 }
 
+const text = (value: number | string | undefined) => (value === undefined || value === 0 ? '' : String(value))
+
+export function toBudgetForm(budgets: Key['budgets']): TermForm['budgets'] {
+  return Object.fromEntries(budgetWindows.map((window) => [window, Object.fromEntries(budgetUnits.map((unit) => [unit, text(budgets[window]?.[unit])]))])) as TermForm['budgets']
+}
+
+/** Budgets as the API has them, without those that are empty. */
+export function wholeBudgets(form: TermForm['budgets']): object {
+  return Object.fromEntries(
+    budgetWindows.flatMap((window) => {
+      const units = budgetUnits.filter((unit) => form[window][unit].trim() !== '')
+      return units.length === 0 ? [] : [[window, Object.fromEntries(units.map((unit) => [unit, unit === 'cost' ? form[window][unit].trim() : numeric(form[window][unit])]))]]
+    }),
+  )
+}
+
 export function toTermForm(terms: StoredTerms | null): TermForm {
-  const text = (value: number | string | undefined) => (value === undefined || value === 0 ? '' : String(value))
   return {
     services: terms?.services ?? [],
     models: (terms?.models ?? []).join(', '),
@@ -51,7 +66,7 @@ export function toTermForm(terms: StoredTerms | null): TermForm {
     expiresAt: localTime(terms?.expiresAt ?? ''),
     priority: terms?.priority ?? '',
     limits: Object.fromEntries(limitNames.map((name) => [name, text(terms?.limits[name])])) as TermForm['limits'],
-    budgets: Object.fromEntries(budgetWindows.map((window) => [window, Object.fromEntries(budgetUnits.map((unit) => [unit, text(terms?.budgets[window]?.[unit])]))])) as TermForm['budgets'],
+    budgets: toBudgetForm(terms?.budgets ?? {}),
   }
 }
 

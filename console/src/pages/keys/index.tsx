@@ -28,7 +28,7 @@ export default function Keys() {
   return (
     <>
       <div className="bar">
-        <Segments label={t('nav.keys')} value={tab} options={tabs.map((value) => ({ value, label: t(`key.tab.${value}`) }))} onChange={(value) => setSearch({ tab: value === 'keys' ? undefined : value, create: undefined, key: undefined, issue: undefined, who: undefined, what: undefined, from: undefined, to: undefined, page: undefined })} />
+        <Segments label={t('nav.keys')} value={tab} options={tabs.map((value) => ({ value, label: t(`key.tab.${value}`) }))} onChange={(value) => setSearch({ tab: value === 'keys' ? undefined : value, create: undefined, key: undefined, issue: undefined, who: undefined, what: undefined, from: undefined, to: undefined, page: undefined, record: undefined })} />
         <Link className="btn ghost" to="/tenant">{t('wrong.tenants')}</Link>
       </div>
       {tab === 'keys' ? <ApiKeys /> : tab === 'tokens' ? <Tokens /> : tab === 'people' ? <People /> : tab === 'audit' ? <Audit /> : <Roles />}

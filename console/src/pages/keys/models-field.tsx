@@ -7,11 +7,11 @@ import { TextField } from '@/ui/field'
 import { chosen, namesOf, offered, toggled } from './models'
 
 /** The models that a key may use: chosen among those that there are, or written as names and patterns. */
-export function ModelsField({ value, error, disabled, onChange }: { value: string; error: string | undefined; disabled: boolean; onChange(value: string): void }) {
+export function ModelsField({ value, offers, error, disabled, onChange }: { value: string; offers?: readonly string[]; error: string | undefined; disabled: boolean; onChange(value: string): void }) {
   const { t } = useI18n()
   const { snapshot } = useLive()
-  const { data } = useQuery(config)
-  const names = useMemo(() => namesOf(data?.services ?? {}, (snapshot?.instances ?? []).map((instance) => instance.model)), [data, snapshot])
+  const { data } = useQuery({ ...config, enabled: offers === undefined })
+  const names = useMemo(() => offers ?? namesOf(data?.services ?? {}, (snapshot?.instances ?? []).map((instance) => instance.model)), [offers, data, snapshot])
   const shown = offered(names, value)
   const isOn = (name: string) => chosen(value).includes(name)
   return (

@@ -8,7 +8,7 @@ import { stamp } from '@/lib/format'
 import { usePageCalls } from '@/shell/api-calls'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Confirm } from '@/ui/overlay'
-import { Name } from '@/ui/parts'
+import { Named, Table, unseen } from '@/ui/table'
 
 /** Who is signed in, and the way to end a session. */
 export function People() {
@@ -18,7 +18,6 @@ export function People() {
   const toast = useToast()
   const [ending, setEnding] = useState<HeldSession | null>(null)
   usePageCalls([{ path: '/api/auth/sessions' }])
-  const list = query.data ?? []
   return (
     <>
       <div className="bar">
@@ -26,43 +25,27 @@ export function People() {
       </div>
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
       {query.data !== undefined && (
-        <div className="panel">
-          <table className="tbl fx kt">
-            <thead>
-              <tr>
-                <th>{t('people.who')}</th>
-                <th className="w-[22%]">{t('people.by')}</th>
-                <th className="lo w-[136px]">{t('people.since')}</th>
-                <th className="lo w-[136px]">{t('people.until')}</th>
-                <th className="lo w-[15%]">{t('people.from')}</th>
-                <th className="w-[88px]">
-                  <span className="sr-only">{t('people.end')}</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {list.map((session) => (
-                <tr key={session.id}>
-                  <td className="cut">
-                    <span className="nmad">
-                      <Name className="font-medium">{session.name}</Name>
-                      <span className="muted trunc">{session.current === true ? t('key.you') : (session.subject ?? '')}</span>
-                    </span>
-                  </td>
-                  <td className="cut">{session.provider ?? t('people.token')}</td>
-                  <td className="lo">{stamp(session.since).slice(0, 16)}</td>
-                  <td className="lo">{stamp(session.until).slice(0, 16)}</td>
-                  <td className="lo cut">{session.address ?? '–'}</td>
-                  <td>
-                    <button type="button" className="btn ghost" aria-label={`${t('people.end')}: ${session.name}`} onClick={() => setEnding(session)}>
-                      {t('people.end')}
-                    </button>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          rows={query.data}
+          keyOf={({ id }) => id}
+          empty={t('people.none')}
+          columns={[
+            { head: t('people.who'), className: 'cut', cell: (session) => <Named name={session.name} below={session.current === true ? t('key.you') : (session.subject ?? '')} /> },
+            { head: t('people.by'), className: 'cut w-[22%]', cell: (session) => session.provider ?? t('people.token') },
+            { head: t('people.since'), className: 'lo w-[136px]', cell: (session) => stamp(session.since).slice(0, 16) },
+            { head: t('people.until'), className: 'lo w-[136px]', cell: (session) => stamp(session.until).slice(0, 16) },
+            { head: t('people.from'), className: 'lo cut w-[15%]', cell: (session) => session.address ?? '–' },
+            {
+              head: unseen(t('people.end')),
+              className: 'w-[88px]',
+              cell: (session) => (
+                <button type="button" className="btn ghost" aria-label={`${t('people.end')}: ${session.name}`} onClick={() => setEnding(session)}>
+                  {t('people.end')}
+                </button>
+              ),
+            },
+          ]}
+        />
       )}
       {ending !== null && (
         <Confirm

@@ -1,25 +1,30 @@
 import type { ReactNode } from 'react'
 import { errorsAt } from '@/api/client'
-import { priorities, serviceTypes } from '@/api/types'
+import { priorities, serviceTypes, type Place } from '@/api/types'
 import { useI18n } from '@/i18n'
+import { stamp } from '@/lib/format'
 import { SelectField, TextField } from '@/ui/field'
 import { Toggle } from '@/ui/parts'
 import { budgetUnits, budgetWindows, limitNames, type TermForm } from './form'
 import { ModelsField } from './models-field'
 
+type Budgets = Place['terms']['budgets']
+
 /** What a key or a tenant may use, and how much of it. */
-export function TermFields({ form, set, errors, fixed, children }: {
+export function TermFields({ form, set, errors, fixed, within, children }: {
   form: TermForm
   set<K extends keyof TermForm>(field: K, next: TermForm[K]): void
   errors: Record<string, string>
   fixed: boolean
+  /** The tenant of a person who makes keys within its terms: there is less to say, and what is left out becomes what they allow. */
+  within?: Place
   /** What stands between the models and the addresses. */
   children?: ReactNode
 }) {
   const { t } = useI18n()
   return (
     <>
-      <TextField label={t('key.expires')} extra={t('key.expiresHint')} type="datetime-local" value={form.expiresAt} error={errorsAt(errors, 'expiresAt')} name="expiresAt" onChange={(next) => set('expiresAt', next)} />
+      <TextField label={t('key.expires')} extra={(within?.terms.expiresAt ?? '') === '' ? t('key.expiresHint') : t('own.expiresHint', { time: stamp(within!.terms.expiresAt).slice(0, 16) })} type="datetime-local" value={form.expiresAt} error={errorsAt(errors, 'expiresAt')} name="expiresAt" onChange={(next) => set('expiresAt', next)} />
 
       <div className="sub">{t('key.may')}</div>
       <div className="f">
@@ -37,31 +42,51 @@ export function TermFields({ form, set, errors, fixed, children }: {
         </div>
         {errorsAt(errors, 'services') !== undefined && <div className="msg">{errorsAt(errors, 'services')}</div>}
       </div>
-      <ModelsField value={form.models} error={errorsAt(errors, 'models')} disabled={fixed} onChange={(next) => set('models', next)} />
-      <TextField label={t('key.instances')} mono value={form.instances} placeholder="*@https://eu.example*" hint={t('key.instancesHint')} error={errorsAt(errors, 'instances')} name="instances" onChange={(next) => set('instances', next)} />
-      {children}
-      <TextField label={t('key.addresses')} mono value={form.addresses} placeholder="10.0.0.0/8" hint={t('key.addressesHint')} error={errorsAt(errors, 'addresses')} name="addresses" onChange={(next) => set('addresses', next)} />
+      <ModelsField value={form.models} offers={within?.models.map(({ id }) => id)} error={errorsAt(errors, 'models')} disabled={fixed} onChange={(next) => set('models', next)} />
+      {within === undefined && (
+        <>
+          <TextField label={t('key.instances')} mono value={form.instances} placeholder="*@https://eu.example*" hint={t('key.instancesHint')} error={errorsAt(errors, 'instances')} name="instances" onChange={(next) => set('instances', next)} />
+          {children}
+          <TextField label={t('key.addresses')} mono value={form.addresses} placeholder="10.0.0.0/8" hint={t('key.addressesHint')} error={errorsAt(errors, 'addresses')} name="addresses" onChange={(next) => set('addresses', next)} />
 
-      <SelectField
-        label={t('key.priority')}
-        hint={t('key.priorityHint')}
-        error={errorsAt(errors, 'priority')}
-        name="priority"
-        disabled={fixed}
-        value={form.priority}
-        options={[{ value: '', label: t('key.byDefault') }, ...priorities.map((name) => ({ value: name, label: t(`common.${name}`) }))]}
-        onChange={(next) => set('priority', next)}
-      />
+          <SelectField
+            label={t('key.priority')}
+            hint={t('key.priorityHint')}
+            error={errorsAt(errors, 'priority')}
+            name="priority"
+            disabled={fixed}
+            value={form.priority}
+            options={[{ value: '', label: t('key.byDefault') }, ...priorities.map((name) => ({ value: name, label: t(`common.${name}`) }))]}
+            onChange={(next) => set('priority', next)}
+          />
+        </>
+      )}
 
       <div className="sub">{t('key.limits')}</div>
       <div className="three">
         {limitNames.map((name) => (
-          <TextField key={name} label={t(`key.limit.${name}`)} inputMode="numeric" value={form.limits[name]} placeholder={t('key.byDefault')} error={errorsAt(errors, `limits.${name}`)} name={`limits.${name}`} onChange={(next) => set('limits', { ...form.limits, [name]: next })} />
+          <TextField key={name} label={t(`key.limit.${name}`)} inputMode="numeric" value={form.limits[name]} placeholder={(within?.terms.limits[name] ?? 0) > 0 ? String(within!.terms.limits[name]) : t('key.byDefault')} error={errorsAt(errors, `limits.${name}`)} name={`limits.${name}`} onChange={(next) => set('limits', { ...form.limits, [name]: next })} />
         ))}
       </div>
-      <p className="hint mb-2">{t('key.limitsHint')}</p>
+      <p className="hint mb-2">{t(within === undefined ? 'key.limitsHint' : 'own.limitsHint')}</p>
 
       <div className="sub">{t('key.budgets')}</div>
+      <BudgetFields budgets={form.budgets} errors={errors} allowed={within?.terms.budgets} onChange={(next) => set('budgets', next)} />
+    </>
+  )
+}
+
+/** Budgets of requests, tokens and money, by day, by month and in all. */
+export function BudgetFields({ budgets, errors, allowed, onChange }: {
+  budgets: TermForm['budgets']
+  errors: Record<string, string>
+  /** What is shown where nothing is typed. */
+  allowed?: Budgets
+  onChange(budgets: TermForm['budgets']): void
+}) {
+  const { t } = useI18n()
+  return (
+    <>
       <div className="bgrid" role="group" aria-label={t('key.budgets')}>
         <span />
         {budgetUnits.map((unit) => (
@@ -70,7 +95,7 @@ export function TermFields({ form, set, errors, fixed, children }: {
           </span>
         ))}
         {budgetWindows.map((window) => (
-          <BudgetRow key={window} window={window} values={form.budgets[window]} bad={(unit) => errorsAt(errors, `budgets.${window}.${unit}`) !== undefined} onChange={(next) => set('budgets', { ...form.budgets, [window]: next })} />
+          <BudgetRow key={window} allowed={allowed?.[window]} window={window} values={budgets[window]} bad={(unit) => errorsAt(errors, `budgets.${window}.${unit}`) !== undefined} onChange={(next) => onChange({ ...budgets, [window]: next })} />
         ))}
       </div>
       {errorsAt(errors, 'budgets') !== undefined ? (
@@ -78,15 +103,16 @@ export function TermFields({ form, set, errors, fixed, children }: {
           <code>budgets</code>: {errorsAt(errors, 'budgets')}
         </div>
       ) : (
-        <p className="hint mt-1">{t('key.budgetsHint')}</p>
+        <p className="hint mt-1">{t(allowed === undefined ? 'key.budgetsHint' : 'own.budgetsHint')}</p>
       )}
     </>
   )
 }
 
-function BudgetRow({ window, values, bad, onChange }: {
+function BudgetRow({ window, values, allowed, bad, onChange }: {
   window: (typeof budgetWindows)[number]
   values: TermForm['budgets']['day']
+  allowed: Budgets['day']
   bad(unit: (typeof budgetUnits)[number]): boolean
   onChange(values: TermForm['budgets']['day']): void
 }) {
@@ -97,7 +123,7 @@ function BudgetRow({ window, values, bad, onChange }: {
       <span className="flab">{name}</span>
       {budgetUnits.map((unit) => (
         <div key={unit} className={`inp ${bad(unit) ? 'err' : ''}`}>
-          <input className="text-right" inputMode="decimal" aria-label={`${name}${t('common.comma')}${t(`key.budget.${unit}`)}`} aria-invalid={bad(unit)} placeholder="–" value={values[unit]} onChange={(event) => onChange({ ...values, [unit]: event.target.value })} />
+          <input className="text-right" inputMode="decimal" aria-label={`${name}${t('common.comma')}${t(`key.budget.${unit}`)}`} aria-invalid={bad(unit)} placeholder={String(allowed?.[unit] ?? '–')} value={values[unit]} onChange={(event) => onChange({ ...values, [unit]: event.target.value })} />
         </div>
       ))}
     </>

@@ -13,7 +13,8 @@ import { useMe } from '@/shell/session'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { SelectField, TextField } from '@/ui/field'
 import { Confirm, Dialog } from '@/ui/overlay'
-import { CodeBox, Menu, Name } from '@/ui/parts'
+import { CodeBox, Menu } from '@/ui/parts'
+import { Named, Table, unseen } from '@/ui/table'
 
 type Role = TokenInput['role']
 const roleNames: readonly Role[] = ['VIEWER', 'OPERATOR', 'ADMIN']
@@ -45,55 +46,36 @@ export function Tokens() {
       </div>
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
       {query.data !== undefined && (
-        <div className="panel">
-          <table className="tbl fx kt">
-            <thead>
-              <tr>
-                <th>{t('key.name')}</th>
-                <th className="w-[96px]">{t('key.role')}</th>
-                <th className="w-[84px]">{t('key.status')}</th>
-                <th className="lo w-[22%]">{t('key.created')}</th>
-                <th className="lo w-[136px]">{t('key.rotated')}</th>
-                <th className="lo w-[136px]">{t('key.expires')}</th>
-                <th className="w-[52px]">
-                  <span className="sr-only">{t('common.more')}</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {list.map((token) => (
-                <tr key={token.name} className={token.status === 'ACTIVE' ? '' : 'off'}>
-                  <td className="cut">
-                    <span className="nmad">
-                      <Name className="font-medium">{token.name}</Name>
-                      <span className="muted trunc">{isOwn(token) ? t('key.you') : t(`key.source.${token.source}`)}</span>
-                    </span>
-                  </td>
-                  <td>{token.role}</td>
-                  <td>
-                    <span className={`tag ${token.status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${token.status}`)}</span>
-                  </td>
-                  <td className="lo cut">{token.createdAt === undefined ? '–' : `${stamp(token.createdAt).slice(0, 16)}${token.createdBy ? ` · ${token.createdBy}` : ''}`}</td>
-                  <td className="lo">{token.rotatedAt === undefined ? '–' : stamp(token.rotatedAt).slice(0, 16)}</td>
-                  <td className="lo">{token.expiresAt === '' ? <span className="muted">{t('key.never')}</span> : stamp(token.expiresAt).slice(0, 16)}</td>
-                  <td className="mtd">
-                    <Menu
-                      trigger={
-                        <button type="button" className="btn ghost icon" aria-label={`${t('common.more')}: ${token.name}`}>
-                          <Ellipsis className="ic" aria-hidden />
-                        </button>
-                      }
-                      items={[
-                        { label: t('key.rotate'), disabled: token.source === 'config' || token.status === 'REVOKED', title: token.source === 'config' ? t('key.fromFile') : undefined, onSelect: () => setActing({ token, act: 'rotate' }) },
-                        { label: t('key.revoke'), danger: true, disabled: token.status === 'REVOKED', onSelect: () => setActing({ token, act: 'revoke' }) },
-                      ]}
-                    />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          rows={query.data}
+          keyOf={({ name }) => name}
+          isOff={({ status }) => status !== 'ACTIVE'}
+          columns={[
+            { head: t('key.name'), className: 'cut', cell: (token) => <Named name={token.name} below={isOwn(token) ? t('key.you') : t(`key.source.${token.source}`)} /> },
+            { head: t('key.role'), className: 'w-[96px]', cell: ({ role }) => role },
+            { head: t('key.status'), className: 'w-[84px]', cell: ({ status }) => <span className={`tag ${status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${status}`)}</span> },
+            { head: t('key.created'), className: 'lo cut w-[22%]', cell: ({ createdAt, createdBy }) => (createdAt === undefined ? '–' : `${stamp(createdAt).slice(0, 16)}${createdBy ? ` · ${createdBy}` : ''}`) },
+            { head: t('key.rotated'), className: 'lo w-[136px]', cell: ({ rotatedAt }) => (rotatedAt === undefined ? '–' : stamp(rotatedAt).slice(0, 16)) },
+            { head: t('key.expires'), className: 'lo w-[136px]', cell: ({ expiresAt }) => (expiresAt === '' ? <span className="muted">{t('key.never')}</span> : stamp(expiresAt).slice(0, 16)) },
+            {
+              head: unseen(t('common.more')),
+              className: 'mtd w-[52px]',
+              cell: (token) => (
+                <Menu
+                  trigger={
+                    <button type="button" className="btn ghost icon" aria-label={`${t('common.more')}: ${token.name}`}>
+                      <Ellipsis className="ic" aria-hidden />
+                    </button>
+                  }
+                  items={[
+                    { label: t('key.rotate'), disabled: token.source === 'config' || token.status === 'REVOKED', title: token.source === 'config' ? t('key.fromFile') : undefined, onSelect: () => setActing({ token, act: 'rotate' }) },
+                    { label: t('key.revoke'), danger: true, disabled: token.status === 'REVOKED', onSelect: () => setActing({ token, act: 'revoke' }) },
+                  ]}
+                />
+              ),
+            },
+          ]}
+        />
       )}
       {search.issue === '1' && shown === null && (
         <IssueToken

@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { budgets } from '@/api/queries'
+import type { BudgetUse } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { utc } from '@/lib/format'
 import { budgetNumber, budgetText } from '@/lib/money'
@@ -8,7 +9,7 @@ import { isAmong, RefusedNote, useRefusing } from './refused'
 
 /** How much of each budget is used and reserved; nothing where nobody has one. */
 export function Budgets() {
-  const { t, locale } = useI18n()
+  const { t } = useI18n()
   const query = useQuery({ ...budgets, refetchInterval: 3000 })
   const rows = query.data?.budgets ?? []
   const refused = useRefusing()
@@ -19,44 +20,59 @@ export function Budgets() {
         <h2>{t('quota.budgets')}</h2>
       </div>
       <RefusedNote of={refused} />
-      <div className="panel">
-        <table className="tbl bdg">
-          <thead>
-            <tr>
-              <th>{t('quota.budgetOf')}</th>
-              <th>{t('quota.window')}</th>
-              <th className="num">{t('quota.budgetUsed')}</th>
-              <th className="onlydesk w-[120px]">
-                <span className="sr-only">{t('quota.budgetUsed')}</span>
-              </th>
-              <th className="num onlydesk">{t('quota.budgetReserved')}</th>
-              <th className="onlydesk">{t('quota.budgetReset')}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row) => {
-              const share = Math.min(1, row.used / row.limit)
-              const isOut = isAmong(refused, row)
-              return (
-                <tr key={`${row.of} ${row.window} ${row.unit}`}>
-                  <td className="of">
-                    <code title={row.of}>{row.of}</code>
-                  </td>
-                  <td>{t(`quota.budget.${row.window}`)}</td>
-                  <td className={`num ${isOut ? 'bad font-semibold' : share >= 0.9 ? 'warn font-semibold' : ''}`}>
-                    {budgetText(row, query.data?.currency ?? '', t, locale)}
-                  </td>
-                  <td className="onlydesk">
-                    <Bar share={share} kind={isOut ? 'bd' : share >= 0.9 ? 'wn' : ''} />
-                  </td>
-                  <td className="num onlydesk">{budgetNumber(row.reserved, row.unit, locale)}</td>
-                  <td className="onlydesk">{row.reset == null ? t('quota.budgetNever') : `${utc(row.reset)} UTC`}</td>
-                </tr>
-              )
-            })}
-          </tbody>
-        </table>
-      </div>
+      <BudgetTable rows={rows} currency={query.data?.currency ?? ''} isOut={(row) => isAmong(refused, row)} />
     </section>
+  )
+}
+
+/** Budgets, how much of each is used, and when it begins anew. */
+export function BudgetTable({ rows, currency, isOut, nameOf = (of) => of }: {
+  rows: readonly BudgetUse[]
+  currency: string
+  /** Whether a budget refuses calls now. */
+  isOut(row: BudgetUse): boolean
+  /** The name of a key or tenant for people. */
+  nameOf?(of: string): string
+}) {
+  const { t, locale } = useI18n()
+  return (
+    <div className="panel">
+      <table className="tbl bdg">
+        <thead>
+          <tr>
+            <th>{t('quota.budgetOf')}</th>
+            <th>{t('quota.window')}</th>
+            <th className="num">{t('quota.budgetUsed')}</th>
+            <th className="onlydesk w-[120px]">
+              <span className="sr-only">{t('quota.budgetUsed')}</span>
+            </th>
+            <th className="num onlydesk">{t('quota.budgetReserved')}</th>
+            <th className="onlydesk">{t('quota.budgetReset')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => {
+            const share = Math.min(1, row.used / row.limit)
+            const out = isOut(row)
+            return (
+              <tr key={`${row.of} ${row.window} ${row.unit}`}>
+                <td className="of">
+                  <code title={row.of}>{nameOf(row.of)}</code>
+                </td>
+                <td>{t(`quota.budget.${row.window}`)}</td>
+                <td className={`num ${out ? 'bad font-semibold' : share >= 0.9 ? 'warn font-semibold' : ''}`}>
+                  {budgetText(row, currency, t, locale)}
+                </td>
+                <td className="onlydesk">
+                  <Bar share={share} kind={out ? 'bd' : share >= 0.9 ? 'wn' : ''} />
+                </td>
+                <td className="num onlydesk">{budgetNumber(row.reserved, row.unit, locale)}</td>
+                <td className="onlydesk">{row.reset == null ? t('quota.budgetNever') : `${utc(row.reset)} UTC`}</td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </div>
   )
 }
