@@ -34,6 +34,8 @@ type Answer struct {
 	Input, Response []byte
 	// Instance is the id of the instance that keeps the response; empty if it is here.
 	Instance string
+	// Run is the name of the agent's run that made it, empty if none did.
+	Run string
 }
 
 // Store keeps answers.

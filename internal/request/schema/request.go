@@ -59,6 +59,9 @@ type Request struct {
 	// Remembered is how many tokens the backend reads beside the request: the tokens of
 	// a conversation that it keeps, as far as they are known.
 	Remembered int64
+	// Run is the name of the agent's run that the request belongs to, as far as it is known: of
+	// the response that it continues, until somebody finds a better one.
+	Run string
 	// Uncounted says that the request is no use of a model: neither the ledger nor a
 	// budget nor a limit of tokens counts it. Limits of requests do.
 	Uncounted bool

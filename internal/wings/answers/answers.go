@@ -7,7 +7,8 @@ import "github.com/patchbay-ai/patchbay/internal/request/recall"
 
 // sizeOf returns the memory that an answer takes, apart from a constant.
 func sizeOf(a *recall.Answer) int64 {
-	n := len(a.ID) + len(a.Owner.Key) + len(a.Owner.Issue) + len(a.Input) + len(a.Response) + len(a.Instance)
+	n := len(a.ID) + len(a.Owner.Key) + len(a.Owner.Issue) + len(a.Input) + len(a.Response) +
+		len(a.Instance) + len(a.Run)
 	for _, id := range a.Previous {
 		n += len(id)
 	}

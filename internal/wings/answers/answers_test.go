@@ -61,7 +61,7 @@ func TestAnAnswerIsFoundAsItWasPut(t *testing.T) {
 			ID: "resp_1", Owner: key("key"), Previous: []string{"resp_a", "resp_b"},
 			Input: []byte(`{"role":"user","content":"\ud800 \u00e9"},{"a":1.0}`), Response: []byte(`{"id":"resp_1","output":[]}`),
 		}
-		passed := &recall.Answer{ID: "resp_2", Owner: key("key"), Instance: "a@http://b"}
+		passed := &recall.Answer{ID: "resp_2", Owner: key("key"), Instance: "a@http://b", Run: "task"}
 		put(t, s, full)
 		put(t, s, passed)
 		if diff := cmp.Diff([]*recall.Answer{passed, nil, full}, get(t, s, key("key"), "resp_2", "resp_3", "resp_1")); diff != "" {

@@ -27,10 +27,11 @@ func (a *API) openResponses(x *exchange) (*dialect.Client, error) {
 		conversation.Keep = func(req *responses.Request, response []byte) {
 			a.keepAnswer(past.ctx, &recall.Answer{
 				ID: req.ID, Owner: past.owner, Previous: past.ids, Input: req.Input, Response: response,
+				Run: x.request.Run,
 			})
 		}
 		x.passed.keep = func(id, instance string) {
-			a.keepAnswer(past.ctx, &recall.Answer{ID: id, Owner: past.owner, Instance: instance})
+			a.keepAnswer(past.ctx, &recall.Answer{ID: id, Owner: past.owner, Instance: instance, Run: x.request.Run})
 		}
 		x.request.Passed = func(id string) { x.passed.id = id }
 	}
@@ -87,6 +88,7 @@ func (a *API) openConversation(x *exchange) (c responses.Conversation, past *pas
 	if err := past.find(c.Previous); err != nil {
 		return c, nil, err
 	}
+	x.request.Run = past.run
 	c.Instance = past.instance
 	c.Translate = c.Instance == ""
 	return c, past, nil
@@ -140,6 +142,7 @@ type pastAnswers struct {
 	turns [][]byte // the items of the chain, once they were asked for; see elements
 	// instance is the id of the instance that keeps the conversation, if it is not here.
 	instance string
+	run      string // that made the last response
 	// items holds the items of the responses that were looked up, by response and id, and
 	// used is the length of the items that were returned.
 	items map[string]map[string][]byte
@@ -158,6 +161,7 @@ func (p *pastAnswers) find(id string) error {
 	if last[0] == nil {
 		return responses.NotFound(id)
 	}
+	p.run = last[0].Run
 	if p.instance = last[0].Instance; p.instance != "" {
 		return nil
 	}

@@ -20,10 +20,12 @@ type stored struct {
 	Input    jsontext.Value `json:"input"`
 	Response jsontext.Value `json:"response,omitzero"`
 	Instance string         `json:"instance,omitempty"`
+	Run      string         `json:"run,omitempty"`
 }
 
 func encode(a *recall.Answer) ([]byte, error) {
-	value := stored{Issue: a.Owner.Issue, Previous: a.Previous, Instance: a.Instance, Response: a.Response}
+	value := stored{Issue: a.Owner.Issue, Previous: a.Previous, Instance: a.Instance, Response: a.Response,
+		Run: a.Run}
 	value.Input = append(append(append(value.Input, '['), a.Input...), ']')
 	return json.Marshal(value, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 		jsontext.PreserveRawStrings(true))
@@ -45,7 +47,8 @@ func (v *stored) isOf(owner recall.Owner, ttl time.Duration) bool {
 }
 
 func (v *stored) answer(owner recall.Owner, id string) *recall.Answer {
-	a := &recall.Answer{ID: id, Owner: owner, Previous: v.Previous, Response: v.Response, Instance: v.Instance}
+	a := &recall.Answer{ID: id, Owner: owner, Previous: v.Previous, Response: v.Response, Instance: v.Instance,
+		Run: v.Run}
 	if n := len(v.Input); n > len("[]") {
 		a.Input = v.Input[1 : n-1]
 	}

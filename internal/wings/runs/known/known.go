@@ -103,20 +103,20 @@ var programs = [...]program{
 	{"X-Opencode-Session", "X-Parent-Session-Id", "X-Opencode-Session"},
 }
 
-// Book remembers which agents and responses belong to which runs, as many as fit. It may be used
-// by several goroutines.
+// Book remembers which sub-agents belong to which runs, as many as fit. It may be used by several
+// goroutines.
 type Book struct {
 	secret [32]byte
 	seed   maphash.Seed
 
 	mu sync.Mutex
-	// young and old map agents and responses of owners to their runs. When young is full, it
-	// becomes old, and the old one is forgotten.
+	// young and old map sub-agents of owners to their runs. When young is full, it becomes old, and
+	// the old one is forgotten.
 	young, old map[uint64]string
 }
 
-// mostRemembered is how many agents and responses each of the two maps of a book holds. With the
-// longest ids both take 16 MiB.
+// mostRemembered is how many sub-agents each of the two maps of a book holds. With the longest
+// ids both take 16 MiB.
 const mostRemembered = 32 << 10
 
 // NewBook returns an empty book. Gateways with the same secret know conversations by the same
@@ -126,7 +126,8 @@ func NewBook(secret [32]byte) *Book {
 }
 
 // Of returns the run that a request of an owner belongs to, by the first sign that it has. Signs
-// of the kind By count where they are listed.
+// of the kind By count where they are listed. The store of responses tells the run of the one
+// that the request continues, in its field Run.
 func (b *Book) Of(owner string, header http.Header, req *schema.Request, by []By) Run {
 	if id := first(header, Header); id != "" {
 		return Run{ID: bounded(id), Sign: Named, Agent: agentOf(header)}
@@ -147,8 +148,8 @@ func (b *Book) Of(owner string, header http.Header, req *schema.Request, by []By
 		user = text(req.Field("metadata").Get("user_id"))
 	}
 	if id := text(root.Get("previous_response_id")); id != "" {
-		if run := b.recall(owner, ofResponse, id); run != "" {
-			return Run{ID: run, Sign: Response}
+		if req.Run != "" {
+			id = req.Run // that made this response
 		}
 		return Run{ID: bounded(id), Sign: Response}
 	}
@@ -167,7 +168,7 @@ func (b *Book) ofProgram(owner string, header http.Header, p program) Run {
 	run := Run{ID: session, Sign: Session}
 	if parent != "" {
 		// The session is that of the parent where the agent has a name beside it.
-		known := b.recall(owner, ofAgent, parent)
+		known := b.recall(owner, parent)
 		if known != "" || session == self {
 			run.Sign = Parent
 		}
@@ -184,7 +185,7 @@ func (b *Book) ofProgram(owner string, header http.Header, p program) Run {
 	run.ID = bounded(run.ID)
 	if self != "" && bounded(self) != run.ID {
 		run.Agent = bounded(self)
-		b.remember(owner, ofAgent, self, run.ID)
+		b.remember(owner, self, run.ID)
 	}
 	return run
 }
@@ -221,31 +222,17 @@ func (b *Book) chosen(req *schema.Request, user string, by []By) Run {
 	return Run{}
 }
 
-// Answered remembers the run of a response that was given to an owner. Requests that continue it
-// belong to the same run.
-func (b *Book) Answered(owner, response, run string) {
-	if response != "" && run != "" {
-		b.remember(owner, ofResponse, response, run)
-	}
-}
-
-// The kinds of names that a book remembers.
-const (
-	ofAgent    = "\x00agent\x00"
-	ofResponse = "\x00response\x00"
-)
-
-func (b *Book) key(owner, kind, name string) uint64 {
+func (b *Book) key(owner, name string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(b.seed)
-	for _, s := range [...]string{owner, kind, name} {
+	for _, s := range [...]string{owner, "\x00", name} {
 		_, _ = h.WriteString(s) // a hash takes everything
 	}
 	return h.Sum64()
 }
 
-func (b *Book) recall(owner, kind, name string) string {
-	key := b.key(owner, kind, name)
+func (b *Book) recall(owner, name string) string {
+	key := b.key(owner, name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if run, ok := b.young[key]; ok {
@@ -258,8 +245,8 @@ func (b *Book) recall(owner, kind, name string) string {
 	return run
 }
 
-func (b *Book) remember(owner, kind, name, run string) {
-	key := b.key(owner, kind, name)
+func (b *Book) remember(owner, name, run string) {
+	key := b.key(owner, name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.young[key] != run {

@@ -157,22 +157,16 @@ func TestAChildOfAChildReachesTheRoot(t *testing.T) {
 // TestResponsesBelongToTheRunOfTheOneBefore continues responses.
 func TestResponsesBelongToTheRunOfTheOneBefore(t *testing.T) {
 	book := known.NewBook([32]byte{})
-	after := func(id string) known.Run {
-		return book.Of("key", nil, request(t, schema.DoorResponses, response+`,"previous_response_id":"`+id+`"}`), nil)
+	req := request(t, schema.DoorResponses, response+`,"previous_response_id":"resp_1"}`)
+	if got := book.Of("key", nil, req, nil); got != (known.Run{ID: "resp_1", Sign: known.Response}) {
+		t.Errorf("after a response of no run: %+v", got)
 	}
-	book.Answered("key", "resp_1", "task")
-	if got := after("resp_1"); got.ID != "task" || got.Sign != known.Response {
+	req.Run = "task"
+	if got := book.Of("key", nil, req, nil); got != (known.Run{ID: "task", Sign: known.Response}) {
 		t.Errorf("after a response of a run: %+v", got)
 	}
-	for _, id := range []string{"resp_8", "resp_9"} { // the first of them belongs to no run
-		got := after(id)
-		if got.ID != "resp_8" {
-			t.Errorf("after %s: %+v", id, got)
-		}
-		book.Answered("key", "resp_9", got.ID)
-	}
-	if got := book.Of("another", nil, request(t, schema.DoorResponses, response+`,"previous_response_id":"resp_1"}`), nil); got.ID == "task" {
-		t.Error("another key continues the run")
+	if got := book.Of("key", header("session-id", "s"), req, nil); got.ID != "s" {
+		t.Errorf("in another session: %+v", got)
 	}
 }
 
@@ -195,18 +189,20 @@ func TestIDsAreBounded(t *testing.T) {
 
 // TestABookForgetsTheOldest fills a book more than once.
 func TestABookForgetsTheOldest(t *testing.T) {
-	book := known.NewBook([32]byte{})
-	used := request(t, schema.DoorResponses, response+`,"previous_response_id":"used"}`)
-	book.Answered("key", "used", "run")
-	book.Answered("key", "unused", "run")
+	book, req := known.NewBook([32]byte{}), request(t, schema.DoorChat, chat+"}")
+	child := func(self, parent string) string {
+		return book.Of("key", http.Header{"X-Session-Id": {self}, "X-Parent-Session-Id": {parent}}, req, nil).ID
+	}
+	child("used", "root")
+	child("unused", "root")
 	for n := range 100_000 {
-		book.Answered("key", fmt.Sprint("resp_", n), "run")
-		if n%10_000 == 0 && book.Of("key", nil, used, nil).ID != "run" {
-			t.Fatalf("after %d others a response that is used is forgotten", n)
+		child(fmt.Sprint("child", n), "root")
+		if n%10_000 == 0 && child("of the used one", "used") != "root" {
+			t.Fatalf("after %d others a sub-agent with children is forgotten", n)
 		}
 	}
-	if book.Of("key", nil, request(t, schema.DoorResponses, response+`,"previous_response_id":"unused"}`), nil).ID == "run" {
-		t.Error("a response is remembered forever")
+	if child("last", "unused") == "root" {
+		t.Error("a sub-agent is remembered forever")
 	}
 }
 
