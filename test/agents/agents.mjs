@@ -39,6 +39,7 @@ export const agents = {
   'Claude Code': (base, model, own) => ({
     command: 'claude',
     args: ['-p', task, '--model', model, '--permission-mode', 'acceptEdits', '--allowedTools', 'Read,Write,Edit,Bash,Task,Agent'],
+    goOn: ['-p', 'Go on.', '--continue', '--model', model],
     env: {
       ANTHROPIC_BASE_URL: base,
       ANTHROPIC_AUTH_TOKEN: key,
@@ -63,7 +64,7 @@ export const agents = {
     },
   }),
   'Qwen Code': (base, model, own) => {
-    mkdirSync(join(own, '.qwen'));
+    mkdirSync(join(own, '.qwen'), { recursive: true });
     writeFileSync(join(own, '.qwen/settings.json'), JSON.stringify({
       privacy: { usageStatisticsEnabled: false },
       general: { enableAutoUpdate: false },
@@ -78,29 +79,30 @@ export const agents = {
 };
 
 function codex(base, model, own, more) {
+  const settings = [
+    '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '-m', model,
+    '-c', 'model_provider="patchbay"',
+    '-c', `model_providers.patchbay={name="Patchbay", base_url="${base}/v1", env_key="PATCHBAY_KEY", wire_api="responses"${more}}`,
+  ];
   return {
     command: 'codex',
-    args: [
-      'exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '-m', model,
-      '-c', 'model_provider="patchbay"',
-      '-c', `model_providers.patchbay={name="Patchbay", base_url="${base}/v1", env_key="PATCHBAY_KEY", wire_api="responses"${more}}`,
-      task,
-    ],
+    args: ['exec', ...settings, task],
+    goOn: ['exec', 'resume', '--last', ...settings, 'Go on.'],
     env: { CODEX_HOME: own, PATCHBAY_KEY: key },
   };
 }
 
 // run runs an agent in a new folder of the home, and returns its exit code, what it said, and the folder. The input
-// has a secret.
-export async function run(home, { base, agent, model, backend, secret }) {
-  const dir = mkdtempSync(join(home, 'work-'));
+// has a secret. In the folder of a run before, the agent goes on with its session.
+export async function run(home, { base, agent, model, backend, secret, goOnIn }) {
+  const dir = goOnIn ?? mkdtempSync(join(home, 'work-'));
   const own = join(dir, '.agent');
-  mkdirSync(own);
+  mkdirSync(own, { recursive: true });
   writeFileSync(join(dir, input), `${secret}\n`);
   backend.state.dir = dir;
   backend.state.requests = [];
-  const { command, args, env, upgrades } = agents[agent](base, model, own);
-  const child = spawn(join(here, 'node_modules/.bin', command), args, {
+  const { command, args, goOn, env, upgrades } = agents[agent](base, model, own);
+  const child = spawn(join(here, 'node_modules/.bin', command), goOnIn ? goOn : args, {
     cwd: dir,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env.PATH, HOME: own, TERM: 'dumb', LANG: 'C.UTF-8', ...env },
