@@ -1,12 +1,13 @@
 // What people come for, from the overview, with a bound on the clicks that each takes:
 // tasks of flows.mjs, which has the gateways. To add and to remove a backend is there.
 import assert from 'node:assert/strict'
+import { Buffer } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
 
 const link = (page, name) => page.locator('.nav a', { hasText: name })
 
 /** The tasks by their names, for the helpers of flows.mjs. */
-export const tasks = ({ base, call, chat, instances, countClicks, withSettings, within }) => {
+export const tasks = ({ base, call, chat, instances, countClicks, twoProcesses, withBackend, withSettings, within }) => {
   /** Does a task from the overview of a gateway, with at most so many clicks. */
   const task = (most, act, url = base) => async (page) => {
     const clicks = await countClicks(page)
@@ -68,16 +69,80 @@ export const tasks = ({ base, call, chat, instances, countClicks, withSettings, 
       assert.equal(Number(made.budgets.month.cost), 5)
       await call('DELETE', `/api/auth/keys/${made.id}`)
     }),
-    'task: the slowest host': task(3, async (page) => {
-      await chat('demo-slow')
-      await link(page, 'Services').click()
-      await page.getByLabel('Group by').selectOption('host')
-      await page.locator('.sortb', { hasText: 'p95' }).click()
-      await page.locator('.grouphead a').first().click()
-      await page.waitForURL(/\/host\?/)
-      await page.locator('.head h2').waitFor()
-      assert.match(await page.title(), /^127\.0\.0\.1:\d+ · Host · Patchbay$/)
+    'task: the slowest host, and why': (page) =>
+      withBackend(['pair'], (fast) =>
+        withBackend(['pair'], (slow) =>
+          withSettings([], async (url) => {
+            for (const baseUrl of [fast, slow]) await fetch(`${url}/api/config/instance/add/chat`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ name: 'pair', baseUrl }) })
+            for (let wave = 0; wave < 3; wave++) await Promise.all(Array.from({ length: 20 }, () => ask(url, { model: 'pair' })))
+            return task(2, async () => { // a third one is that in the list of groupings, which is the browser's own
+              const { host } = new URL(slow)
+              await link(page, 'Services').click()
+              await page.getByLabel('Group by').selectOption('host')
+              const first = page.locator('.grouphead').first()
+              await first.getByText(/^chat p95 [1-9][\d.]* s$/i).waitFor()
+              assert.ok((await first.innerText()).replaceAll('\n', '').startsWith(host))
+              await first.locator('a').click()
+              await page.waitForURL(/\/host\?/)
+              const reason = page.getByRole('region', { name: 'How fast' }).locator('.warn')
+              await reason.waitFor()
+              assert.match(await reason.innerText(), new RegExp(`^pair at ${host} takes .* for a call, [\\d.]+ times as long as at ${new URL(fast).host} .*(calls at a time|look at the host)`))
+              assert.equal(await page.title(), `${host} · Host · Patchbay`)
+            }, url)(page)
+          }), { delay: 1500 })),
+    'task: a model that sleeps is woken, and put to sleep': (page) =>
+      withSettings([], (url) =>
+        task(3, async () => {
+          const row = page.locator('.hands tbody tr', { hasText: 'demo-night' })
+          await link(page, 'Services').click()
+          await row.getByRole('button', { name: 'Load' }).click()
+          await row.getByText('loaded', { exact: true }).waitFor({ timeout: 20_000 })
+          await row.getByRole('button', { name: 'Sleep' }).click()
+          await row.getByRole('button', { name: 'Load' }).waitFor({ timeout: 20_000 })
+        }, url)(page)),
+    'task: a process is started, read and stopped': async (page) =>
+      withSettings([], (url) =>
+        task(4, async () => {
+          const row = page.locator('.hands tbody tr', { has: page.getByRole('button', { name: 'Output' }) }).filter({ hasText: 'works' })
+          await link(page, 'Services').click()
+          await row.getByRole('button', { name: 'Start' }).click()
+          await row.getByText('ready').waitFor({ timeout: 60_000 })
+          await row.getByRole('button', { name: 'Output' }).click()
+          await page.getByLabel('The last lines of works').getByText('weights are read').waitFor()
+          await row.getByRole('button', { name: 'Stop' }).click()
+          await row.getByText('stopped').waitFor({ timeout: 60_000 })
+        }, url)(page), ...(await twoProcesses())),
+    'task: a batch is started with a file, and its results are downloaded': task(4, async (page) => {
+      const lines = Array.from({ length: 3 }, (_, n) => JSON.stringify({ custom_id: `line-${n}`, method: 'POST', url: '/v1/chat/completions', body: { model: 'demo-chat', messages: [{ role: 'user', content: 'hi' }] } }))
+      await link(page, 'Batches').click()
+      const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.locator('button', { hasText: 'Choose a file' }).click()])
+      await chooser.setFiles({ name: 'requests.jsonl', mimeType: 'application/jsonl', buffer: Buffer.from(lines.join('\n')) })
+      await page.getByRole('button', { name: 'Start the batch' }).click()
+      const drawer = page.locator('.drawer')
+      await drawer.locator('.tag', { hasText: 'completed' }).waitFor({ timeout: 60_000 })
+      const [file] = await Promise.all([page.waitForEvent('download'), drawer.getByRole('link', { name: 'Results' }).click()])
+      const results = await readFile(await file.path(), 'utf8')
+      assert.ok(['line-0', 'line-1', 'line-2'].every((id) => results.includes(id)), results)
     }),
+    'task: the calls of a user above 5 s, with what was said and where the time went': (page) =>
+      withBackend(['late'], (late) =>
+        withSettings(['monitoring.capture=content'], async (url) => {
+          await fetch(`${url}/api/config/instance/add/chat`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ name: 'late', baseUrl: late }) })
+          const said = (user, content, model) => ask(url, { model, user, messages: [{ role: 'user', content }] })
+          await Promise.all([said('alice@acme', 'the slow question', 'late'), said('alice@acme', 'a quick question', 'demo-chat'), said('bob@acme', 'another slow question', 'late')])
+          return task(3, async () => {
+            await link(page, 'Calls').click()
+            await page.getByRole('button', { name: 'Filters' }).click()
+            await page.getByLabel('User').fill('alice')
+            await page.getByLabel('At least, ms').fill('5000')
+            await page.locator('[data-part=matches]', { hasText: /^1 of 3 call matches\./ }).waitFor()
+            await page.locator('.cbody .crow').first().click()
+            const drawer = page.locator('.drawer')
+            await drawer.getByLabel('Request', { exact: true }).getByText('the slow question').waitFor()
+            assert.match(await drawer.innerText(), /5\.\d+ s/)
+            assert.match(await drawer.locator('.tlbox').innerText(), /5\.\d+ s/)
+          }, url)(page)
+        }), { delay: 5200 }),
     'task: roll back, and see what changes': async (page) => {
       const [one] = await instances()
       await call('PUT', '/api/config/instance/update/chat', { instanceId: `${one.name}@${one.baseUrl}`, instance: { weight: 7 } })

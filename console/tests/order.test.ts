@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Instance, Share } from '@/api/types'
 import { empty } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
-import { groupRows, inOrder, nextSort, parseSort, rowKey, sortRows, sortText } from '@/pages/services/order'
+import { groupRows, inOrder, nextSort, parseSort, rowKey, sortFor, sortRows, sortText } from '@/pages/services/order'
 import type { Row } from '@/pages/services/row'
 
 const row = (name: string, host: string, weight: number, breaker = 'CLOSED'): Row => ({
@@ -46,6 +46,15 @@ describe('groups of instances', () => {
     expect(keys('host')).toEqual(['x:1: b-10 a', 'y:1: b-9'])
     expect(keys('model')).toEqual(['a: a', 'b-9: b-9', 'b-10: b-10'])
     expect(keys('state')).toEqual(['open: b-9', 'ok: b-10', 'unweighted: a'])
+  })
+  it('of hosts begin with the slowest until somebody chooses an order', () => {
+    const slowest = { column: 'p95', down: true } as const
+    const chosen = { column: 'name', down: false } as const
+    expect(sortFor('host', 'service', null)).toEqual(slowest)
+    expect(sortFor('host', 'service', chosen)).toEqual(chosen)
+    expect(sortFor('model', 'host', slowest)).toBe(null)
+    expect(sortFor('model', 'host', chosen)).toEqual(chosen)
+    expect(sortFor('state', 'model', slowest)).toEqual(slowest)
   })
   it('are in the order of a number, the slowest host first', () => {
     const sort = { column: 'p95', down: true } as const

@@ -27,7 +27,7 @@ import { label } from './form'
 import { Models } from './models'
 import { Processes } from './processes'
 import { Queues } from './queues'
-import { columns, groupings, groupRows, inOrder, parseSort, rowKey, sortRows, sortText, type Column, type Readings, type Sort } from './order'
+import { columns, groupings, groupRows, inOrder, parseSort, rowKey, sortFor, sortRows, sortText, type Column, type Readings, type Sort } from './order'
 import type { Last, Row } from './row'
 import { idsOf, lastOnes, rateOf, servingRows, useRows } from './rows'
 import { Grouped, ServiceGroup, Unused } from './table'
@@ -108,7 +108,7 @@ export default function Services() {
             label={t('services.group')}
             value={grouping}
             options={groupings.map((value) => ({ value, label: t(`services.group.${value}`) }))}
-            onChange={(value) => setSearch({ group: value === 'service' ? undefined : value })}
+            onChange={(value) => setSearch({ group: value === 'service' ? undefined : value, sort: sortText(sortFor(value, grouping, sort)) })}
           />
         </span>
         <span className="pick onlyphone">

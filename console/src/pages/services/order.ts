@@ -26,6 +26,12 @@ export function parseSort(text: string | undefined): Sort | null {
 
 export const sortText = (sort: Sort | null): string | undefined => (sort === null ? undefined : `${sort.down ? '-' : ''}${sort.column}`)
 
+/** The order for another grouping: hosts begin with the slowest, unless somebody chose an order. */
+export function sortFor(next: Grouping, before: Grouping, sort: Sort | null): Sort | null {
+  if (next === 'host' && sort === null) return { column: 'p95', down: true }
+  return before === 'host' && next !== 'host' && sortText(sort) === '-p95' ? null : sort
+}
+
 const numbers: readonly Column[] = ['weight', 'share', 'rate', 'p95', 'errors']
 
 /** Numbers begin with the largest, words with A; a third click gives the order of the configuration back. */
