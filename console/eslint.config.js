@@ -29,7 +29,7 @@ export default tseslint.config(
   {
     files: ['scripts/**/*.mjs', 'public/**/*.js', '*.js'],
     languageOptions: {
-      globals: { Blob: 'readonly', Buffer: 'readonly', FormData: 'readonly', ReadableStream: 'readonly', Response: 'readonly', TextEncoder: 'readonly', sessionStorage: 'readonly', console: 'readonly', fetch: 'readonly', process: 'readonly', URL: 'readonly', document: 'readonly',
+      globals: { Blob: 'readonly', Buffer: 'readonly', FormData: 'readonly', ReadableStream: 'readonly', Response: 'readonly', TextEncoder: 'readonly', sessionStorage: 'readonly', console: 'readonly', fetch: 'readonly', process: 'readonly', URL: 'readonly', URLSearchParams: 'readonly', document: 'readonly',
         localStorage: 'readonly', matchMedia: 'readonly', navigator: 'readonly', setTimeout: 'readonly', setInterval: 'readonly', clearInterval: 'readonly', performance: 'readonly', window: 'readonly', location: 'readonly', requestAnimationFrame: 'readonly' },
     },
   },

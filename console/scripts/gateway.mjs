@@ -2,10 +2,11 @@
 import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { provider } from './provider.mjs'
 
 export const freePort = () =>
   new Promise((resolve) => {
@@ -27,9 +28,10 @@ export async function ready(url) {
 /** What Chromium is started with: no sandbox in containers, and nothing that asks the network. */
 export const chromiumArgs = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
 
+/** Starts a gateway; an argument may be a function of its address. */
 async function gateway(verb, ...args) {
   const url = `http://127.0.0.1:${await freePort()}`
-  const child = spawn(process.env.PATCHBAY_BIN ?? '../bin/patchbay', [verb, '--listen', new URL(url).host, ...args], { stdio: 'ignore' })
+  const child = spawn(process.env.PATCHBAY_BIN ?? '../bin/patchbay', [verb, '--listen', new URL(url).host, ...args.map((arg) => (typeof arg === 'function' ? arg(url) : arg))], { stdio: 'ignore' })
   process.once('exit', () => child.kill())
   await ready(url)
   return { url, stop: () => child.kill() }
@@ -40,14 +42,23 @@ export async function demoGateway(...args) {
   return process.env.PATCHBAY_URL !== undefined ? { url: process.env.PATCHBAY_URL, stop: () => undefined } : gateway('demo', ...args)
 }
 
-/** A gateway that asks who looks at it, with a token for each role, a key and a call. */
+/** The roles of the whole gateway, which tokens have, and those in a tenant, which people have who sign in. */
+export const tokenRoles = ['ADMIN', 'OPERATOR', 'VIEWER']
+export const peopleRoles = ['MEMBER', 'TEAM_ADMIN']
+
+/** A gateway that asks who looks at it, with a token or an account for each role, a key, prices and calls. */
 export async function guardedGateway() {
-  const tokens = Object.fromEntries(['ADMIN', 'OPERATOR', 'VIEWER'].map((role) => [role, randomBytes(24).toString('hex')]))
+  const tokens = Object.fromEntries(tokenRoles.map((role) => [role, randomBytes(24).toString('hex')]))
   const sum = (text) => createHash('sha256').update(text).digest('hex')
   const list = Object.entries(tokens).map(([role, token]) => `{name: ${role.toLowerCase()}, role: ${role}, token-sha256: "${sum(token)}"}`)
-  const started = await gateway('demo', '--traffic=false', '--set', 'security.enabled=true', '--set', 'batches.enabled=true', '--set', `security.tokens=[${list.join(', ')}]`, '--set', `security.keys=[{id: team-a, tenant: acme, key-sha256: "${sum('sk-look')}"}]`)
+  const accounts = await provider()
+  const dir = await mkdtemp(join(tmpdir(), 'patchbay-guarded-'))
+  const file = join(dir, 'patchbay.yaml') // providers are read from a file only
+  await writeFile(file, JSON.stringify({ security: { enabled: true, oidc: peopleRoles.map((role) => ({ name: role, issuer: accounts.issuer(role), 'client-id': 'patchbay', 'client-secret': 's', rules: [{ claim: 'groups', value: role, role, tenant: 'acme' }] })) } }))
+  const started = await gateway('demo', '--traffic=false', '--set', 'batches.enabled=true', '--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]',
+    '--set', (url) => `server.public-url=${url}`, '--config', file, '--set', `security.tokens=[${list.join(', ')}]`, '--set', `security.keys=[{id: team-a, tenant: acme, key-sha256: "${sum('sk-look')}"}]`)
   await fetch(`${started.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', authorization: 'Bearer sk-look' }, body: JSON.stringify({ model: 'demo-chat', messages: [{ role: 'user', content: 'hi' }] }) }).then((reply) => reply.arrayBuffer())
-  return { ...started, tokens }
+  return { ...started, tokens, stop: () => (started.stop(), accounts.stop(), rmSync(dir, { recursive: true, force: true })) }
 }
 
 /** A gateway that nobody has set up yet. */

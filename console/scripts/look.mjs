@@ -1,6 +1,6 @@
 // Looks at the built pages in Debian's Chromium, in both languages and themes, at
-// 1440, 1024 and 390 px, in front of real gateways with data, and at every drawer,
-// dialog and menu: screenshots, and a list of what must not be there (errors, policy
+// 1440, 1024 and 390 px, in front of real gateways with data, as every role, and at
+// every drawer, dialog and menu: screenshots, and a list of what must not be there (errors, policy
 // violations, keys, findings of axe, what is cut, what scrolls sideways, what a
 // finger cannot hit, a toast that covers a button, navigation on paper, English in
 // the Chinese console).
@@ -8,7 +8,7 @@
 //   PATCHBAY_BIN=../bin/patchbay node scripts/look.mjs [--few] [--only=en-light-1440,zh-dark-390] [--shots] [part of a place's name]
 import { mkdir, readFile } from 'node:fs/promises'
 import { chromium } from 'playwright-core'
-import { chromiumArgs, demoGateway, emptyGateway, guardedGateway, someCalls, someData } from './gateway.mjs'
+import { chromiumArgs, demoGateway, emptyGateway, guardedGateway, peopleRoles, someCalls, someData, tokenRoles } from './gateway.mjs'
 import { badlyDrawn, cutColumns, englishIn, offScreen, smallTargets, coveredByToast } from './marks.mjs'
 
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
@@ -139,8 +139,9 @@ const report = (where, what) => {
 }
 
 /** Waits until the page is live and all that it has asked for is there. */
-async function settled(page, pending, { isOut = false }, where) {
-  if (!isOut) await page.waitForSelector('.live.live', { timeout: 240_000 }).catch(() => report(where, 'never live'))
+async function settled(page, pending, { isOut = false, isGuest = false }, where) {
+  if (isGuest) await page.waitForLoadState('load')
+  else if (!isOut) await page.waitForSelector('.live.live', { timeout: 240_000 }).catch(() => report(where, 'never live'))
   else await page.waitForSelector('form')
   let quiet = 0
   while (quiet < 3) {
@@ -162,8 +163,7 @@ async function examine(page, name, [lang, width], where) {
   if (width < 768) for (const what of await page.evaluate(smallTargets)) report(where, what)
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
   if (wide > 0) report(where, `scrolls sideways by ${wide} px`)
-  // The API's own page is in English, as its document is.
-  if (lang === 'zh' && name !== 'docs') for (const what of await page.evaluate(englishIn, ownNames)) report(where, what)
+  if (lang === 'zh') for (const what of await page.evaluate(englishIn, ownNames)) report(where, what)
   await runAxe(page, where)
 }
 
@@ -299,13 +299,51 @@ async function lookAs(role) {
   }
 }
 
+/** What each role finds with security on; what it may not see says so in one sentence, and is no error. */
+const found = { overview: '/', services: '/services', calls: '/calls', spend: '/spend', batches: '/batches', keys: '/keys', tokens: '/keys?tab=tokens', people: '/keys?tab=people', roles: '/keys?tab=roles', audit: '/keys?tab=audit', versions: '/versions', settings: '/settings', tenant: '/tenant?id=acme' }
+const foundByPeople = { me: '/me', team: '/team' }
+
+/** Goes through the pages as somebody with a role. */
+async function roam(role, [lang, theme, width]) {
+  const isToken = tokenRoles.includes(role)
+  const context = await browser.newContext({ viewport: { width, height: width < 768 ? 844 : 800 }, hasTouch: width < 768, isMobile: width < 768, ...(isToken ? { extraHTTPHeaders: { authorization: `Bearer ${guarded.tokens[role]}` } } : {}) })
+  await context.addInitScript(([l, t]) => {
+    localStorage.setItem('patchbay.lang', l)
+    localStorage.setItem('patchbay.theme', t)
+  }, [lang, theme])
+  const page = await context.newPage()
+  const pending = new Set()
+  page.on('request', (request) => !request.url().includes('/api/monitoring/live') && pending.add(request))
+  for (const event of ['requestfinished', 'requestfailed']) page.on(event, (request) => pending.delete(request))
+  let where = ''
+  page.on('console', (message) => message.type() === 'error' && report(where, `console: ${message.text()}`))
+  page.on('pageerror', (error) => report(where, `error: ${error.message}`))
+  if (!isToken) await page.goto(`${guarded.url}/auth/login?provider=${role}&to=/me`)
+  for (const [name, path] of Object.entries(isToken ? found : foundByPeople)) {
+    where = `as-${role}-${name}-${width}-${theme}-${lang}`
+    if (!where.includes(wanted) || (name === 'team' && role !== 'TEAM_ADMIN')) continue
+    try {
+      await page.goto(new URL(path, guarded.url).href)
+      await page.locator('main h1, main h2, main .note, main .panel, .top h1').first().waitFor()
+      await settled(page, pending, { isGuest: !isToken }, where)
+      await examine(page, name, [lang, width], where)
+      for (const text of await page.locator('main .note.bd').allInnerTexts()) report(where, `an error: ${text}`)
+      if (flags.includes('--shots')) await page.screenshot({ path: `screenshots/${where}.png` })
+    } catch (error) {
+      report(where, String(error.message).split('\n').slice(0, 3).join(' '))
+    }
+  }
+  await context.close()
+}
+
 // Two at a time: while one waits for the gateway, the other is drawn.
-const queue = [...combinations]
+const roles = few ? ['VIEWER', 'MEMBER'] : [...tokenRoles, ...peopleRoles]
+const queue = [...combinations.map((one) => () => look(one)), ...roles.flatMap((role) => combinations.map((one) => () => roam(role, one)))]
 const worker = async () => {
-  for (let next = queue.shift(); next !== undefined; next = queue.shift()) await look(next)
+  for (let next = queue.shift(); next !== undefined; next = queue.shift()) await next()
 }
 await Promise.all([worker(), worker()])
-for (const role of few ? ['ADMIN', 'VIEWER'] : ['ADMIN', 'OPERATOR', 'VIEWER']) await lookAs(role)
+for (const role of few ? ['ADMIN', 'VIEWER'] : tokenRoles) await lookAs(role)
 for (const width of few ? [] : [390, 800, 1024, 1440]) for (const lang of ['en', 'zh']) await told(lang, width)
 await browser.close()
 for (const gateway of [demo, guarded, bare]) gateway?.stop()

@@ -50,6 +50,12 @@ export const restarts = ({ dir, freePort, kill, ready, withBackend }) => ({
         await page.locator('.head h2', { hasText: 'acme has made 2 requests this month.' }).waitFor()
         await page.locator('main', { hasText: 'team-a' }).waitFor()
         assert.equal(await page.getByText('0 calls today').count(), 0)
+        await page.goto(`${url}/calls`)
+        await page.getByRole('link', { name: 'Keep them in a file' }).click()
+        await page.waitForFunction(() => {
+          const at = document.getElementById('calls-file')?.getBoundingClientRect()
+          return at !== undefined && at.top >= 0 && at.bottom <= window.innerHeight
+        })
       } finally {
         await kill(gateway)
       }

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Search as SearchIcon } from 'lucide-react'
 import { useMemo, useState } from 'react'
-import { useI18n } from '@/i18n'
+import { useI18n, type Key } from '@/i18n'
 import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
@@ -56,7 +56,7 @@ export default function Docs() {
           groups.map(([tag, operations]) => (
             <section key={tag} className="mb-5">
               <div className="h2">
-                <h2>{tag}</h2>
+                <h2>{tagNames[tag] === undefined ? <span lang="en">{tag}</span> : t(tagNames[tag])}</h2>
                 <span className="muted">{operations.length}</span>
               </div>
               <div className="panel ops">
@@ -71,6 +71,32 @@ export default function Docs() {
   )
 }
 
+// The groups of operations that have a name in every language.
+const tagNames: Record<string, Key> = {
+  'Unified API': 'docs.tag.unified',
+  'Files and batches': 'docs.tag.files',
+  Batches: 'docs.tag.batches',
+  'Service types': 'docs.tag.types',
+  Instances: 'docs.tag.instances',
+  Versions: 'docs.tag.versions',
+  'Terms of keys': 'docs.tag.terms',
+  Settings: 'docs.tag.settings',
+  Quota: 'docs.tag.quota',
+  Sessions: 'docs.tag.sessions',
+  'API keys': 'docs.tag.keys',
+  'Management tokens': 'docs.tag.tokens',
+  Processes: 'docs.tag.processes',
+  'Sign-in': 'docs.tag.signin',
+  'Self-service': 'docs.tag.self',
+  Teams: 'docs.tag.teams',
+  Audit: 'docs.tag.audit',
+  Monitoring: 'docs.tag.monitoring',
+  Gateways: 'docs.tag.gateways',
+  Operation: 'docs.tag.operation',
+  'This document': 'docs.tag.document',
+  Demo: 'docs.tag.demo',
+}
+
 /** One operation; what is in it is made when it is opened. */
 function Entry({ document: whole, operation }: { document: Document; operation: Operation }) {
   const [open, setOpen] = useState(false)
@@ -79,7 +105,7 @@ function Entry({ document: whole, operation }: { document: Document; operation: 
       <summary>
         <code className={`verb ${operation.method.toLowerCase()}`}>{operation.method}</code>
         <code className="path">{operation.path}</code>
-        <span className="soft trunc" title={operation.summary}>{operation.summary}</span>
+        <span className="soft trunc" lang="en" title={operation.summary}>{operation.summary}</span>
       </summary>
       {open && <Try document={whole} operation={operation} />}
     </details>

@@ -186,7 +186,7 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
             <div key={field} className="lockrow">
               <Lock className="ic s14 muted" aria-hidden />
               <div className="min-w-0">
-                <div className="row">
+                <div className="row flex-wrap">
                   <span className="grow">{lockedFields[field] === undefined ? <code>{field}</code> : t(lockedFields[field].name)}</span>
                   <code className="soft trunc" title={lockedValue(config, field, t)}>{lockedValue(config, field, t)}</code>
                 </div>

@@ -3,7 +3,7 @@ import { Download, X } from 'lucide-react'
 import { useCallback, useMemo, useState } from 'react'
 import { quotaConfig, quotaUsage } from '@/api/queries'
 import type { Usage } from '@/api/types'
-import { useI18n } from '@/i18n'
+import { useI18n, type Key } from '@/i18n'
 import { digits, percent, shorten, utc } from '@/lib/format'
 import { download } from '@/lib/money'
 import { oneOf } from '@/lib/url'
@@ -158,7 +158,7 @@ function UsageTable({ rows, label }: { rows: Usage[]; label(value: string): stri
               <td className="soft">
                 <Start of={row.windowStart} />
               </td>
-              <td className="onlydesk">{row.dimensions.serviceType}</td>
+              <td className="onlydesk">{t(`pg.${row.dimensions.serviceType}` as Key)}</td>
               <td className="cut" title={row.dimensions.model}>
                 <code>{row.dimensions.model}</code>
               </td>

@@ -192,7 +192,7 @@ function Chosen({ choice, onChange }: { choice: Choice; onChange(choice: Choice)
         <Check className="ic" aria-hidden />
         <div className="wrap">
           <b>{t('services.found.is', { adapter: backend.adapter })}</b> <code>{backend.baseUrl}</code>
-          <div>{types.map((type) => t('services.found.of', { n: backend.models.filter((model) => model.serviceType === type).length, type })).join(t('common.comma'))}</div>
+          <div>{types.map((type) => t('services.found.of', { n: backend.models.filter((model) => model.serviceType === type).length, type: t(`pg.${type}`) })).join(t('common.comma'))}</div>
         </div>
       </div>
       <fieldset className="panel found mb-3">

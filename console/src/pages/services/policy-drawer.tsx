@@ -77,8 +77,8 @@ export function PolicyDrawer({ service, alias, value, version, onClose }: { serv
     )
   return (
     <Drawer
-      label={t('services.policy', { service })}
-      title={t('services.policy', { service })}
+      label={t('services.policy', { service: t(`pg.${service}`) })}
+      title={t('services.policy', { service: t(`pg.${service}`) })}
       tools={
         <FormViews label={t('common.form')} value={view} onChange={setView} />
       }

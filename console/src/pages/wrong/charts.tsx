@@ -65,7 +65,6 @@ export function ObjectCharts({ of, label }: { of: HistoryOf; label: string }) {
     <section aria-label={label}>
       <div className="h2">
         <h2>{t('wrong.charts')}</h2>
-        <SinceStart range={range} />
         <span className="grow" />
         {services.length > 1 && <Select quiet label={t('figures.of')} value={service!} options={services.map((value) => ({ value, label: t(`pg.${value}`) }))} onChange={(value) => setSearch({ of: value === services[0] ? undefined : value })} />}
         <Segments
@@ -86,6 +85,7 @@ export function ObjectCharts({ of, label }: { of: HistoryOf; label: string }) {
             </Part>
           ))}
       </div>
+      <SinceStart range={range} />
       <Figures of={of} range={range} />
     </section>
   )

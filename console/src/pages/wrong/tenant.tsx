@@ -7,7 +7,7 @@ import { stamp } from '@/lib/format'
 import { budgetText, spentText } from '@/lib/money'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
-import { GuardedLink } from '@/shell/guard'
+import { GuardedLink, useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
 import { Bar } from '@/ui/parts'
@@ -27,7 +27,7 @@ export default function TenantPage() {
 function Tenants() {
   const { t, locale } = useI18n()
   const all = useQuery(terms)
-  const issued = useQuery({ ...keys, retry: false }).data ?? []
+  const issued = useQuery({ ...keys, retry: false, enabled: useDenied('auth:key:manage') === undefined }).data ?? []
   const { data: spent } = useQuery(spentThisMonth('tenant'))
   const own = new Set((all.data?.tenants ?? []).map((one) => one.name))
   const names = [...new Set([...own, ...issued.map((key) => key.tenant), ...(spent?.costs.keys() ?? [])])].filter((name) => name !== '').toSorted((a, b) => a.localeCompare(b))
@@ -53,7 +53,8 @@ function Tenant({ id }: { id: string }) {
   const { t } = useI18n()
   const [search, setSearch] = useSearchState()
   const all = useQuery(terms)
-  const issued = useQuery({ ...keys, retry: false })
+  const denied = useDenied('auth:key:manage')
+  const issued = useQuery({ ...keys, retry: false, enabled: denied === undefined })
   const its = (issued.data ?? []).filter((key) => key.tenant === id)
   const own = all.data?.tenants.find((one) => one.name === id) as StoredTerms | undefined
   const accounts = new Set([`tenant/${id}`, ...its.map((key) => `key/${key.id}`)])
@@ -77,7 +78,7 @@ function Tenant({ id }: { id: string }) {
       parts={
         <>
           <Budgets accounts={accounts} />
-          <Keys list={its} isKnown={issued.error === null} />
+          <Keys list={its} isKnown={denied === undefined && issued.error === null} />
         </>
       }
       question={{ tenant: id }}
@@ -101,7 +102,7 @@ function Spent({ id, hasTerms }: { id: string; hasTerms: boolean }) {
   if (spent?.isCounted !== true) return <T k={hasTerms ? 'wrong.tenantWell' : 'wrong.tenantFree'} v={{ name }} />
   const requests = spent.requests.get(id) ?? 0
   if (requests === 0) return <T k="wrong.tenantQuiet" v={{ name }} />
-  const used = { name, requests: new Intl.NumberFormat(locale).format(requests) }
+  const used = { name, requests: t('wrong.runningSum', { n: requests }) }
   return spent.shown ? <T k="wrong.tenantSpent" v={{ ...used, cost: spentText(spent, id, t, locale) }} /> : <T k="wrong.tenantUsed" v={used} />
 }
 
