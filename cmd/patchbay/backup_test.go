@@ -353,6 +353,15 @@ func TestAGatewayFollowsARestoredDatabase(t *testing.T) {
 		}
 	}
 	add("next")
+	if gatewaytest.HasWing(t, "audit") {
+		begun := e.must(admin, http.MethodGet, "/api/audit?what=audit.begin", "", "")
+		if !strings.Contains(begun, "was restored at ") || !strings.Contains(begun, "; chain 1 before it ended at seq ") || !strings.Contains(begun, `"seq":1`) {
+			t.Errorf("the audit begins no new chain that says so: %s", begun)
+		}
+		if said := verb(t, exitOK, "audit", "verify", "--config", e.file); !strings.Contains(said, "chain 2") {
+			t.Errorf("verify says %s", said)
+		}
+	}
 }
 
 // A download of the management API brings back all versions with all instances, and keys and

@@ -20,6 +20,8 @@ type Settings struct {
 	OTLP   string `json:"otlp"`
 	// Headers go along with every export over OTLP; they may hold credentials.
 	Headers map[string]string `json:"headers"`
+	// CA is a file with the certificates that are trusted in place of the system's.
+	CA string `json:"ca"`
 }
 
 const (

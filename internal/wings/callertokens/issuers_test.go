@@ -165,7 +165,7 @@ func BenchmarkIdentify(b *testing.B) {
 			}
 		})
 	}
-	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA} {
+	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.EdDSA, jose.ES256, jose.ES384, jose.ES512} {
 		i := jwttest.New(b)
 		i.Rotate(algorithm)
 		c, issuers := callersAnd(b, access.Settings{}, company(i))

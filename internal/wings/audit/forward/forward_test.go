@@ -3,12 +3,15 @@ package forward_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -43,64 +46,173 @@ func record(t *testing.T, dir string, target audit.Target, actions ...string) {
 	c.Close()
 }
 
-// A syslog server gets every record and head, in order, as messages of RFC 5424.
+// server is a syslog server on a stream.
+type server struct {
+	net.Listener
+	messages chan string
+	// most is after how many messages it closes a connection; 0 means never.
+	most int
+}
+
+// serve takes connections, one after another, until the listener is closed.
+func (s *server) serve(t *testing.T) {
+	t.Helper()
+	defer close(s.messages)
+	for {
+		conn, err := s.Accept()
+		if err != nil {
+			return
+		}
+		from := bufio.NewReader(conn)
+		for n := 0; s.most == 0 || n < s.most; n++ {
+			length, err := from.ReadString(' ')
+			if err != nil {
+				break
+			}
+			size, _ := strconv.Atoi(strings.TrimSpace(length)) // 0 is no message
+			text := make([]byte, size)
+			if _, err := io.ReadFull(from, text); err != nil {
+				break
+			}
+			if n+1 == s.most {
+				_ = conn.Close() // before anybody knows of the message
+			}
+			s.messages <- string(text)
+		}
+		_ = conn.Close() // it may be broken
+	}
+}
+
+// end waits for so many messages, ends the server, and returns the kinds of all that it got.
+func (s *server) end(t *testing.T, wanted int) string {
+	t.Helper()
+	var kinds []string
+	if wanted == 0 {
+		_ = s.Close() // the test is over
+	}
+	for message := range s.messages {
+		found := received.FindStringSubmatch(message)
+		if found == nil {
+			t.Fatalf("%q", message)
+		}
+		kinds = append(kinds, found[1])
+		if r, err := audit.Read([]byte(found[2])); found[1] == "record" && err != nil {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if len(kinds) == wanted {
+			_ = s.Close() // the test is over
+		}
+	}
+	return strings.Join(kinds, " ")
+}
+
+// A syslog server gets every record and head, in order, as messages of RFC 5424: over TCP, over TLS with a
+// private authority, and on this host.
 func TestSyslogGetsRecordsAndHeads(t *testing.T) {
 	t.Parallel()
+	private, ca := privateTLS(t)
 	path := filepath.Join(t.TempDir(), "log")
-	for scheme, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": path} {
-		listener, err := net.Listen(scheme, address)
+	for scheme, address := range map[string]string{"tcp": "127.0.0.1:0", "tls": "127.0.0.1:0", "unix": path} {
+		network := strings.Replace(scheme, "tls", "tcp", 1)
+		listener, err := net.Listen(network, address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		messages := make(chan string, 100)
-		go func() {
-			defer close(messages)
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			defer conn.Close()
-			from := bufio.NewReader(conn)
-			for {
-				length, err := from.ReadString(' ')
-				if err != nil {
-					return
-				}
-				n, _ := strconv.Atoi(strings.TrimSpace(length)) // 0 ends the test below
-				text := make([]byte, n)
-				if _, err := io.ReadFull(from, text); err != nil {
-					return
-				}
-				messages <- string(text)
-			}
-		}()
-		at := "tcp://" + listener.Addr().String()
-		if scheme == "unix" {
-			at = "unix://" + path
+		at := scheme + "://" + listener.Addr().String()
+		if scheme == "tls" {
+			listener = tls.NewListener(listener, private)
 		}
-		target, err := forward.Syslog(at)
+		s := &server{Listener: listener, messages: make(chan string, 100)}
+		go s.serve(t)
+		trust, err := forward.Trust(ca)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := forward.Syslog(at, trust)
 		if err != nil {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
 		begin(t, dir, target.Name)
 		record(t, dir, target, "one", "zwei\n")
-		var kinds []string
-		for message := range messages {
-			found := received.FindStringSubmatch(message)
-			if found == nil {
-				t.Fatalf("%s: %q", scheme, message)
-			}
-			kinds = append(kinds, found[1])
-			if r, err := audit.Read([]byte(found[2])); found[1] == "record" && err != nil {
-				t.Errorf("%s: %+v, %v", scheme, r, err)
-			}
-		}
-		if got := strings.Join(kinds, " "); got != "record record head" {
+		if got := s.end(t, 3); got != "record record head" {
 			t.Errorf("%s: %s", scheme, got)
 		}
-		_ = listener.Close() // the test is over
 	}
+}
+
+// privateTLS returns the settings of a server, and a file with the authority that vouches for it.
+func privateTLS(t *testing.T) (config *tls.Config, ca string) {
+	t.Helper()
+	private := httptest.NewTLSServer(nil)
+	t.Cleanup(private.Close)
+	ca = filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: private.Certificate().Raw})
+	if err := os.WriteFile(ca, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: private.TLS.Certificates, MinVersion: tls.VersionTLS12}, ca
+}
+
+// A server that the system's authorities do not vouch for gets nothing without audit.ca.
+func TestSyslogVerifiesItsServer(t *testing.T) {
+	t.Parallel()
+	private, ca := privateTLS(t)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{Listener: listener, messages: make(chan string, 100)}
+	go s.serve(t)
+	trust, err := forward.Trust("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := forward.Syslog("tls://"+listener.Addr().String(), trust)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Send(t.Context(), []audit.Message{{Time: time.Now(), Kind: "record", Text: "{}"}}); err == nil {
+		t.Error("a stranger got a record")
+	}
+	if got := s.end(t, 0); got != "" {
+		t.Errorf("a stranger got %s", got)
+	}
+	if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{ca, ca + "-missing"} {
+		if _, err := forward.Trust(file); err == nil || !strings.Contains(err.Error(), "audit.ca: ") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// A server that closes its connections, because it starts anew or nobody wrote for long, gets the next
+// messages over another one.
+func TestSyslogNoticesAClosedConnection(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{Listener: listener, messages: make(chan string), most: 1}
+	go s.serve(t)
+	target, err := forward.Syslog("tcp://"+listener.Addr().String(), new(tls.Config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 5 {
+		text := fmt.Sprintf(`{"n":%d}`, n)
+		if err := target.Send(t.Context(), []audit.Message{{Time: time.Now(), Kind: "record", Text: text}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-s.messages; !strings.HasSuffix(got, text) {
+			t.Fatalf("got %q, want %s", got, text)
+		}
+	}
+	target.Close()
+	s.end(t, 0)
 }
 
 // begin lets a target get the records from the first one on.
@@ -133,7 +245,7 @@ func TestACollectorThatWasAwayGetsEverything(t *testing.T) {
 	}))
 	defer server.Close()
 	dir := t.TempDir()
-	target := func() audit.Target { return forward.OTLP(server.URL+"/", map[string]string{"X-Token": "secret"}) }
+	target := func() audit.Target { return forward.OTLP(server.URL+"/", map[string]string{"X-Token": "secret"}, nil) }
 	begin(t, dir, "otlp")
 	record(t, dir, target(), "a")
 	isAway.Store(true)

@@ -3,6 +3,7 @@ package forward
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"strings"
@@ -18,10 +19,10 @@ import (
 )
 
 // OTLP returns the target of a collector of logs, over HTTP.
-func OTLP(endpoint string, headers map[string]string) audit.Target {
+func OTLP(endpoint string, headers map[string]string, trust *tls.Config) audit.Target {
 	const path = "/v1/logs"
 	to := strings.TrimSuffix(strings.TrimSuffix(endpoint, "/"), path) + path
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, TLSClientConfig: trust}
 	client := &http.Client{Transport: transport, Timeout: patience}
 	send := func(ctx context.Context, messages []audit.Message) error {
 		body, err := proto.Marshal(exportOf(messages))

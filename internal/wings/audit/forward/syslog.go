@@ -4,6 +4,8 @@ package forward
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -18,22 +20,41 @@ const patience = 5 * time.Second
 
 // syslog writes messages of RFC 5424 to a server.
 type syslog struct {
-	to   *url.URL
-	host string
+	to    *url.URL
+	host  string
+	trust *tls.Config
 	// conn is nil before the first message, and after an error. isFramed says that it is a
 	// stream, where the length is before each message (RFC 6587).
 	conn     net.Conn
 	isFramed bool
 }
 
+// Trust returns how servers are verified: by the certificates of a file, or by those of the system
+// if there is no file.
+func Trust(ca string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca == "" {
+		return config, nil
+	}
+	text, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, fmt.Errorf("audit.ca: %w", err)
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("audit.ca: %s has no certificate in PEM form", ca)
+	}
+	return config, nil
+}
+
 // Syslog returns the target at an address such as tcp://host:601, tls://host:6514 or
 // unix:///dev/log.
-func Syslog(address string) (audit.Target, error) {
+func Syslog(address string, trust *tls.Config) (audit.Target, error) {
 	to, err := url.Parse(address)
 	if err != nil {
 		return audit.Target{}, fmt.Errorf("audit.syslog is no address")
 	}
-	s := &syslog{to: to, host: "-"}
+	s := &syslog{to: to, host: "-", trust: trust}
 	if host, err := os.Hostname(); err == nil && host != "" {
 		s.host = host
 	}
@@ -46,7 +67,7 @@ func (s *syslog) dial(ctx context.Context) (err error) {
 	s.isFramed = true
 	switch s.to.Scheme {
 	case "tls":
-		dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}
+		dialer := &tls.Dialer{Config: s.trust}
 		s.conn, err = dialer.DialContext(ctx, "tcp", s.to.Host)
 	case "unix":
 		s.isFramed = false
@@ -70,9 +91,23 @@ func (s *syslog) drop() {
 	s.conn = nil
 }
 
+// isClosed reports whether the server has closed the connection, which a write would not notice. A
+// server of syslog sends nothing.
+func (s *syslog) isClosed() bool {
+	const moment = time.Millisecond
+	err := s.conn.SetReadDeadline(time.Now().Add(moment))
+	if err == nil {
+		_, err = s.conn.Read(make([]byte, 1))
+	}
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
 // send writes messages: facility 13 (log audit), severity 6 (informational).
 func (s *syslog) send(ctx context.Context, messages []audit.Message) error {
 	const priority = 13*8 + 6
+	if s.conn != nil && s.isClosed() {
+		s.drop()
+	}
 	if s.conn == nil {
 		if err := s.dial(ctx); err != nil {
 			return err

@@ -67,15 +67,19 @@ func Open(doc *config.Document, data *durable.Dir, id string, log *slog.Logger) 
 
 // targetsOf returns where copies of the records go.
 func targetsOf(settings *audit.Settings) (targets []audit.Target, err error) {
+	trust, err := forward.Trust(settings.CA)
+	if err != nil {
+		return nil, err
+	}
 	if settings.Syslog != "" {
-		target, err := forward.Syslog(settings.Syslog)
+		target, err := forward.Syslog(settings.Syslog, trust)
 		if err != nil {
 			return nil, err
 		}
 		targets = append(targets, target)
 	}
 	if settings.OTLP != "" {
-		targets = append(targets, forward.OTLP(settings.OTLP, settings.Headers))
+		targets = append(targets, forward.OTLP(settings.OTLP, settings.Headers, trust))
 	}
 	return targets, nil
 }
