@@ -27,6 +27,10 @@ const most = 6
 
 /** Settings by their names, and where each is. */
 const settings: { title: Key; to: string; search?: Record<string, string>; hash?: string; needs: string }[] = [
+  { title: 'set.routing', to: '/settings', hash: 'routing', needs: 'config:type:read' },
+  { title: 'set.cache', to: '/settings', hash: 'answer-cache', needs: 'monitoring:config:read' },
+  { title: 'set.callsFile', to: '/settings', hash: 'calls-file', needs: 'monitoring:config:read' },
+  { title: 'set.alerts', to: '/settings', hash: 'alerts', needs: 'monitoring:config:read' },
   { title: 'set.monitoring', to: '/settings', hash: 'monitoring', needs: 'monitoring:config:read' },
   { title: 'set.capture', to: '/settings', hash: 'monitoring', needs: 'monitoring:config:read' },
   { title: 'res.degradation', to: '/settings', hash: 'recording', needs: 'monitoring:config:read' },

@@ -42,8 +42,8 @@ function Hands({ call }: { call: Call }) {
   const links = [
     isUnknown && near !== undefined && <Link key="near" to="/model" search={{ service: call.service, id: near } as never}>{t('find.doNear', { model: shorten(near, 28) })}</Link>,
     isUnknown && <Link key="alias" to="/services" search={{ policy: call.service, alias: call.asked } as never}>{t('find.doAlias', { name: shorten(call.asked!, 28) })}</Link>,
-    isUnknown && <Link key="add" to="/services" search={{ add: call.service } as never}>{t('find.doAdd', { service: call.service })}</Link>,
-    isUnknown && <Link key="services" to="/services" search={{ q: call.service } as never}>{t('find.doServices', { service: call.service })}</Link>,
+    isUnknown && <Link key="add" to="/services" search={{ add: call.service } as never}>{t('find.doAdd', { service: t(`pg.${call.service}`) })}</Link>,
+    isUnknown && <Link key="services" to="/services" search={{ q: call.service } as never}>{t('find.doServices', { service: t(`pg.${call.service}`) })}</Link>,
     tenant !== undefined && <Link key="tenant" to="/tenant" search={{ id: tenant } as never}>{t('find.doTenant', { name: shorten(tenant, 28) })}</Link>,
     isRefused && tenant === undefined && <Link key="keys" to="/keys">{t('find.doKeys')}</Link>,
     !isRefused && call.instance !== '' && <Link key="instance" to="/instance" search={{ service: call.service, id: call.instance } as never}>{t('find.doInstance', { host: splitId(call.instance).host })}</Link>,

@@ -146,7 +146,7 @@ export function ServicesTable({ range }: { range: Range }) {
           <tr>
             <th>{t('common.service')}</th>
             <th>{t('overview.canServe')}</th>
-            <th className="onlydesk">{t('overview.breakers')}</th>
+            <th className="onlydesk roomy">{t('overview.breakers')}</th>
             <th className="num">{t('common.reqs')}</th>
             <th className="num">{t('common.errors')}</th>
             <th className="num">{t('common.p95')}</th>
@@ -174,7 +174,7 @@ export function ServicesTable({ range }: { range: Range }) {
                     {able} / {members.length}
                   </span>
                 </td>
-                <td className="onlydesk">
+                <td className="onlydesk roomy">
                   {open + half === 0 ? (
                     <span className="pill ok">
                       <BreakerGlyph state="CLOSED" />
