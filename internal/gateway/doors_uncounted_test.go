@@ -122,7 +122,7 @@ func TestHeadersOfTheGatewayAreCheckedAtEveryDoor(t *testing.T) {
 		}
 	}
 	for door, d := range requests {
-		for _, header := range []string{"X-Router-Resume", "X-Router-Priority"} {
+		for _, header := range []string{"X-Router-Resume", "X-Router-Priority", "X-Router-Ttft-Target"} {
 			reply := r.Do(http.MethodPost, d.path, d.body, "Content-Type", d.contentType, header, "perhaps")
 			if reply.Status != http.StatusBadRequest || d.code(t, reply.Body) != "invalid_value" {
 				t.Errorf("%s: %s: %d %s", door, header, reply.Status, reply.Body)

@@ -293,6 +293,7 @@ export const said: Record<Code, string> = {
   'call.key_address': '该 API 密钥不能从这个地址使用。',
   'call.key_priority': '该 API 密钥不能使用优先级 {priority}：它最高可用 {most}。',
   'call.priority': '请求头 x-router-priority 只能是 interactive、normal 或 batch。',
+  'call.ttft_target': '请求头 x-router-ttft-target 必须是 1 到 {most} 之间的毫秒数。',
   'call.resume': '请求头 x-router-resume 只能是 off 或 continue。',
   'call.user_twice': '用来标明用户的请求头 {header} 出现了多次。',
   'call.no_instance': '{service} 的模型“{model}”没有可用的实例。',

@@ -54,6 +54,9 @@ type Account struct {
 	Caller *access.Caller
 	// Class is how urgent the request is while it waits; see Classify.
 	Class schema.Class
+	// Target is within what time the client wants the first token, 0 where it does not say; see
+	// Aim.
+	Target time.Duration
 	// NoStore says that the client wants nothing of the answer to be kept.
 	NoStore bool
 	Record  *calls.Record

@@ -28,6 +28,7 @@ func happenings() []happening {
 		{"instances of a key", placedKey},
 		{"token in place of a key", callerToken},
 		{"key that sleeps", sleepingKey},
+		{"target of the first token", target},
 		{"budget of money", moneyBudget},
 		{"budget with a vanished model and fallbacks", vanishedModel},
 		{"fallback", fallback},
@@ -164,6 +165,21 @@ func sleepingKey(c *cell) {
 	c.has(e, 1)
 	c.SignIn(gatewaytest.Person("ann", "acme", access.Member))
 	c.answers(c.ask("m"))
+}
+
+// target asks for the first token within a time, which is long enough.
+func target(c *cell) {
+	_, url := startEngine(c.T)
+	c.start(settings{instances: []string{instance(url)}})
+	c.Credential = append(bearer(c.Gateway), account.TargetHeader, "600000")
+	c.answers(c.ask("m"))
+	if c.isBatch() { // whose lines have no headers
+		return
+	}
+	gatewaytest.Eventually(c.T, "the record says that it was kept", func() bool {
+		return strings.Contains(c.Do(http.MethodGet, "/api/monitoring/calls", "", "Authorization", "Bearer admin-token").
+			Succeeds(c.T).Body, `"ttftTargetMet":true`)
+	})
 }
 
 // moneyBudget asks for more than is left of a budget.

@@ -28,6 +28,7 @@ var senseless = func() map[pair]string {
 	add("resume", "the answer is no stream: what breaks is asked for again, which is the cell of the backend that dies",
 		"chat", "completions", "embeddings", "transcription", "batch line")
 	add("resume", "the conversation is in the memory of the backend that broke, and nobody else can go on with it", "realtime")
+	add("target of the first token", "a conversation has many answers, and a record at its end", "realtime")
 	add("scatter", "the request has one input", "chat", "stream", "messages", "responses", "responses over WebSocket", "realtime", "completions", "Ollama", "Gemini",
 		"transcription", "batch line")
 	add("answer cache", "no two conversations are equal", "realtime")

@@ -48,6 +48,14 @@ type Use struct {
 	Ratio float64
 }
 
+// SavedShare returns the share of the work on prompts that caches saved, 0 without calls.
+func (u *Use) SavedShare() float64 {
+	if u.Prefill <= 0 {
+		return 0
+	}
+	return min(u.Saved/u.Prefill, 1)
+}
+
 // tally holds the counts of calls.
 type tally struct {
 	calls, streams         int32

@@ -402,6 +402,9 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 		c.Resume(now)
 	}()
 	turn := turn{queue: c.pool.Queue, due: c.isTurnDue, standing: queue.Standing{Class: c.Class}}
+	if c.Target > 0 {
+		turn.standing.Target = c.Record.Started.Add(c.Target)
+	}
 	defer turn.abandon()
 	settings := c.pool.Service.Policy.Queue
 	deadline := began.Add(settings.Timeout.Std())

@@ -89,7 +89,7 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	err := p.checkHops(r.Caller.Hops)
 	if err == nil {
 		err = r.readHeaders()
-		r.Record.Class = r.Class
+		r.Record.Class, r.Record.Target = r.Class, r.Target
 	}
 	if err == nil {
 		err = r.open(ctx)

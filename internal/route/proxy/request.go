@@ -71,6 +71,9 @@ func CheckHeaders(r *Request) error {
 	if err := r.Classify(); err != nil {
 		return err
 	}
+	if err := r.Aim(); err != nil {
+		return err
+	}
 	_, err := resumeMode(r)
 	return err
 }
@@ -95,6 +98,9 @@ func resumeMode(r *Request) (resume.Mode, error) {
 // readHeaders reads the headers that control the handling of the request.
 func (r *request) readHeaders() error {
 	if err := r.Classify(); err != nil {
+		return err
+	}
+	if err := r.Aim(); err != nil {
 		return err
 	}
 	mode, err := resumeMode(r.Request)

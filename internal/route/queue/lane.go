@@ -52,20 +52,25 @@ type lane struct {
 	held    int // for something else
 	// passed is how many turns went to others while requests waited here behind a more
 	// urgent class, less the ones that this class has made up for with a turn.
-	passed  int
-	pace    pace // of its turns
-	callers map[string]*callerQueue
-	// next is the caller with the next turn; the queues of all callers with waiters form
-	// a ring.
+	passed int
+	pace   pace // of its turns
+	aimed  int  // waiting requests with a target
+	// turns counts the turns. Callers whose last turn is not after round have had none in this
+	// round of the callers.
+	turns, round uint64
+	callers      map[string]*callerQueue
+	// next is the caller with the next turn, if no target is nearer; the queues of all callers
+	// with waiters form a ring, the one with the earliest last turn first.
 	next *callerQueue
 	// ranks has the callers by the number of their places, each list by its first.
 	ranks []*callerQueue
 }
 
-// callerQueue holds the places of one caller in a lane. Waiters and held are in the order
-// in which they came.
+// callerQueue holds the places of one caller in a lane. Waiters are in the order in which they
+// are due, held in the order in which they came.
 type callerQueue struct {
 	caller     string
+	last       uint64 // its last turn, or the last of others when it came
 	waiters    []*waiter
 	held       []*Place
 	prev, next *callerQueue // in the ring
@@ -87,15 +92,39 @@ func (l *lane) of(caller string) *callerQueue {
 	return c
 }
 
-// add lets a request wait behind the others of its caller.
+// add lets a request wait behind the others of its caller that are due before it.
 func (l *lane) add(w *waiter, caller string) {
 	c := l.of(caller)
 	if len(c.waiters) == 0 {
+		c.last = l.turns
 		l.appendToRing(c)
 	}
-	c.waiters = append(c.waiters, w)
+	l.insert(c, w)
+}
+
+// insert puts a request among those of its caller.
+func (l *lane) insert(c *callerQueue, w *waiter) {
+	at := len(c.waiters)
+	for at > 0 && w.isBefore(c.waiters[at-1]) {
+		at--
+	}
+	c.waiters = slices.Insert(c.waiters, at, w)
 	l.waiting++
+	if w.isAimed {
+		l.aimed++
+	}
 	l.rank(c)
+}
+
+// isBefore reports whether a request is due before another one.
+func (w *waiter) isBefore(other *waiter) bool {
+	switch {
+	case w.due.Equal(other.due):
+		return w.number < other.number
+	case w.due.IsZero() || other.due.IsZero():
+		return other.due.IsZero()
+	}
+	return w.due.Before(other.due)
 }
 
 // addFirst lets a request wait that had a turn: it is still its caller's turn, and only
@@ -105,26 +134,47 @@ func (l *lane) addFirst(w *waiter, caller string) {
 	if len(c.waiters) > 0 {
 		l.unlink(c)
 	}
-	at := slices.IndexFunc(c.waiters, func(other *waiter) bool { return other.number > w.number })
-	if at < 0 {
-		at = len(c.waiters)
-	}
-	c.waiters = slices.Insert(c.waiters, at, w)
-	l.waiting++
+	c.last = l.round
 	l.appendToRing(c)
 	l.next = c
-	l.rank(c)
+	l.insert(c, w)
 }
 
 // first takes out the request with the next turn.
 func (l *lane) first() *waiter {
-	c := l.next
+	c := l.nearest()
 	w := c.waiters[0]
+	l.turns++
+	c.last = l.turns
 	l.drop(c, 0)
-	if l.next == c {
+	switch {
+	case len(c.waiters) == 0: // it left the ring
+	case l.next == c:
 		l.next = c.next
+	default:
+		l.unlink(c)
+		l.appendToRing(c)
 	}
 	return w
+}
+
+// nearest returns the caller with the next turn: the one with the nearest target of those that
+// have had none in this round, and else the one whose last turn is longest ago. Nobody has two
+// turns in a round.
+func (l *lane) nearest() *callerQueue {
+	if l.aimed == 0 {
+		return l.next
+	}
+	if l.next.last > l.round {
+		l.round = l.turns
+	}
+	best := l.next
+	for c := best.next; c != l.next && c.last <= l.round; c = c.next {
+		if c.waiters[0].isAimed && c.waiters[0].isBefore(best.waiters[0]) {
+			best = c
+		}
+	}
+	return best
 }
 
 // find returns the place of a waiter among those of its caller, -1 where it is not there.
@@ -138,6 +188,9 @@ func (l *lane) find(w *waiter, caller string) int {
 
 // drop removes a waiter from its queue, and an empty queue from the ring.
 func (l *lane) drop(c *callerQueue, i int) {
+	if c.waiters[i].isAimed {
+		l.aimed--
+	}
 	c.waiters = slices.Delete(c.waiters, i, i+1)
 	l.waiting--
 	if len(c.waiters) == 0 {

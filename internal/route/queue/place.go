@@ -62,7 +62,7 @@ func (q *Queue) HasPlace(caller string, class schema.Class, size int) bool {
 }
 
 // makePlace reports whether there is a place for a request of a caller. In a full queue the
-// newest request of the caller with the most places of the class gives way, if it has more
+// last request of the caller with the most places of the class gives way, if it has more
 // than the other one will have.
 func (q *Queue) makePlace(caller string, class schema.Class, size int) bool {
 	if q.before(class) < size {
@@ -109,7 +109,7 @@ func (l *lane) unhold(p *Place) bool {
 	return true
 }
 
-// newest returns the newest request of a caller: a waiter, or a place that is held.
+// newest returns the last request of a caller, or a place that is held if that is newer.
 func (c *callerQueue) newest() (*waiter, *Place) {
 	w, p := len(c.waiters)-1, len(c.held)-1
 	if p >= 0 && (w < 0 || c.held[p].number > c.waiters[w].number) {

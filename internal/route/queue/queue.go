@@ -45,7 +45,8 @@ var (
 )
 
 // Queue holds the requests that wait for the same pool. Each class has a lane, where turns
-// go round between the callers; within one caller first come is first served. Requests of
+// go round between the callers; within one caller, and within a round of the callers, the
+// request with the nearest target is first, and else first come is first served. Requests of
 // the class Spare have their turns only while no others wait, and count for nobody else.
 type Queue struct {
 	mu         sync.Mutex
@@ -63,15 +64,20 @@ type Queue struct {
 // waiter is a request that waits for its turn: a party of one.
 type waiter struct {
 	waiting.Party
-	number uint64 // earlier ones have lower numbers
-	isKept bool   // the turn is one that the class has although others wait
+	number  uint64    // earlier ones have lower numbers
+	isKept  bool      // the turn is one that the class has although others wait
+	due     time.Time // when it should have its turn, by its target or half of its time; zero is never
+	isAimed bool      // it has a target
 }
 
 // Standing is the class and the position of a request, which it keeps when it waits again
 // after a turn. A new request has only a class.
 type Standing struct {
-	Class  schema.Class
+	Class schema.Class
+	// Target is when the request wants its first token; zero where it does not say.
+	Target time.Time
 	number uint64
+	due    time.Time
 	// isKept says that the turn was one that the class has although others wait.
 	isKept bool
 	// left is the outlook of a request when its time was over.
@@ -82,7 +88,18 @@ type Standing struct {
 func (s *Standing) Left() Outlook { return s.left }
 
 // Anew forgets the position.
-func (s *Standing) Anew() { *s = Standing{Class: s.Class} }
+func (s *Standing) Anew() { *s = Standing{Class: s.Class, Target: s.Target} }
+
+// dueBy returns when a request should have its turn that can wait until a deadline. One without a
+// target comes before those with a later one once half of its time is over: targets must not
+// make others wait in vain.
+func (s *Standing) dueBy(deadline time.Time) time.Time {
+	if !s.Target.IsZero() || deadline.IsZero() {
+		return s.Target
+	}
+	now := time.Now()
+	return now.Add(deadline.Sub(now) / 2)
+}
 
 func (s *Standing) class() schema.Class { return s.Class.Or(schema.Normal) }
 
@@ -146,7 +163,10 @@ const recheckEvery = 200 * time.Millisecond
 func (q *Queue) Wait(
 	ctx context.Context, caller string, standing *Standing, s Settings, deadline time.Time, due func() bool,
 ) error {
-	w := &waiter{number: standing.number}
+	if standing.number == 0 {
+		standing.due = standing.dueBy(deadline)
+	}
+	w := &waiter{number: standing.number, due: standing.due, isAimed: !standing.Target.IsZero()}
 	if !q.enter(w, caller, standing, s.Size) {
 		return ErrFull
 	}

@@ -46,7 +46,9 @@ type Explanation struct {
 	// is the outlook of the request; its Position is 0 where it would not wait.
 	Waiting int
 	ByClass queue.Lengths
-	Queue   queue.Outlook
+	// Target is within what time the request wants its first token, 0 where it does not say.
+	Target time.Duration
+	Queue  queue.Outlook
 	// Refusal is the error that the caller would get, nil where the request would
 	// reach a backend.
 	Refusal *schema.Error
@@ -100,8 +102,10 @@ type Subject struct {
 	// Header holds the caller's headers, and Tenant and KeyID say who it would be.
 	Header        http.Header
 	Tenant, KeyID string
-	// Class is how urgent it would be; NoClass means the class of the service type.
-	Class schema.Class
+	// Class is how urgent it would be; NoClass means the class of the service type. Target is
+	// within what time it wants its first token, 0 where it does not say.
+	Class  schema.Class
+	Target time.Duration
 }
 
 // Explain explains how a request of a door would fare. It reads the same survey and asks
@@ -151,7 +155,7 @@ func (x *Explanation) obstacle() say.Sentence {
 // ExplainModel is Explain without fallbacks.
 func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 	service := table.Service(q.Door.Service())
-	var x Explanation
+	x := Explanation{Target: q.Target}
 	x.Pool = service.Find(q.Model)
 	if x.Pool == nil {
 		x.Refusal = account.UnknownModel(table, q.Door.Service(), q.Model, nil)

@@ -120,6 +120,8 @@ type Record struct {
 	Cache metrics.Cached `json:"cache,omitzero"`
 	// Class is how urgent the request is while it waits.
 	Class schema.Class `json:"class,omitzero"`
+	// Target is within what time the client wanted the first content, 0 where it did not say.
+	Target time.Duration `json:"target,omitzero"`
 
 	// Fallbacks counts how often another model took over.
 	Fallbacks int `json:"fallbacks,omitzero"`
@@ -376,6 +378,22 @@ func (c *Record) FirstTokenOf(try *Try) time.Duration {
 	return c.FirstToken - try.Began
 }
 
+// TargetMet says whether the first content came within the target. It says nothing where there was
+// none, where the request was refused, and where the client left before either was known.
+func (c *Record) TargetMet() metrics.Target {
+	first := c.FirstToken
+	if first == 0 && c.Code == "" && !c.Gone {
+		first = c.Ended
+	}
+	switch {
+	case c.Target == 0, c.Result.Rejected(), first == 0 && c.Gone && c.Ended <= c.Target:
+		return metrics.NoTarget
+	case first > 0 && first <= c.Target:
+		return metrics.TargetKept
+	}
+	return metrics.TargetMissed
+}
+
 // NotePace notes the time per output token of a stream that a backend wrote while it was
 // sent, given when it was over: from the first content on, divided by the tokens that came
 // after the first. It is unknown for an incomplete answer, and where the backend did not
@@ -413,7 +431,7 @@ func (c *Record) counted() metrics.Request {
 	r := metrics.Request{
 		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost),
 		Cache:    c.Cache,
-		Duration: c.Ended, Queued: c.Queued, Held: c.Held, Class: c.Class, Overhead: -1,
+		Duration: c.Ended, Queued: c.Queued, Held: c.Held, Class: c.Class, Target: c.TargetMet(), Overhead: -1,
 	}
 	if c.Streamed {
 		r.FirstToken, r.PerToken = c.FirstToken, c.PerToken

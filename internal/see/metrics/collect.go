@@ -80,6 +80,9 @@ func (s *scrape) service(service schema.ServiceType) {
 	for how := HedgeWon; int(how) < HedgedCount; how++ {
 		s.value("model_router_hedges_total", float64(series.hedges[how].Value()), name, how.String())
 	}
+	for _, what := range [...]Target{TargetKept, TargetMissed} {
+		s.value("model_router_ttft_targets_total", float64(series.targets[what].Value()), name, targetNames[what])
+	}
 	for _, what := range [...]Cached{CacheHit, CacheMiss, CacheBypass, CacheShared} {
 		if service == schema.Chat || service == schema.Embedding || service == schema.Rerank {
 			s.value("model_router_answer_cache_requests_total", float64(series.cached[what].Value()), name,
@@ -156,6 +159,10 @@ func (s *scrape) engine(e *EngineView, service, label string) {
 		s.value("model_router_fleet_hit_ratio", e.HitRate, service, label)
 	}
 	s.value("model_router_fleet_prompt_token_seconds", e.PerToken, service, label)
+	s.value("model_router_fleet_output_token_seconds", e.PerOutput, service, label)
+	if e.Calls > 0 {
+		s.value("model_router_fleet_prefill_saved_ratio", e.Saved, service, label)
+	}
 }
 
 func boolValue(b bool) float64 {

@@ -123,6 +123,10 @@ var families = [...]Family{
 			"lost (the first did), refused (it was not made: 5 % of the calls had one, the pool was busy, or it " +
 			"costs money).",
 		"requests", CategoryRequest, []string{"service", "result"}, counter},
+	{"model_router_ttft_targets_total", "model.router.ttft.targets.total",
+		"Requests that asked for their first token within a time (x-router-ttft-target), by what became of it: " +
+			"kept or missed.",
+		"requests", CategoryRequest, []string{"service", "result"}, counter},
 	{"model_router_queue_wait_seconds", "model.router.queue.wait",
 		"Time that requests waited for a slot, of those that had to, whether or not they got one.", "seconds",
 		CategoryRequest, onService, histogram},
@@ -175,6 +179,13 @@ var families = [...]Family{
 	{"model_router_fleet_prompt_token_seconds", "model.router.fleet.prompt.token",
 		"Seconds that an instance is believed to need for a token of a prompt that it has not cached.", "seconds",
 		CategoryCustom, onInstance, gauge},
+	{"model_router_fleet_output_token_seconds", "model.router.fleet.output.token",
+		"Seconds that an instance is believed to need for a token of an answer.", "seconds", CategoryCustom,
+		onInstance, gauge},
+	{"model_router_fleet_prefill_saved_ratio", "model.router.fleet.prefill.saved.ratio",
+		"Part of the work on prompts that the cache of an instance saved in the last 5 minutes: an estimate. " +
+			"Absent without requests.",
+		"", CategoryCustom, onInstance, gauge},
 	{"model_router_fleet_trust", "model.router.fleet.trust",
 		"How far the queues that engines tell are believed, from 0 to 1.", "", CategoryCustom, nil, gauge},
 	{"model_router_model_resident", "model.router.model.resident",

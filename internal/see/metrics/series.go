@@ -104,6 +104,22 @@ var hedgedNames = [HedgedCount]string{"", "won", "lost", "refused"}
 // String returns the word for it, empty where none was due.
 func (h Hedged) String() string { return hedgedNames[h] }
 
+// Target says whether the first content of an answer came within the time that its request
+// asked for.
+type Target uint8
+
+// What became of targets.
+const (
+	NoTarget Target = iota // there was none, or nobody knows
+	TargetKept
+	TargetMissed
+
+	// TargetCount sizes arrays that are indexed by Target.
+	TargetCount = int(TargetMissed) + 1
+)
+
+var targetNames = [TargetCount]string{"", "kept", "missed"}
+
 var shedNames = [shedCount]string{"overload", "no_slot", "queue_full", "queue_timeout"}
 
 // Instance is the series of one instance. It lives as long as the instance's
@@ -174,6 +190,7 @@ type Service struct {
 	split, pieces Counter
 	resumed       [resumedCount]Counter
 	hedges        [HedgedCount]Counter // by Hedged
+	targets       [TargetCount]Counter // by Target
 	cached        [CachedCount]Counter
 	queueWait     Histogram
 	classWait     [schema.ClassCount]Histogram // the same by class
@@ -223,6 +240,8 @@ type Request struct {
 	// Class is how urgent the request was while it waited. The waits of Spare are not counted:
 	// it waits until nobody else does.
 	Class schema.Class
+	// Target says whether the first content came within the time that was asked for.
+	Target Target
 	// Estimate is the true time to the first token by the one that was expected; zero where
 	// nothing was expected, or nothing came true.
 	Estimate float64
@@ -246,6 +265,7 @@ func (s *Service) count(i *Instance, r *Request) {
 		return
 	}
 	s.cached[r.Cache].Add(1)
+	s.targets[r.Target].Add(1)
 	if i == nil {
 		i = &s.none
 	}

@@ -66,8 +66,10 @@ type EngineView struct {
 	// tokens that came from its cache.
 	Calls   int
 	HitRate float64
-	// PerToken is the seconds for a token of a prompt.
-	PerToken float64
+	// Saved is the share of the work on prompts that caches saved.
+	Saved float64
+	// PerToken and PerOutput are the seconds for a token of a prompt and of an answer.
+	PerToken, PerOutput float64
 }
 
 // merged adds up the instances that have the same label. Two paths of one server
@@ -160,11 +162,13 @@ func (e *EngineView) with(other *EngineView) *EngineView {
 	}
 	sum := EngineView{
 		Queue: max(e.Queue, other.Queue), PerToken: max(e.PerToken, other.PerToken),
-		Waiting: e.Waiting + other.Waiting, Decoding: e.Decoding + other.Decoding, Others: e.Others + other.Others,
+		PerOutput: max(e.PerOutput, other.PerOutput),
+		Waiting:   e.Waiting + other.Waiting, Decoding: e.Decoding + other.Decoding, Others: e.Others + other.Others,
 		Cached: e.Cached + other.Cached, Calls: e.Calls + other.Calls,
 	}
 	if sum.Calls > 0 {
 		sum.HitRate = (e.HitRate*float64(e.Calls) + other.HitRate*float64(other.Calls)) / float64(sum.Calls)
+		sum.Saved = (e.Saved*float64(e.Calls) + other.Saved*float64(other.Calls)) / float64(sum.Calls)
 	}
 	return &sum
 }

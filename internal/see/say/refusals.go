@@ -48,6 +48,7 @@ var refusals = []entry{
 	{"call.key_priority",
 		"This API key may not ask for the priority {priority}: the most urgent one that it may ask for is {most}."},
 	{"call.priority", "The header x-router-priority must be interactive, normal or batch."},
+	{"call.ttft_target", "The header x-router-ttft-target must be a number of milliseconds from 1 to {most}."},
 	{"call.resume", "The header x-router-resume must be off or continue."},
 	{"call.user_twice", "The header {header}, which names the user, is given more than once."},
 	{"call.no_instance", `No instance of the model "{model}" is available for {service}.`},

@@ -264,7 +264,7 @@ func instanceView(i *backend.Instance) metrics.InstanceView {
 func engineView(p *fleet.Picture, use fleet.Use) *metrics.EngineView {
 	return &metrics.EngineView{
 		Queue: p.Queue, Waiting: use.Waiting, Decoding: use.Decoding, Others: p.Others, Cached: p.Cached,
-		Calls: use.Calls, HitRate: use.HitRate, PerToken: p.PerToken,
+		Calls: use.Calls, HitRate: use.HitRate, Saved: use.SavedShare(), PerToken: p.PerToken, PerOutput: p.PerOutput,
 	}
 }
 

@@ -39,12 +39,15 @@ type Explanation struct {
 	// Tier is the tier of the instances that may be picked now; null where none may.
 	Tier *int `json:"tier"`
 	// Why gives the reason for the pick, in words.
-	Why     string         `json:"why"`
-	Said    []say.Sentence `json:"said,omitzero" doc:"The reason for the pick as codes and values."`
-	Limits  limits         `json:"limits"`
-	Queue   queueView      `json:"queue"`
-	Quota   Ledger         `json:"quota"`
-	Refusal *refusalView   `json:"refusal"`
+	Why    string         `json:"why"`
+	Said   []say.Sentence `json:"said,omitzero" doc:"The reason for the pick as codes and values."`
+	Limits limits         `json:"limits"`
+	Queue  queueView      `json:"queue"`
+	// TTFTTargetMet says whether the first token is expected within TTFTTargetMs.
+	TTFTTargetMs  float64      `json:"ttftTargetMs,omitzero" doc:"Within what time the request wants its first token."`
+	TTFTTargetMet *bool        `json:"ttftTargetMet,omitzero"`
+	Quota         Ledger       `json:"quota"`
+	Refusal       *refusalView `json:"refusal"`
 	// Split holds the part of each instance in a request that several would share.
 	Split []splitView `json:"split,omitzero" doc:"What each instance would get of the request in the body, if shared."`
 	// Hedge says when the gateway would ask a second instance.
@@ -53,6 +56,29 @@ type Explanation struct {
 	AnswerCache bool `json:"answerCache" doc:"Whether answers to deterministic requests are kept for the next one."`
 	// SingleFlight says that equal requests in flight share one call.
 	SingleFlight bool `json:"singleFlight" doc:"Whether equal deterministic requests of a tenant share one call."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (Explanation) Docs() map[string]string {
+	return map[string]string{
+		"ttftTargetMet": "Whether it is expected within that time, the wait for a slot included. Left out where the " +
+			"request does not ask, and where nothing is expected: without its body, or with another strategy than " +
+			"least_time.",
+	}
+}
+
+// targetMet says whether the first token is expected in time, nil where that is not known. A
+// request that is refused does not get it.
+func targetMet(x *survey.Explanation) *bool {
+	switch {
+	case x.Target == 0:
+		return nil
+	case x.Refusal != nil:
+		return new(false)
+	case len(x.Expected) == 0:
+		return nil
+	}
+	return new(x.Queue.Wait.Seconds()+x.Expected[0].Expected <= x.Target.Seconds())
 }
 
 type splitView struct {
@@ -204,6 +230,7 @@ func View(x survey.Explanation, door schema.Door, model string, client netip.Add
 		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, say.All(x.Refusal.Said),
 			x.Refusal.RetryAfter.Milliseconds()}
 	}
+	view.TTFTTargetMs, view.TTFTTargetMet = milliseconds(x.Target.Seconds()), targetMet(&x)
 	if x.Pick != nil {
 		view.Pick = &x.Pick.ID
 	}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
@@ -49,12 +50,14 @@ type explainQuery struct {
 	Model    string             `json:"model" required:"true" minLength:"1" example:"demo-chat"`
 	ClientIP netip.Addr         `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"field.client"`
 	Priority schema.Class       `json:"priority" empty:"true" doc:"Its class; else that of the service type."`
+	Target   int                `json:"ttftTarget" minimum:"1" maximum:"600000"`
 }
 
 // Docs says more about some members than a tag has room for.
 func (explainQuery) Docs() map[string]string {
 	return map[string]string{
-		"clientIp": "The client's address; yours if left out.",
+		"clientIp":   "The client's address; yours if left out.",
+		"ttftTarget": "Within how many milliseconds it wants its first token; else as x-router-ttft-target says.",
 	}
 }
 
@@ -68,8 +71,12 @@ func (a *API) explain(c *web.Call, q *explainQuery) (explain.Explanation, error)
 		return explain.Explanation{},
 			web.Invalid("door", say.New("field.door_service", "door", door, "service", door.Service()))
 	}
-	return a.explained(c,
-		survey.Subject{Door: door, Model: q.Model, Client: a.explainedClient(c, q.ClientIP), Class: q.Priority}), nil
+	target, err := explainedTarget(c, q.Target)
+	if err != nil {
+		return explain.Explanation{}, err
+	}
+	return a.explained(c, survey.Subject{Door: door, Model: q.Model, Client: a.explainedClient(c, q.ClientIP),
+		Class: q.Priority, Target: target}), nil
 }
 
 // explainBodyQuery holds the facts about an explained request that its body does not have.
@@ -79,12 +86,14 @@ type explainBodyQuery struct {
 	Tenant   string       `json:"tenant" doc:"Whose request it is, where prompt-sharing keeps tenants apart."`
 	KeyID    string       `json:"keyId" doc:"The same where it keeps keys apart."`
 	Priority schema.Class `json:"priority" empty:"true" doc:"Its class; else that of the service type."`
+	Target   int          `json:"ttftTarget" minimum:"1" maximum:"600000"`
 }
 
 // Docs says more about some members than a tag has room for.
 func (explainBodyQuery) Docs() map[string]string {
 	return map[string]string{
-		"clientIp": "The client's address; yours if left out.",
+		"clientIp":   "The client's address; yours if left out.",
+		"ttftTarget": "Within how many milliseconds it wants its first token; else as x-router-ttft-target says.",
 	}
 }
 
@@ -96,12 +105,29 @@ func (a *API) explainBody(c *web.Call, q *explainBodyQuery) (explain.Explanation
 	if err != nil {
 		return explain.Explanation{}, web.Invalid("body", say.From(err))
 	}
+	target, err := explainedTarget(c, q.Target)
+	if err != nil {
+		return explain.Explanation{}, err
+	}
 	c.Done("explained a request of %s", q.Door)
 	return a.explained(c, survey.Subject{
-		Class: q.Priority, Door: q.Door, Model: string(request.Model), Client: a.explainedClient(c, q.ClientIP),
-		Request: request, Speaks: speaks,
+		Class: q.Priority, Target: target, Door: q.Door, Model: string(request.Model),
+		Client: a.explainedClient(c, q.ClientIP), Request: request, Speaks: speaks,
 		Header: c.Header, Tenant: q.Tenant, KeyID: q.KeyID,
 	}), nil
+}
+
+// explainedTarget returns within what time an explained request wants its first token: as its
+// query says, or else the header.
+func explainedTarget(c *web.Call, milliseconds int) (time.Duration, error) {
+	if asked := c.Header.Get(account.TargetHeader); milliseconds == 0 && asked != "" {
+		target, err := account.ParseTarget(asked)
+		if err != nil {
+			return 0, web.Invalid("x-router-ttft-target", say.From(err))
+		}
+		return target, nil
+	}
+	return time.Duration(milliseconds) * time.Millisecond, nil
 }
 
 func (a *API) explained(c *web.Call, asked survey.Subject) explain.Explanation {

@@ -45,6 +45,8 @@ type CallView struct {
 	DurationMs float64            `json:"durationMs"`
 	FirstMs    float64            `json:"timeToFirstTokenMs,omitzero"`
 	PerTokenMs float64            `json:"timePerOutputTokenMs,omitzero"`
+	TargetMs   float64            `json:"ttftTargetMs,omitzero" doc:"What x-router-ttft-target asked for."`
+	TargetMet  *bool              `json:"ttftTargetMet,omitzero"`
 	Usage      *callUsage         `json:"usage,omitzero"`
 	Cost       int64              `json:"cost,omitzero" doc:"In millionths of the unit of prices.currency."`
 	Cache      cacheWord          `json:"cache,omitzero" doc:"What the cache of answers did, where it is on."`
@@ -77,6 +79,8 @@ func (CallView) Docs() map[string]string {
 			"reasoning, a refusal or a tool call.",
 		"timePerOutputTokenMs": "Of a stream: from its first content to its end, divided by the tokens after " +
 			"the first. Left out where the answer is not complete or the backend did not count its tokens.",
+		"ttftTargetMet": "Whether the first content came within that time, from the arrival of the request on. Left " +
+			"out where it did not ask, was refused, or its client left before.",
 		"hedge": "What became of a second call that was due because the first took longer than such calls do: " +
 			"it won, it lost, or it was refused.",
 	}
@@ -258,6 +262,10 @@ func viewOfCall(c *calls.Record, words web.Wording) CallView {
 	}
 	if c.Streamed {
 		view.FirstMs, view.PerTokenMs = inMilliseconds(c.FirstToken), inMilliseconds(c.PerToken)
+	}
+	view.TargetMs = inMilliseconds(c.Target)
+	if met := c.TargetMet(); met != metrics.NoTarget {
+		view.TargetMet = new(met == metrics.TargetKept)
 	}
 	if c.Usage.Known {
 		view.Usage = &callUsage{c.Usage.Prompt, c.Usage.Completion, c.Usage.Total}

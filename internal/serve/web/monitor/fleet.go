@@ -83,6 +83,8 @@ type engineView struct {
 	CapacityBytes         int64       `json:"capacityBytes" doc:"How much of it is believed to fit."`
 	PromptTokensPerSecond float64     `json:"promptTokensPerSecond" doc:"As learned; the gateway guesses tokens."`
 	OutputTokensPerSecond float64     `json:"outputTokensPerSecond"`
+	SecondsPerPromptToken float64     `json:"secondsPerPromptToken" doc:"For a token that it has not cached."`
+	SecondsPerOutputToken float64     `json:"secondsPerOutputToken"`
 	HitRate               *float64    `json:"hitRate" minimum:"0" maximum:"1"`
 	Told                  *engineTold `json:"told,omitzero" doc:"What the engine says about itself, if anything."`
 }
@@ -163,6 +165,7 @@ func viewOfEngine(p *fleet.Picture, use fleet.Use) engineView {
 		State:       engineState(p.State),
 		CachedBytes: p.Cached, CapacityBytes: p.Capacity, HitRate: viewOfUse(use).HitRate,
 		PromptTokensPerSecond: rounded(1 / p.PerToken), OutputTokensPerSecond: rounded(1 / p.PerOutput),
+		SecondsPerPromptToken: p.PerToken, SecondsPerOutputToken: p.PerOutput,
 	}
 	if p.IsTold {
 		view.Told = &engineTold{told(p.Told.Waiting), told(p.Told.Running), told(p.Told.Used), told(p.Told.Capacity)}
@@ -176,7 +179,7 @@ func viewOfUse(u fleet.Use) fleetUse {
 		view.HitRate, view.BlindHitRate = new(rounded(u.HitRate)), new(rounded(u.BlindHitRate))
 	}
 	if u.Prefill > 0 {
-		view.PrefillSavedShare = new(rounded(min(u.Saved/u.Prefill, 1)))
+		view.PrefillSavedShare = new(rounded(u.SavedShare()))
 	}
 	if u.Streams > 0 {
 		view.FirstTokenMs, view.ExpectedMs = new(rounded(1000*u.FirstToken)), new(rounded(1000*u.Expected))
