@@ -13,11 +13,15 @@ type Figures struct {
 	Hit                   float64 // share of all tokens of prompts that came from caches
 	Mean, P50, P90, P99   float64
 	Answer                float64 // the mean of the seconds to the whole answer
+	Learned               float64 // the mean to the first token of requests after the first five minutes
 	Soon                  float64 // share of requests with a first token within two seconds
 	Busiest               float64 // the busiest engine beside the mean
 	Loads                 int     // models that were loaded
 	EstimateError         float64 // the median of |estimate - truth| / truth; NaN without estimates
 }
+
+// learning is how many seconds policies have to learn the speeds of engines.
+const learning = 300.0
 
 // soon is the time limit for a good first token.
 const soon = 2.0
@@ -38,12 +42,15 @@ func Summarize(times []float64, failed int) Figures {
 }
 
 func (s *simulation) figures() Figures {
-	var times, errors []float64
+	var times, errors, learned []float64
 	var cached, tokens, answers, whole float64
 	for _, r := range s.finished {
 		cached += float64(r.Cached)
 		tokens += float64(r.Tokens)
 		times = append(times, r.first)
+		if r.At >= learning {
+			learned = append(learned, r.first)
+		}
 		if !math.IsNaN(r.whole) {
 			whole, answers = whole+r.whole, answers+1
 		}
@@ -59,7 +66,7 @@ func (s *simulation) figures() Figures {
 		busy += e.Prefill
 		busiest = max(busiest, e.Prefill)
 	}
-	f.Hit, f.Answer = cached/tokens, whole/answers
+	f.Hit, f.Answer, f.Learned = cached/tokens, whole/answers, Summarize(learned, 0).Mean
 	f.Busiest = busiest * float64(len(s.engines)) / busy
 	slices.Sort(errors)
 	f.EstimateError = quantile(errors, .5)

@@ -55,7 +55,31 @@ func mixed(conversations func() []*Request) []Scenario {
 		{"mixed_office", func() []*Request { return Office(11, 1800, 6) }, mix(2, 3, 2), 0},
 		{"mixed_calm", func() []*Request { return Office(13, 1800, 4) }, mix(2, 3, 2), 0},
 		{"mixed_turns", func() []*Request { return Office(12, 1800, 7) }, turns, 0},
+		// Two of other seeds and shapes, which nothing was tuned on.
+		{"mixed_aside_office", func() []*Request { return Office(77, 1800, 3) }, mix(1, 2, 4), 0},
+		{"mixed_aside_bursts", func() []*Request { return Bursts(78, 1800) }, mix(2, 6, 1), 0},
 	}
+}
+
+// Bursts returns the requests of some seconds, in bursts of up to forty that share a document.
+func Bursts(seed uint64, seconds float64) []*Request {
+	rng := source(seed, 0)
+	var all []*Request
+	for at, k := rng.ExpFloat64()*10, 0; at < seconds; at, k = at+rng.ExpFloat64()*10, k+1 {
+		document := spread(rng, 3000, 0.9)
+		for n := range 1 + rng.IntN(40) {
+			r := talk(at+rng.Float64(), k, 1, document, 0, spread(rng, 300, 0.8), rng)
+			r.Tokens += n % 7 * 150 // each has a question of its own behind it
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Request) int {
+		if a.At < b.At {
+			return -1
+		}
+		return 1
+	})
+	return all
 }
 
 // Office returns the requests of some seconds, so many a second on average: short questions,

@@ -258,6 +258,30 @@ func TestSlowEngineIsSpared(t *testing.T) {
 	}
 }
 
+// TestMixedEnginesAreNearTheOracle: engines that differ fourfold and tenfold, at every length and
+// batch, are used nearly as well as by a policy that knows every speed, after five minutes of
+// learning; and much better than by counting connections from the first request on.
+func TestMixedEnginesAreNearTheOracle(t *testing.T) {
+	t.Parallel()
+	for _, s := range fleettest.Scenarios(fleettest.Conversations) {
+		if s.Engines.Kinds == nil {
+			continue
+		}
+		run := fleettest.Run{Engines: s.Engines, Requests: s.Requests(), Until: s.Until, Seed: 1}
+		compared := fleettest.Baselines(run)
+		run.New = fleettest.NewLeastTime
+		compared.LeastTime = run.Do()
+		run.New = fleettest.NewOracle
+		oracle := run.Do()
+		near := compared.LeastTime.Learned / oracle.Learned
+		t.Logf("%-20s %.3f of LC; %.3f of the oracle, %.3f after five minutes", s.Name, compared.OverLC(),
+			compared.LeastTime.Mean/oracle.Mean, near)
+		if near > 1.15 || compared.OverLC() > 0.4 {
+			t.Errorf("%s: the mean is %.2f of the oracle's and %.2f of that of least connections", s.Name, near, compared.OverLC())
+		}
+	}
+}
+
 // TestRestartedGatewayIsWarmAfterAMinute: a minute after one of three gateways began with
 // nothing, as much of prompts is found in caches as if it had not been started anew, because
 // the others tell it what they send. One that is alone goes by its own requests.

@@ -209,8 +209,8 @@ func (s *simulation) first(n int, now float64) {
 		}
 		delete(i.calls, job)
 		i.End(job, r.Outputs, now)
-		if s.Engines.Room > 0 {
-			s.follow(n) // there may be room for another model
+		if s.Engines.Room > 0 || s.Engines.Kinds != nil {
+			s.follow(n) // there may be room for another model, or a slot for the next request
 		}
 		r.whole = now - r.At
 		r.gateway.End(r, n, now)
