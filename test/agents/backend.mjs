@@ -55,7 +55,7 @@ function next(tools, results, dir) {
 
 const textOf = (content) =>
   typeof content === 'string' ? content : (content ?? []).map((p) => p.text ?? textOf(p.content ?? p.output)).join('');
-const usage = { prompt: 10, said: 5 };
+export const usage = { prompt: 10, said: 5 }; // tokens of an answer; a test may change them
 let answers = 0; // agents join answers that have the same id
 
 // dialects say for each API how a conversation is read, and how an answer is written,

@@ -114,12 +114,13 @@ func (w *walker) withoutFrame(text []byte) []byte {
 	return text
 }
 
-// Words of results that say no more than that a call was carried out, and words of those that
-// say more.
+// Words of results that say no more than that a call was carried out, or that it found nothing,
+// and words of those that say more.
 var (
 	doneWords = [...][]byte{[]byte("success"), []byte("updated"), []byte("created"), []byte("written"), []byte("wrote"),
 		[]byte("saved"), []byte("applied"), []byte("modified"), []byte("deleted"), []byte("removed"), []byte("added"),
-		[]byte("sent"), []byte("completed"), []byte("no output"), []byte("exited with code 0"), []byte("exit code: 0")}
+		[]byte("sent"), []byte("completed"), []byte("no output"), []byte("exited with code 0"), []byte("exit code: 0"),
+		[]byte("no matches"), []byte("no files"), []byte("no results"), []byte("is empty"), []byte("are empty")}
 	faultWords = [...][]byte{[]byte("error"), []byte("fail"), []byte("unsuccess"), []byte("not "), []byte("cannot"),
 		[]byte("no such"), []byte("denied"), []byte("invalid")}
 	doneTexts = [...][]byte{nil, []byte("ok"), []byte("done"), []byte("true"), []byte("null"), []byte("{}"),

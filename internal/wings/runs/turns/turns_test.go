@@ -107,6 +107,7 @@ func TestStepsAreEqualWithoutTheirIDs(t *testing.T) {
 		"the same call, acknowledged":      {step{"c1", "edit 1", "The file a.go has been updated."}, step{"c2", "edit 1", "The file a.go has been updated."}, true},
 		"another call, nothing":            {step{"c1", "mv a b", ""}, step{"c2", "mv b c", ""}, false},
 		"another call, ok":                 {step{"c1", "mv a b", "OK.\n"}, step{"c2", "mv b c", "OK.\n"}, false},
+		"another call, no matches":         {step{"c1", "grep a", "No matches found"}, step{"c2", "grep b", "No matches found"}, false},
 		"another call, not updated":        {step{"c1", "edit 1", "Error: the file was not updated"}, step{"c2", "edit 2", "Error: the file was not updated"}, true},
 		"Codex, the same output":           {step{"c1", "ls", "Chunk ID: dfc9cd\nWall time: 0.01 seconds\nProcess exited with code 1\nOutput:\nx"}, step{"c2", "ls", "Chunk ID: 000000\nWall time: 0.02 seconds\nProcess exited with code 1\nOutput:\nx"}, true},
 		"Codex before, the same output":    {step{"c1", "ls", "Exit code: 1\nWall time: 0.1 seconds\nOutput:\nx"}, step{"c2", "ls", "Exit code: 1\nWall time: 0.2 seconds\nOutput:\nx"}, true},
