@@ -60,7 +60,7 @@ async function askTwo(page) {
 }
 
 /** Names that the data of the gateway has, which are no words. */
-const ownNames = ['acme', 'initech', 'ann', 'bob', 'nightly', 'open', 'system', 'demo']
+const ownNames = ['acme', 'globex', 'initech', 'ann', 'bob', 'carol', 'dave', 'nightly', 'open', 'system', 'demo']
 
 /** The pages, and what they can open: where it is, what is done there, and whether the few looks have it. */
 const places = {

@@ -53,7 +53,7 @@ function Engines({ models }: { models: readonly FleetModel[] }) {
       <tbody>
         {rows.map(({ id, engine, model }) => (
           <tr key={`${model.service} ${id}`}>
-            <td className="cut">
+            <td className="cut" title={id}>
               <Link to="/services" search={{ edit: `${model.service}/${id}` } as never}>
                 <code>{shorten(model.model, 30)}</code>
               </Link>{' '}
