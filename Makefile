@@ -166,7 +166,7 @@ test-race: ## Run the tests with the race detector, but for those that take it t
 
 .PHONY: test-long
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits, 100,000 clients that reset their connections, 40 days of models that are loaded and leave
-	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/many.mjs && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
+	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs && PATCHBAY_BIN=$(CURDIR)/$(BINARY) MINUTES=10 node scripts/many.mjs && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
 	@CGO_ENABLED=1 go test -race -count=1 -timeout 30m $(TEST_FLAGS) -run '$(TOO_LONG)' ./internal/serve/front ./internal/gateway ./internal/hosts/pace ./internal/route/proxy ./internal/count/ratelimit
 	@go test -count=1 -timeout 30m ./internal/count/quota -run EqualsAPlainCount -rapid.checks=50000
 	@go test -count=1 -timeout 30m ./internal/config/control -run PropertyRestart -rapid.checks=2000

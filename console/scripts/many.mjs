@@ -1,5 +1,5 @@
 // Measures the pages in front of 60 and 600 instances while calls come in: no task
-// of the main thread takes 200 ms, the memory of the tab does not grow with the
+// of the main thread takes 150 ms, the memory of the tab does not grow with the
 // calls, and the keyboard gets through in a few steps. The time of a task is that
 // of its thread, which a busy machine does not stretch.
 //
@@ -8,7 +8,7 @@ import { chromium } from 'playwright-core'
 import { fleet } from './fleet.mjs'
 import { chromiumArgs } from './gateway.mjs'
 
-const most = 200
+const most = 150
 const minutes = Number(process.env.MINUTES ?? 1)
 const pages = process.argv.slice(2).filter((arg) => Number.isNaN(Number(arg)))
 const sizes = process.argv.slice(2).map(Number).filter((size) => size > 0)
@@ -213,20 +213,24 @@ async function manyCalls(page, { url, send }, path) {
   const stop = send(200)
   await page.waitForTimeout(10_000)
   const before = await heap()
-  const { thread, clock } = await longest(page, () => page.waitForTimeout(10_000))
   const seen = []
+  const worst = { thread: 0, clock: 0 }
   for (let i = 0; i < 2 * minutes; i++) {
-    await page.waitForTimeout(30_000)
+    const { thread, clock } = await longest(page, () => page.waitForTimeout(15_000))
+    worst.thread = Math.max(worst.thread, thread)
+    worst.clock = Math.max(worst.clock, clock)
+    await page.waitForTimeout(15_000)
     seen.push(await heap())
   }
   const after = seen.at(-1)
   const sent = filled + stop()
   const mb = (bytes) => (bytes / 1_000_000).toFixed(1)
-  check(thread < most, `${path} with 200 calls a second: ${thread} ms (${clock} ms on the clock)`)
+  check(worst.thread < most, `${path} with 200 calls a second for ${minutes} minutes: ${worst.thread} ms (${worst.clock} ms on the clock)`)
   check(after.JSHeapUsedSize - before.JSHeapUsedSize < 8_000_000 && after.Nodes - before.Nodes < 2000, `${path} after ${sent} calls: ${mb(empty.JSHeapUsedSize)} MB without calls, ${mb(before.JSHeapUsedSize)} MB, then each half minute ${seen.map(({ JSHeapUsedSize }) => mb(JSHeapUsedSize)).join(', ')} MB; ${before.Nodes}, then ${after.Nodes} nodes`)
 }
 
-for (const instances of sizes.length === 0 ? [60, 600] : sizes) {
+const all = sizes.length === 0 ? [60, 600] : sizes
+for (const instances of all) {
   const gateway = await fleet(instances)
   const quiet = gateway.send(50)
   for (const [name, visit] of Object.entries(visits).filter(([name]) => pages.length === 0 || pages.includes(name))) {
@@ -238,7 +242,8 @@ for (const instances of sizes.length === 0 ? [60, 600] : sizes) {
     await page.close()
   }
   quiet()
-  if (instances <= 60 && (pages.length === 0 || pages.includes('traffic'))) {
+  // The calls come to the largest of them: ten minutes are long enough once.
+  if (instances === Math.max(...all) && (pages.length === 0 || pages.includes('traffic'))) {
     for (const path of ['/calls', '/']) {
       const page = await browser.newPage({ viewport: { width: 1440, height: 900 } })
       await manyCalls(page, gateway, path)
