@@ -316,7 +316,8 @@ async function roam(role, [lang, theme, width]) {
   page.on('request', (request) => !request.url().includes('/api/monitoring/live') && pending.add(request))
   for (const event of ['requestfinished', 'requestfailed']) page.on(event, (request) => pending.delete(request))
   let where = ''
-  page.on('console', (message) => message.type() === 'error' && report(where, `console: ${message.text()}`))
+  page.on('console', (message) => message.type() === 'error' && !message.text().startsWith('Failed to load resource') && report(where, `console: ${message.text()}`))
+  page.on('response', (response) => response.status() >= 400 && report(where, `${response.status()} of ${new URL(response.url()).pathname}`))
   page.on('pageerror', (error) => report(where, `error: ${error.message}`))
   if (!isToken) await page.goto(`${guarded.url}/auth/login?provider=${role}&to=/me`)
   for (const [name, path] of Object.entries(isToken ? found : foundByPeople)) {

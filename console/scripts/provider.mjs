@@ -12,7 +12,7 @@ export async function provider() {
   let root = ''
   const token = (name, nonce) => {
     const now = Math.floor(Date.now() / 1000)
-    const signed = `${base64({ alg: 'RS256', kid: 'k1' })}.${base64({ iss: `${root}/${name}`, aud: 'patchbay', iat: now, exp: now + 600, nonce, sub: `${name}-1`, name: `Ann of ${name}`, groups: [name] })}`
+    const signed = `${base64({ alg: 'RS256', kid: 'k1' })}.${base64({ iss: `${root}/${name}`, aud: 'patchbay', iat: now, exp: now + 600, nonce, sub: `${name}-1`, name: 'Ann', groups: [name] })}`
     return `${signed}.${createSign('RSA-SHA256').update(signed).sign(privateKey, 'base64url')}`
   }
   const server = createServer(async (request, reply) => {

@@ -120,7 +120,7 @@ function Sidebar({ path }: { path: string }) {
   const open = useOpenBreakers()
   const seen = listed(usePages(), path)
   const guest = isGuest(useMe())
-  const { data } = useQuery(info)
+  const { data } = useQuery({ ...info, enabled: !guest })
   const now = useNow(30_000)
   return (
     <nav className="side" aria-label={t('nav.label')}>
@@ -139,7 +139,7 @@ function Sidebar({ path }: { path: string }) {
       </div>
       <div className="foot">
         {guest ? <code>{location.host}</code> : <Link className="plain hover:underline" to="/gateways"><code>{location.host}</code></Link>}
-        <div>
+        <div hidden={guest}>
           <span translate="no">{data?.version ?? '–'}</span>
           {data?.startedAt !== undefined && data.startedAt !== null && ` · ${t('nav.up', { age: since(data.startedAt, now, locale) })}`}
         </div>

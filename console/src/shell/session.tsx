@@ -141,15 +141,15 @@ function Login({ why, onDone }: { why: ApiError; onDone(): void }) {
         <h1>{t('session.title')}</h1>
         {out !== null && <p className="note">{typeof out === 'string' ? t(out) : said(out, why.message)}</p>}
         {why.status === 403 && <p className="note">{t('session.noRights')}</p>}
-        {providers.map((provider) => (
-          <a key={provider.name} className="btn pri" href={`${provider.login}&lang=${lang}&to=${encodeURIComponent(location.pathname + location.search)}`}>
+        {providers.map((provider, index) => (
+          <a key={provider.name} className={`btn ${index === 0 ? 'pri' : ''}`} href={`${provider.login}&lang=${lang}&to=${encodeURIComponent(location.pathname + location.search)}`}>
             {t('session.with', { name: provider.name })}
           </a>
         ))}
         {providers.length > 0 && <p className="soft">{t('session.or')}</p>}
         <SecretField label={t('session.token')} value={token} hint={t('session.hint')} error={wrong ? t('session.wrong') : undefined} onChange={setToken} />
         {error !== null && !wrong && <ErrorNote error={error} />}
-        <button type="submit" className="btn pri" disabled={busy || token.trim() === ''}>
+        <button type="submit" className={`btn ${providers.length === 0 ? 'pri' : ''}`} disabled={busy || token.trim() === ''}>
           {t('session.logIn')}
         </button>
       </form>
