@@ -20,9 +20,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/live"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
@@ -284,9 +284,9 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		Control: g.Control, Current: g.Current, Credentials: g.Credentials, Sessions: g.Sessions, Ledger: g.Ledger,
 		Budgets:    g.book.Uses,
 		EditLedger: g.editLedger,
-		Explain: func(view *explain.Explanation, service schema.ServiceType) {
+		Explain: func(view *explain.Explanation, asked survey.Subject) {
 			for _, w := range g.wings {
-				w.Explain(view, service)
+				w.Explain(view, asked)
 			}
 		},
 		Residency: g.Residency, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,

@@ -20,9 +20,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet/redisfleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
@@ -100,7 +100,7 @@ type Wing struct {
 	// off.
 	Step func(*config.Document) account.Step
 	// Explain adds the wing to the explanation of a request's way.
-	Explain func(*explain.Explanation, schema.ServiceType)
+	Explain func(*explain.Explanation, survey.Subject)
 	// Set puts the settings of a configuration in force that was read again.
 	Set func(*config.Document)
 	// Run works beside the requests until its context ends; Doing describes that in logs.
@@ -143,7 +143,7 @@ func Make(core *Core, list ...New) []*Wing {
 			w.Step = func(*config.Document) account.Step { return nil }
 		}
 		if w.Explain == nil {
-			w.Explain = func(*explain.Explanation, schema.ServiceType) {}
+			w.Explain = func(*explain.Explanation, survey.Subject) {}
 		}
 		if w.Set == nil {
 			w.Set = func(*config.Document) {}

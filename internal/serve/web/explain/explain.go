@@ -56,6 +56,26 @@ type Explanation struct {
 	AnswerCache bool `json:"answerCache" doc:"Whether answers to deterministic requests are kept for the next one."`
 	// SingleFlight says that equal requests in flight share one call.
 	SingleFlight bool `json:"singleFlight" doc:"Whether equal deterministic requests of a tenant share one call."`
+	// Run is the agent's run that the request would belong to.
+	Run *Run `json:"run,omitzero" doc:"The agent's run that the request in the body would belong to."`
+}
+
+// Run is an agent's run in an explanation.
+type Run struct {
+	ID     string     `json:"id" doc:"The public id."`
+	Name   string     `json:"name" doc:"The id in the request."`
+	Sign   string     `json:"sign" doc:"The header or member of the request that names it."`
+	Limits []RunLimit `json:"limits" doc:"The limits that hold for it."`
+	Loop   string     `json:"loop,omitzero" doc:"The rule for loops that it breaks."`
+	Reason string     `json:"reason,omitzero" doc:"Why its calls are refused, if they are."`
+}
+
+// RunLimit is a limit of a run, and what is left of it.
+type RunLimit struct {
+	Unit  string  `json:"unit" enum:"cost,tokens,requests,time,concurrency" doc:"time is in milliseconds."`
+	Limit float64 `json:"limit"`
+	Used  float64 `json:"used"`
+	Left  float64 `json:"left" doc:"Without what other calls of the run have reserved."`
 }
 
 // Docs says more about some members than a tag has room for.

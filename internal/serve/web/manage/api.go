@@ -14,8 +14,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
@@ -42,7 +42,7 @@ type Options struct {
 	// EditLedger changes the ledger.
 	EditLedger func(quota.Edit)
 	// Explain adds to an explanation the part of wings in it.
-	Explain func(*explain.Explanation, schema.ServiceType)
+	Explain func(*explain.Explanation, survey.Subject)
 	// Residency loads models and puts them to sleep.
 	Residency *residency.Keeper
 	// Client reaches the backends.

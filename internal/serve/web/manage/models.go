@@ -137,7 +137,7 @@ func (a *API) explained(c *web.Call, asked survey.Subject) explain.Explanation {
 		Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason,
 		FailOpen: ledger.Settings.FailOpen,
 	}
-	a.options.Explain(&view, asked.Door.Service())
+	a.options.Explain(&view, asked)
 	return view
 }
 

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,7 @@ func (r *runs) dear(now time.Time, found func(condition)) {
 	}
 	r.visit(func(run wing.Run) {
 		if run.Cost >= limit {
-			values := []any{"run", run.ID, "owner", run.Owner}
+			values := []any{"run", run.ID, "owner", ownerOf(run)}
 			found(condition{
 				Subject: run.ID, Level: warning, Since: now,
 				Said: say.New("alert.run", append(values, "cost", run.Cost.Money(), "limit", limit.String(),
@@ -39,7 +40,7 @@ func (r *runs) dear(now time.Time, found func(condition)) {
 func (r *runs) looping(_ time.Time, found func(condition)) {
 	r.visit(func(run wing.Run) {
 		if run.Loop != "" {
-			values := []any{"run", run.ID, "owner", run.Owner}
+			values := []any{"run", run.ID, "owner", ownerOf(run)}
 			found(condition{
 				Subject: run.ID, Level: warning, Since: run.LoopsSince,
 				Said: say.New("alert.loop", append(values, "rule", run.Loop)...),
@@ -55,3 +56,6 @@ func (r *runs) visit(visit func(wing.Run)) {
 		r.core.Runs(visit)
 	}
 }
+
+// ownerOf names the owner of a run: the gateway where no keys are needed.
+func ownerOf(run wing.Run) string { return cmp.Or(run.Owner, "the gateway") }

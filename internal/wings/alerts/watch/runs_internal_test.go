@@ -23,12 +23,12 @@ func TestRunsThatCostMuchOrLoop(t *testing.T) {
 	began := time.Date(2026, 11, 18, 9, 0, 0, 0, time.UTC)
 	core := &wing.Core{Document: config.Default(), Runs: func(visit func(wing.Run)) {
 		visit(wing.Run{ID: "small", Owner: "key/a", Cost: amount("4.99")})
-		visit(wing.Run{ID: "dear", Owner: "key/b", Cost: amount("5")})
+		visit(wing.Run{ID: "dear", Cost: amount("5")})
 		visit(wing.Run{ID: "mad", Owner: "key/c", Cost: amount("7.5"), Loop: "repeats", LoopsSince: began})
 	}}
 	for limit, want := range map[string][]string{
 		"0": {"the run mad of key/c loops (repeats)"},
-		"5": {"the run dear of key/b has cost 5 USD; the alert is set to 5",
+		"5": {"the run dear of the gateway has cost 5 USD; the alert is set to 5",
 			"the run mad of key/c has cost 7.50 USD; the alert is set to 5", "the run mad of key/c loops (repeats)"},
 		"100": {"the run mad of key/c loops (repeats)"},
 	} {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/count/account"
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
@@ -39,7 +39,8 @@ func New(core *wing.Core) *wing.Wing {
 			}
 			return e.cache.Step
 		},
-		Explain: func(view *explain.Explanation, service schema.ServiceType) {
+		Explain: func(view *explain.Explanation, asked survey.Subject) {
+			service := asked.Door.Service()
 			view.AnswerCache, view.SingleFlight = e.cache.IsOn(service), e.cache.IsSingleFlight(service)
 		},
 		Set:   func(doc *config.Document) { e.cache.Set(doc.AnswerCache) },
