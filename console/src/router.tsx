@@ -18,6 +18,7 @@ const loaders = {
   '/services': () => import('@/pages/services'),
   '/playground': () => import('@/pages/playground'),
   '/calls': () => import('@/pages/calls'),
+  '/runs': () => import('@/pages/runs'),
   '/spend': () => import('@/pages/spend'),
   '/batches': () => import('@/pages/batches'),
   '/versions': () => import('@/pages/versions'),
@@ -94,7 +95,7 @@ export function preloadPage(path: string): void {
 export const preloadAll = (...others: (() => Promise<unknown>)[]): void => loadWhenIdle([...Object.values(loaders), ...others])
 
 const tree = root.addChildren([
-  page('/'), page('/services'), page('/playground'), page('/calls'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/instance'), page('/model'), page('/host'), page('/tenant'), page('/gateways'), page('/me'), page('/team'), page('/docs/api'),
+  page('/'), page('/services'), page('/playground'), page('/calls'), page('/runs'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/instance'), page('/model'), page('/host'), page('/tenant'), page('/gateways'), page('/me'), page('/team'), page('/docs/api'),
   moved('/resilience', '/services', ({ show }): Search => (show === 'exceptions' ? { show: 'problems' } : {})),
   moved('/quota', '/spend', (search) => ({ ...search, view: search.window === undefined ? 'ledger' : 'usage' })),
 ])

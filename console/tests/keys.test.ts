@@ -15,6 +15,10 @@ describe('the form of a key', () => {
   it('sends only what was changed, and what was emptied as none', () => {
     expect(keyChanges({ ...form, tenant: '', models: 'a, b', expiresAt: '' }, stored)).toEqual({ tenant: '', models: ['a', 'b'], expiresAt: '' })
     expect(keyChanges({ ...form, limits: { ...form.limits, requestsPerMinute: '', tokensPerMinute: '5000' } }, stored)).toEqual({ limits: { requestsPerMinute: 0, tokensPerMinute: 5000 } })
+    expect(keyChanges({ ...form, runs: { ...form.runs, cost: '5', time: '4h' } }, stored)).toEqual({ runs: { cost: '5', time: '4h' } })
+    const limited = { ...stored, runs: { cost: 5, time: 5_400_000 } } as unknown as Key
+    expect(toKeyForm(limited).runs).toMatchObject({ cost: '5', time: '90m', tokens: '' })
+    expect(keyChanges({ ...toKeyForm(limited), runs: { ...toKeyForm(limited).runs, cost: '', time: '' } }, limited)).toEqual({ runs: { cost: '0', time: '0s' } })
     expect(keyChanges({ ...form, budgets: { ...form.budgets, day: { requests: '7', tokens: '', cost: '' } } }, stored)).toEqual({ budgets: { day: { requests: 7, tokens: 0, cost: '0' } } })
   })
   it('leaves it to the gateway to say what is wrong with text that is no number', () => {

@@ -3,7 +3,8 @@ import { listed, pages } from '@/shell/pages'
 
 describe('the menu', () => {
   it('has nine entries at most, whatever the gateway has', () => {
-    for (const path of ['/', '/calls', '/spend', '/tenant']) expect(listed(pages, path).length).toBeLessThanOrEqual(9)
+    for (const path of ['/', '/spend', '/tenant']) expect(listed(pages, path).length).toBeLessThanOrEqual(9)
+    expect(pages.filter(({ under }) => under === undefined).length).toBeLessThanOrEqual(9)
   })
 
   it('lists what is part of a page below it, while either is open', () => {
@@ -11,6 +12,10 @@ describe('the menu', () => {
     for (const path of ['/settings', '/gateways']) {
       const shown = listed(pages, path).map((page) => page.path)
       expect(shown[shown.indexOf('/settings') + 1]).toBe('/gateways')
+    }
+    for (const path of ['/calls', '/runs']) {
+      const shown = listed(pages, path).map((page) => page.path)
+      expect(shown[shown.indexOf('/calls') + 1]).toBe('/runs')
     }
   })
 

@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
-import { Coins, Gauge, History, KeyRound, Layers, List, Network, Server, SlidersHorizontal, Terminal, UserRound, Users } from 'lucide-react'
+import { Coins, Gauge, History, KeyRound, Layers, List, Network, Route, Server, SlidersHorizontal, Terminal, UserRound, Users } from 'lucide-react'
 import { useMemo, type ReactNode } from 'react'
 import { batchesAreOn, gateways } from '@/api/queries'
 import type { Key } from '@/i18n'
+import { runsAreOn } from '@/pages/runs/api'
 import { isGuest, useMe } from './session'
 
-export type PagePath = '/' | '/services' | '/playground' | '/calls' | '/spend' | '/batches' | '/keys' | '/versions' | '/settings' | '/gateways' | '/me' | '/team'
+export type PagePath = '/' | '/services' | '/playground' | '/calls' | '/runs' | '/spend' | '/batches' | '/keys' | '/versions' | '/settings' | '/gateways' | '/me' | '/team'
 
 /** An entry of the menu. There are nine at most, because more are not grasped at a glance; what is part of another page has `under`. */
 export interface Page {
@@ -19,7 +20,7 @@ export interface Page {
   /** The page that it is part of: it is listed below that one while either is open. */
   under?: PagePath
   /** It is listed only where the gateway has such a thing. */
-  where?: 'batches' | 'gateways'
+  where?: 'batches' | 'gateways' | 'runs'
   /** It shows what runs; the others are administration. */
   runs?: true
 }
@@ -29,6 +30,7 @@ export const pages: Page[] = [
   { path: '/services', title: 'nav.services', letter: 's', runs: true, needs: 'config:type:read', icon: <Server className="ic" aria-hidden /> },
   { path: '/playground', title: 'nav.playground', letter: 'p', runs: true, icon: <Terminal className="ic" aria-hidden /> },
   { path: '/calls', title: 'nav.calls', letter: 'c', runs: true, needs: 'monitoring:metrics:read', icon: <List className="ic" aria-hidden /> },
+  { path: '/runs', title: 'nav.runs', letter: 'r', runs: true, needs: 'run:read', under: '/calls', where: 'runs', icon: <Route className="ic" aria-hidden /> },
   { path: '/spend', title: 'nav.spend', letter: 'm', runs: true, needs: 'monitoring:quota:read', icon: <Coins className="ic" aria-hidden /> },
   { path: '/batches', title: 'nav.batches', letter: 'b', runs: true, needs: 'batch:read', where: 'batches', icon: <Layers className="ic" aria-hidden /> },
   { path: '/keys', title: 'nav.keys', letter: 'k', needs: 'auth:key:manage', icon: <KeyRound className="ic" aria-hidden /> },
@@ -56,6 +58,7 @@ export function usePages(): Page[] {
   const [readsBatches, readsGateways] = [may('batch:read'), may('monitoring:config:read')]
   const { data: isOn = false } = useQuery({ ...batchesAreOn, enabled: readsBatches })
   const { data: cluster } = useQuery({ ...gateways, enabled: readsGateways, refetchInterval: 60_000, retry: false })
+  const { data: governs = false } = useQuery({ ...runsAreOn, enabled: may('run:read') })
   const several = (cluster?.members.length ?? 0) > 1
   const own = useOwnPages()
   return useMemo(
@@ -63,9 +66,10 @@ export function usePages(): Page[] {
       isGuest(me) ? own : pages.filter(({ needs, where }) => {
         if (where === 'batches' && !isOn) return false
         if (where === 'gateways' && !several) return false
+        if (where === 'runs' && !governs) return false
         return me === null || needs === undefined || me.permissions.includes(needs)
       }),
-    [me, own, isOn, several],
+    [me, own, isOn, several, governs],
   )
 }
 

@@ -8,6 +8,7 @@ import { Dialog } from '@/ui/overlay'
 import { Kbd } from '@/ui/parts'
 import { useFinds, useSettings, type Item } from './finds'
 import { useOwnPages, usePages } from './pages'
+import { useRunFinds } from './run-finds'
 import { usePreferences } from './preferences'
 
 /** Jumps to pages, models, instances and calls, and runs actions. */
@@ -83,7 +84,9 @@ function useItems(query: string, onApi: () => void): Item[] {
   const navigate = useNavigate()
   const pages = usePages()
   const own = useOwnPages()
-  const objects = useFinds(query)
+  const found = useFinds(query)
+  const ran = useRunFinds(query)
+  const objects = useMemo(() => [...found, ...ran], [found, ran])
   const settings = useSettings(query)
   return useMemo(() => {
     const needle = query.toLowerCase()

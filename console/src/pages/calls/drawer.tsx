@@ -260,6 +260,14 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
                 </dd>
               </>
             )}
+            {call.run !== undefined && call.run !== '' && (
+              <>
+                <dt>{t('find.run')}</dt>
+                <dd>
+                  <Link to="/runs" search={{ id: call.run } as never}><code>{call.run}</code></Link>
+                </dd>
+              </>
+            )}
             {(call.tries?.length ?? 0) > 0 && (
               <>
                 <dt>{t('calls.connection')}</dt>

@@ -8,7 +8,7 @@ import { Select, TextField } from '@/ui/field'
 import { exact, spans, type Exact } from './search'
 
 const named = ['asked', 'model', 'instance', 'host', 'tenant', 'keyId', 'user', 'errorCode'] as const
-const typed: Exclude<Exact, 'service' | 'refusedBy'>[] = [...named, 'httpStatus']
+const typed: Exclude<Exact, 'service' | 'refusedBy' | 'run'>[] = [...named, 'httpStatus']
 
 /** What there is for a field, with how many calls have it. */
 function Suggestions({ id, of }: { id: string; of: CallNames[keyof CallNames] }) {

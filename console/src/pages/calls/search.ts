@@ -10,7 +10,7 @@ export const shown = ['all', 'failed', 'lost', 'rescued', 'refused', 'retried', 
 export const views = [...shown, 'running'] as const
 
 /** The parameters of the address that are compared whole by the gateway. */
-export const exact = ['service', 'model', 'asked', 'instance', 'host', 'tenant', 'keyId', 'user', 'httpStatus', 'errorCode', 'refusedBy'] as const
+export const exact = ['service', 'model', 'asked', 'instance', 'host', 'tenant', 'keyId', 'user', 'run', 'httpStatus', 'errorCode', 'refusedBy'] as const
 export type Exact = (typeof exact)[number]
 
 export const spans: Record<string, number> = { '15m': 900_000, '1h': 3_600_000, '24h': 86_400_000, '7d': 7 * 86_400_000 }

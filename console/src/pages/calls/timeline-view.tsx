@@ -3,7 +3,7 @@ import { useMemo } from 'react'
 import type { Call } from '@/api/types'
 import { useI18n, type Key } from '@/i18n'
 import { axis as label, duration, splitId, text } from '@/lib/format'
-import { axisOf, timelineOf, type Axis, type Phase, type TimeBar } from './timeline'
+import { axisOf, timelineOf, type Axis, type BarKind, type Phase, type TimeBar } from './timeline'
 
 const phases: Record<Phase, Key> = {
   read: 'calls.read',
@@ -23,20 +23,45 @@ export function fine(ms: number): string {
   return ms < 10 ? `${ms.toFixed(2)} ms` : text(duration(ms))
 }
 
+/** Bars in their places on an axis. */
+export function Bars({ of, axis }: { of: readonly TimeBar[]; axis: Axis }) {
+  return (
+    <span className="tt">
+      {of.map((bar) => {
+        const from = axis.place(bar.from)
+        return bar.present ? <i key={bar.phase} className={bar.kind} style={{ left: `${from * 100}%`, width: `max(2px, ${(axis.place(bar.to) - from) * 100}%)` }} /> : <em key={bar.phase} />
+      })}
+    </span>
+  )
+}
+
 function BarRow({ bar, axis }: { bar: TimeBar; axis: Axis }) {
   const { t } = useI18n()
-  const from = axis.place(bar.from)
-  const to = axis.place(bar.to)
   return (
     <div className="tr">
       <span className="tl">{t(phases[bar.phase])}</span>
-      <span className="tt">
-        {bar.present ? <i className={bar.kind} style={{ left: `${from * 100}%`, width: `max(2px, ${(to - from) * 100}%)` }} /> : <em />}
-      </span>
+      <Bars of={[bar]} axis={axis} />
       <code className="num">{bar.present ? fine(bar.to - bar.from) : '–'}</code>
     </div>
   )
 }
+
+/** What the colours of the bars mean. */
+export function Legend({ kinds }: { kinds: readonly BarKind[] }) {
+  const { t } = useI18n()
+  return (
+    <div className="tleg">
+      {kinds.map((kind) => (
+        <span key={kind}>
+          <i className={kind} aria-hidden="true" />
+          {t(legends[kind])}
+        </span>
+      ))}
+    </div>
+  )
+}
+
+const legends: Record<BarKind, Key> = { gateway: 'calls.legGateway', waiting: 'calls.legWaiting', streaming: 'calls.legStream', failed: 'calls.legFailed' }
 
 /** Queue, limiter, pick, connect, first byte, first token and end; each try for itself. */
 export function TimelineView({ call }: { call: Call }) {
@@ -86,21 +111,7 @@ export function TimelineView({ call }: { call: Call }) {
           </div>
         ))}
       </div>
-      <div className="tleg">
-        {(
-          [
-            ['gateway', 'calls.legGateway'],
-            ['waiting', 'calls.legWaiting'],
-            ['streaming', 'calls.legStream'],
-            ['failed', 'calls.legFailed'],
-          ] as const
-        ).map(([kind, key]) => (
-          <span key={kind}>
-            <i className={kind} aria-hidden="true" />
-            {t(key)}
-          </span>
-        ))}
-      </div>
+      <Legend kinds={['gateway', 'waiting', 'streaming', 'failed']} />
     </>
   )
 }

@@ -1,13 +1,17 @@
 import type { Key, KeyInput, Priority, ServiceType } from '@/api/types'
 import { listOf } from '@/pages/services/form'
+import { typedDuration } from '@/pages/settings/sections'
 
 export const budgetWindows = ['day', 'month', 'total'] as const
 export const budgetUnits = ['requests', 'tokens', 'cost'] as const
 export const limitNames = ['requestsPerMinute', 'tokensPerMinute', 'concurrentRequests'] as const
 
+export const runUnits = ['cost', 'tokens', 'requests', 'time', 'concurrency'] as const
+
 export type BudgetWindow = (typeof budgetWindows)[number]
 export type BudgetUnit = (typeof budgetUnits)[number]
 export type LimitName = (typeof limitNames)[number]
+export type RunUnit = (typeof runUnits)[number]
 
 /** What a key or a tenant may do, as it is typed: everything is text until it is saved. */
 export interface TermForm {
@@ -23,6 +27,8 @@ export interface TermForm {
   limits: Record<LimitName, string>
   /** Empty is no budget. */
   budgets: Record<BudgetWindow, Record<BudgetUnit, string>>
+  /** What each run of an agent may use; empty is what the gateway says. */
+  runs: Record<RunUnit, string>
 }
 
 export interface KeyForm extends TermForm {
@@ -31,8 +37,13 @@ export interface KeyForm extends TermForm {
   userHeader: string
 }
 
+/** The limits of each run of an agent: money as text, times in milliseconds or as typed. */
+interface RunTerms {
+  runs?: Partial<Record<RunUnit, number | string>>
+}
+
 /** The terms of a key or a tenant as the API has them. */
-export type StoredTerms = Pick<Key, 'services' | 'models' | 'instances' | 'addresses' | 'expiresAt' | 'priority' | 'limits' | 'budgets'>
+export type StoredTerms = Pick<Key, 'services' | 'models' | 'instances' | 'addresses' | 'expiresAt' | 'priority' | 'limits' | 'budgets'> & RunTerms
 
 /** A time as a field of the browser wants it, in the time zone of the person. */
 export function localTime(iso: string): string {
@@ -67,8 +78,12 @@ export function toTermForm(terms: StoredTerms | null): TermForm {
     priority: terms?.priority ?? '',
     limits: Object.fromEntries(limitNames.map((name) => [name, text(terms?.limits[name])])) as TermForm['limits'],
     budgets: toBudgetForm(terms?.budgets ?? {}),
+    runs: Object.fromEntries(runUnits.map((unit) => [unit, unit === 'time' ? lengthOf(Number(terms?.runs?.time ?? 0)) : text(terms?.runs?.[unit])])) as TermForm['runs'],
   }
 }
+
+/** Milliseconds as people type them. */
+const lengthOf = (ms: number): string => (ms === 0 ? '' : typedDuration(ms))
 
 export function toKeyForm(key: Key | null): KeyForm {
   return { id: key?.id ?? '', tenant: key?.tenant ?? '', userHeader: key?.userHeader ?? '', ...toTermForm(key) }
@@ -89,7 +104,7 @@ export function keyChanges(form: KeyForm, stored: Key | null): KeyInput {
 /** The same of the terms alone. */
 export function termChanges(form: TermForm, stored: StoredTerms | null): Omit<KeyInput, 'id' | 'tenant' | 'userHeader'> {
   const base = toTermForm(stored)
-  const changed: Omit<KeyInput, 'id' | 'tenant' | 'userHeader'> = {}
+  const changed: Omit<KeyInput, 'id' | 'tenant' | 'userHeader' | 'runs'> & RunTerms = {}
   if (!same(form.services, base.services)) changed.services = form.services
   if (form.models !== base.models) changed.models = listOf(form.models)
   if (form.instances !== base.instances) changed.instances = listOf(form.instances)
@@ -104,7 +119,15 @@ export function termChanges(form: TermForm, stored: StoredTerms | null): Omit<Ke
     changed.budgets ??= {}
     changed.budgets[window] = Object.fromEntries(units.map((unit) => [unit, unit === 'cost' ? form.budgets[window][unit].trim() || '0' : numeric(form.budgets[window][unit])]))
   }
-  return changed
+  const runs = runUnits.filter((unit) => form.runs[unit].trim() !== base.runs[unit])
+  if (runs.length > 0) changed.runs = Object.fromEntries(runs.map((unit) => [unit, runLimit(unit, form.runs[unit])]))
+  return changed as Omit<KeyInput, 'id' | 'tenant' | 'userHeader'>
+}
+
+/** A limit of runs as the API takes it; what was emptied is none. */
+function runLimit(unit: RunUnit, text: string): number | string {
+  if (unit === 'cost') return text.trim() || '0'
+  return unit === 'time' ? text.trim() || '0s' : numeric(text)
 }
 
 /** A number where it is one; other text goes to the gateway, whose words say what is wrong with it. */
@@ -118,6 +141,7 @@ export function keyInFile(form: KeyForm): object {
   const filled = (values: Record<string, string>) => Object.fromEntries(Object.entries(values).filter(([, value]) => value.trim() !== '').map(([name, value]) => [name, numeric(value)]))
   const notEmpty = (value: object) => Object.keys(value).length > 0
   const limits = filled(form.limits)
+  const runs = Object.fromEntries(runUnits.filter((unit) => form.runs[unit].trim() !== '').map((unit) => [unit, unit === 'time' ? form.runs[unit].trim() : numeric(form.runs[unit])]))
   const budgets = Object.fromEntries(budgetWindows.map((window) => [window, filled(form.budgets[window])]).filter(([, value]) => notEmpty(value as object)))
   return {
     id: form.id.trim() === '' ? 'name-of-the-key' : form.id.trim(),
@@ -132,5 +156,6 @@ export function keyInFile(form: KeyForm): object {
     ...(form.priority === '' ? {} : { priority: form.priority }),
     ...(notEmpty(limits) ? { limits } : {}),
     ...(notEmpty(budgets) ? { budgets } : {}),
+    ...(notEmpty(runs) ? { runs } : {}),
   }
 }

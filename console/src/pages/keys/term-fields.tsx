@@ -1,3 +1,4 @@
+import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { errorsAt } from '@/api/client'
 import { priorities, serviceTypes, type Place } from '@/api/types'
@@ -5,7 +6,8 @@ import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
 import { SelectField, TextField } from '@/ui/field'
 import { Toggle } from '@/ui/parts'
-import { budgetUnits, budgetWindows, limitNames, type TermForm } from './form'
+import { runsAreOn } from '../runs/api'
+import { budgetUnits, budgetWindows, limitNames, runUnits, type TermForm } from './form'
 import { ModelsField } from './models-field'
 
 type Budgets = Place['terms']['budgets']
@@ -72,6 +74,7 @@ export function TermFields({ form, set, errors, fixed, within, children }: {
 
       <div className="sub">{t('key.budgets')}</div>
       <BudgetFields budgets={form.budgets} errors={errors} allowed={within?.terms.budgets} onChange={(next) => set('budgets', next)} />
+      {within === undefined && <RunFields values={form.runs} errors={errors} onChange={(next) => set('runs', next)} />}
     </>
   )
 }
@@ -105,6 +108,24 @@ export function BudgetFields({ budgets, errors, allowed, onChange }: {
       ) : (
         <p className="hint mt-1">{t(allowed === undefined ? 'key.budgetsHint' : 'own.budgetsHint')}</p>
       )}
+    </>
+  )
+}
+
+/** What each run of an agent may use, where the gateway governs runs or the terms have such limits. */
+function RunFields({ values, errors, onChange }: { values: TermForm['runs']; errors: Record<string, string>; onChange(values: TermForm['runs']): void }) {
+  const { t } = useI18n()
+  const { data: isOn = false } = useQuery(runsAreOn)
+  if (!isOn && runUnits.every((unit) => values[unit] === '')) return null
+  return (
+    <>
+      <div className="sub">{t('runs.each')}</div>
+      <div className="three">
+        {runUnits.map((unit) => (
+          <TextField key={unit} label={t(`runs.unit.${unit}`)} inputMode={unit === 'time' ? undefined : 'decimal'} value={values[unit]} placeholder={unit === 'time' ? '4h' : '–'} error={errorsAt(errors, `runs.${unit}`)} name={`runs.${unit}`} onChange={(next) => onChange({ ...values, [unit]: next })} />
+        ))}
+      </div>
+      <p className="hint mb-2">{t('runs.eachHint')}</p>
     </>
   )
 }

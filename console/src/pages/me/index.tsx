@@ -14,6 +14,7 @@ import { SelectField } from '@/ui/field'
 import { CodeBox, Segments } from '@/ui/parts'
 import { Table } from '@/ui/table'
 import { BudgetTable } from '../quota/budgets'
+import { OwnRuns } from '../runs/mine'
 import { callsAt, ownPace, stillRefused, useNameOf, Why } from './calls'
 import { keysAt, MakeKey, OwnKeys } from './keys'
 import { OwnUsage } from './usage'
@@ -69,6 +70,7 @@ function Page({ me }: { me: Person }) {
           </div>
         )}
       </section>
+      <OwnRuns />
       <section aria-labelledby="own-refused">
         <div className="h2">
           <h2 id="own-refused">{t('own.refused')}</h2>
