@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -81,6 +82,16 @@ async function stop(child, ended, dir) {
   clearTimeout(late);
   rmSync(dir, { recursive: true, force: true });
   assert.deepEqual({ code, signal }, { code: 0, signal: null }, 'the end after SIGTERM');
+}
+
+// freePort returns a port on which nobody listens.
+export async function freePort() {
+  const listener = net.createServer().listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const { port } = listener.address();
+  listener.close();
+  await once(listener, 'close');
+  return port;
 }
 
 // The demo's two backends say their names; this makes their answers comparable.

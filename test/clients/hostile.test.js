@@ -8,8 +8,8 @@ import http from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { serve } from './gateway.js';
-import { freePort, newKey, newProvider, settings } from './provider.js';
+import { freePort, serve } from './gateway.js';
+import { newKey, newProvider, settings } from './provider.js';
 
 const bounded = { timeout: 180_000 };
 const admin = { authorization: 'Bearer admin-token' };

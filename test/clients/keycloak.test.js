@@ -9,8 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { chromium } from 'playwright-core';
-import { serve } from './gateway.js';
-import { freePort } from './provider.js';
+import { freePort, serve } from './gateway.js';
 
 const home = process.env.KEYCLOAK_HOME;
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);

@@ -1,7 +1,5 @@
 // A real provider of OpenID Connect (oidc-provider) for the tests of sign-in.
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import net from 'node:net';
 import Provider from 'oidc-provider';
 
 export const secret = 'secret-of-the-client-of-the-tests';
@@ -48,13 +46,3 @@ security:
     - {name: corp, issuer: '${issuer}', client-id: patchbay, client-secret: ${secret}, scopes: [profile, groups],
        rules: [{claim: groups, value: ops, role: OPERATOR}, {claim: groups, value: staff, role: MEMBER, tenant: red}]}
 `;
-
-// freePort returns a port on which nobody listens.
-export async function freePort() {
-  const listener = net.createServer().listen(0, '127.0.0.1');
-  await once(listener, 'listening');
-  const { port } = listener.address();
-  listener.close();
-  await once(listener, 'close');
-  return port;
-}

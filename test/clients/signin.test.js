@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { chromium } from 'playwright-core';
-import { serve } from './gateway.js';
-import { freePort, newProvider, settings } from './provider.js';
+import { freePort, serve } from './gateway.js';
+import { newProvider, settings } from './provider.js';
 
 const bounded = { timeout: 120_000 };
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
