@@ -2,6 +2,7 @@ package messages
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -31,15 +32,15 @@ type ErrorType string
 
 // Names returns all types.
 func (ErrorType) Names() []string {
-	return []string{"invalid_request_error", "authentication_error", "permission_error", "not_found_error",
-		"request_too_large", "rate_limit_error", "overloaded_error", "api_error"}
+	return []string{"invalid_request_error", "authentication_error", "billing_error", "permission_error",
+		"not_found_error", "request_too_large", "rate_limit_error", "overloaded_error", "api_error"}
 }
 
 // Error writes the body of an error.
 func Error(known *schema.Error, requestID string) []byte {
 	body := ErrorBody{
 		Type: "error", RequestID: requestID,
-		Error: ErrorValue{Type: errorType(known.HTTPStatus()), Message: known.Message, Code: known.Code,
+		Error: ErrorValue{Type: errorType(known), Message: known.Message, Code: known.Code,
 			Param: known.Param, Details: known.Details},
 	}
 	encoded, err := json.Marshal(body, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
@@ -51,8 +52,16 @@ func Error(known *schema.Error, requestID string) []byte {
 	return encoded
 }
 
-// errorType returns the type that errors of a status have.
-func errorType(status int) ErrorType {
+// ofRuns begins the codes of errors that end the run of an agent.
+const ofRuns = "run_"
+
+// errorType returns the type of an error. Claude Code sends a call that is invalid five times
+// more, each time with fewer features; it shows an error about money at once.
+func errorType(known *schema.Error) ErrorType {
+	if strings.HasPrefix(known.Code, ofRuns) {
+		return "billing_error"
+	}
+	status := known.HTTPStatus()
 	if kind := errorTypes[status]; kind != "" {
 		return kind
 	}

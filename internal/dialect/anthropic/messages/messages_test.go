@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -483,6 +484,17 @@ func TestEstimatesOfAnotherGatewayAreMarked(t *testing.T) {
 		reply := new(dialect.Reply)
 		if err := CountTokens.Reply(nil, dialect.Answer{Body: []byte(answer)}, reply); err != nil || string(reply.Segments[0]) != want {
 			t.Errorf("%s became %s, %v", answer, reply.Segments, err)
+		}
+	}
+}
+
+// TestTheEndOfARunIsAnErrorAboutMoney has the type for which Claude Code does not try again.
+func TestTheEndOfARunIsAnErrorAboutMoney(t *testing.T) {
+	for code, want := range map[string]string{"run_limit_reached": "billing_error", "run_loops": "billing_error",
+		schema.CodeInvalidValue: "invalid_request_error"} {
+		body := Error(&schema.Error{Code: code, Status: http.StatusBadRequest, Message: "m"}, "req")
+		if !bytes.Contains(body, []byte(`"type":"`+want+`"`)) {
+			t.Errorf("%s: %s", code, body)
 		}
 	}
 }
