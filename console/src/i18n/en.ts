@@ -1588,7 +1588,6 @@ export const en = {
   'own.ledgerOff': 'The gateway does not count usage: its quota ledger is off.',
   'own.refused': 'What was refused, and why',
   'own.noneRefused': 'Nothing was refused lately.',
-  'own.time': 'Time',
   'own.why': 'Why',
   'own.result': 'Result',
   'own.took': 'Took',

@@ -1589,7 +1589,6 @@ export const zh: Dictionary = {
   'own.ledgerOff': '网关没有统计用量：配额账本未启用。',
   'own.refused': '被拒绝的请求及原因',
   'own.noneRefused': '最近没有被拒绝的请求。',
-  'own.time': '时间',
   'own.why': '原因',
   'own.result': '结果',
   'own.took': '用时',

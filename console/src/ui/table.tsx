@@ -40,9 +40,9 @@ export function Table<T>({ columns, rows, keyOf, isOff, selected, empty }: {
           {rows.map((row) => (
             <tr key={keyOf(row)} className={`${isOff?.(row) === true ? 'off' : ''} ${keyOf(row) === selected ? 'sel' : ''}`} aria-selected={selected === undefined ? undefined : keyOf(row) === selected}>
               {shown.map(({ className, cell }, i) => (
-                <td key={i} className={className}>
+                <Cell key={i} className={className}>
                   {cell(row)}
-                </td>
+                </Cell>
               ))}
             </tr>
           ))}
@@ -52,12 +52,28 @@ export function Table<T>({ columns, rows, keyOf, isOff, selected, empty }: {
   )
 }
 
+/** A text that may be cut is told in full by a tooltip. */
+function Cell({ className = '', children }: { className?: string; children: ReactNode }) {
+  return (
+    <td className={className} title={typeof children === 'string' && className.includes('cut') ? children : undefined}>
+      {children}
+    </td>
+  )
+}
+
 /** A name above what tells more of it; it opens something where it can. */
-export function Named({ name, below, onOpen }: { name: string; below: string; onOpen?(): void }) {
+export function Named({ name, title, below, isData = false, onOpen }: {
+  name: string
+  title?: string
+  below: string
+  /** Whether the second line is no text of the console, but a name or a record, which no language changes. */
+  isData?: boolean
+  onOpen?(): void
+}) {
   const lines = (
     <>
-      <Name className="font-medium">{name}</Name>
-      <span className="muted trunc" title={below}>
+      <Name className="font-medium" title={title}>{name}</Name>
+      <span className="muted trunc" title={below} translate={isData ? 'no' : undefined}>
         {below}
       </span>
     </>

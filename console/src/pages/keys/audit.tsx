@@ -39,9 +39,12 @@ export function Audit({ tenant }: {
   const found = query.data
   const open = found?.content.find((record) => idOf(record) === search.record)
   const filter = (name: 'who' | 'what' | 'from' | 'to', type: string) => (
-    <div className="inp">
-      <input type={type} aria-label={t(`audit.${name}`)} placeholder={t(`audit.${name}`)} title={t(`audit.${name}`)} value={text(name) ?? ''} onChange={(event) => setSearch({ [name]: event.target.value === '' ? undefined : event.target.value, page: undefined, record: undefined })} />
-    </div>
+    <label className="row">
+      {type === 'date' && <span className="soft">{t(`audit.${name}`)}</span>}
+      <div className="inp grow">
+        <input type={type} aria-label={t(`audit.${name}`)} placeholder={t(`audit.${name}`)} value={text(name) ?? ''} onChange={(event) => setSearch({ [name]: event.target.value === '' ? undefined : event.target.value, page: undefined, record: undefined })} />
+      </div>
+    </label>
   )
   return (
     <div className={open === undefined ? '' : 'split narrow'}>
@@ -68,9 +71,9 @@ export function Audit({ tenant }: {
             selected={open === undefined ? undefined : idOf(open)}
             empty={t('audit.none')}
             columns={[
-              { head: t('audit.what'), className: 'cut', cell: (record) => <Named name={record.action} below={record.object} onOpen={() => setSearch({ record: idOf(record) }, true)} /> },
-              { head: t('audit.who'), className: 'cut w-[22%]', cell: ({ who, role }) => <Named name={who === '' ? '–' : who} below={role} /> },
-              { head: t('audit.result'), className: 'cut w-[18%]', cell: ({ result }) => <span className={/^2|^done/.test(result) ? '' : 'warn'} title={result}>{result}</span> },
+              { head: t('audit.what'), className: 'cut', cell: (record) => <Named name={record.action} below={record.object} isData onOpen={() => setSearch({ record: idOf(record) }, true)} /> },
+              { head: t('audit.who'), className: 'cut w-[22%]', cell: ({ who, role }) => <Named name={who === '' ? '–' : who.replace(/ <.*>$/, '')} title={who} below={role} /> },
+              { head: t('audit.result'), className: 'cut w-[18%]', cell: ({ result }) => <span className={/refused|failed|unknown/.test(result) ? 'warn' : ''} title={result} translate="no">{result}</span> },
               { head: t('audit.time'), className: 'lo w-[136px]', cell: ({ time }) => stamp(time).slice(0, 19) },
               { head: t('audit.address'), className: 'lo cut w-[13%]', cell: ({ address }) => (address === '' ? '–' : address) },
             ]}
@@ -114,7 +117,7 @@ function RecordDrawer({ record, onClose }: { record: AuditRecord; onClose(): voi
   ]
   return (
     <Drawer label={record.action} title={<code className="text-[13px]">{record.action}</code>} onClose={onClose}>
-      <dl className="dl mb-4">
+      <dl className="dl mb-4" translate="no">
         {rows.filter(([, value]) => value !== undefined && value !== '').map(([name, value]) => (
           <div key={name} className="contents">
             <dt>{name}</dt>
@@ -134,7 +137,7 @@ function Heads() {
   const newest = (query.data ?? []).filter(({ gateway }, i, all) => all.findIndex((head) => head.gateway === gateway) === i)
   return (
     <section className="mt-5" aria-labelledby="audit-heads">
-      <div className="h2">
+      <div className="h2 flex-wrap">
         <h2 id="audit-heads">{t('audit.heads')}</h2>
         <span className="soft grow">{t('audit.headsText')}</span>
         <a className="btn ghost" href="/api/audit/heads" download="heads.json">

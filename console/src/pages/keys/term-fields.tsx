@@ -73,18 +73,19 @@ export function TermFields({ form, set, errors, fixed, within, children }: {
       <p className="hint mb-2">{t(within === undefined ? 'key.limitsHint' : 'own.limitsHint')}</p>
 
       <div className="sub">{t('key.budgets')}</div>
-      <BudgetFields budgets={form.budgets} errors={errors} allowed={within?.terms.budgets} onChange={(next) => set('budgets', next)} />
+      <BudgetFields budgets={form.budgets} errors={errors} allowed={within?.terms.budgets} hint={within === undefined ? undefined : t('own.budgetsHint')} onChange={(next) => set('budgets', next)} />
       {within === undefined && <RunFields values={form.runs} errors={errors} onChange={(next) => set('runs', next)} />}
     </>
   )
 }
 
 /** Budgets of requests, tokens and money, by day, by month and in all. */
-export function BudgetFields({ budgets, errors, allowed, onChange }: {
+export function BudgetFields({ budgets, errors, allowed, hint, onChange }: {
   budgets: TermForm['budgets']
   errors: Record<string, string>
   /** What is shown where nothing is typed. */
   allowed?: Budgets
+  hint?: string
   onChange(budgets: TermForm['budgets']): void
 }) {
   const { t } = useI18n()
@@ -106,7 +107,7 @@ export function BudgetFields({ budgets, errors, allowed, onChange }: {
           <code>budgets</code>: {errorsAt(errors, 'budgets')}
         </div>
       ) : (
-        <p className="hint mt-1">{t(allowed === undefined ? 'key.budgetsHint' : 'own.budgetsHint')}</p>
+        <p className="hint mt-1">{hint ?? t('key.budgetsHint')}</p>
       )}
     </>
   )

@@ -59,7 +59,7 @@ export function Tokens() {
             { head: t('key.expires'), className: 'lo w-[136px]', cell: ({ expiresAt }) => (expiresAt === '' ? <span className="muted">{t('key.never')}</span> : stamp(expiresAt).slice(0, 16)) },
             {
               head: unseen(t('common.more')),
-              className: 'mtd w-[52px]',
+              className: 'mtd w-[60px]',
               cell: (token) => (
                 <Menu
                   trigger={

@@ -12,7 +12,7 @@ import { useMe } from '@/shell/session'
 import { ErrorNote } from '@/ui/feedback'
 import { SelectField } from '@/ui/field'
 import { CodeBox, Segments } from '@/ui/parts'
-import { Table } from '@/ui/table'
+import { Named, Table } from '@/ui/table'
 import { BudgetTable } from '../quota/budgets'
 import { OwnRuns } from '../runs/mine'
 import { callsAt, ownPace, stillRefused, useNameOf, Why } from './calls'
@@ -51,7 +51,7 @@ function Page({ me }: { me: Person }) {
         </div>
       ))}
       <section className="mb-4" aria-labelledby="own-keys">
-        <div className="h2">
+        <div className="h2 flex-wrap">
           <h2 id="own-keys">{t('own.keys')}</h2>
           <span className="soft grow">{t('own.keysHint', { n: me.mostKeys, absence: me.absence })}</span>
           <MakeKey />
@@ -82,8 +82,7 @@ function Page({ me }: { me: Person }) {
             keyOf={({ requestId, number }) => `${requestId} ${number}`}
             empty={t('own.noneRefused')}
             columns={[
-              { head: t('own.time'), className: 'w-[132px] align-top', cell: ({ time }) => stamp(time) },
-              { head: t('common.model'), className: 'lo cut w-[18%]', cell: ({ asked, model }) => asked ?? model ?? '–' },
+              { head: t('common.model'), className: 'cut w-[40%] md:w-[22%]', cell: ({ asked, model, time }) => <Named name={asked ?? model ?? '–'} below={stamp(time)} /> },
               { head: t('spend.by.key'), className: 'lo cut w-[16%]', cell: ({ keyId }) => nameOf(`key/${keyId ?? ''}`).replace(/^key\//, '') },
               { head: t('own.why'), className: 'wrap', cell: (call) => <Why call={call} nameOf={nameOf} /> },
             ]}
@@ -112,7 +111,7 @@ function Connect({ me }: { me: Person }) {
         <div className="panel p-4">
           <p className="soft mb-3">{t(tool === 'cursor' ? 'own.connectCursor' : tool === 'continue' ? 'own.connectContinue' : 'own.connectHint')}</p>
           <div className="bar">
-            <Segments<Tool> label={t('own.tool')} value={tool} options={tools} onChange={setTool} />
+            <Segments<Tool> label={t('own.tool')} value={tool} options={tools.map(({ value, label }) => ({ value, label: <span translate="no">{label}</span> }))} onChange={setTool} />
           </div>
           <div className="max-w-[360px]">
             <SelectField label={t('common.model')} value={model} options={models.map((name) => ({ value: name, label: name }))} onChange={setModel} />

@@ -51,8 +51,9 @@ export function OwnKeys({ at, places, mine, currency }: {
   const close = () => setSearch({ create: undefined, key: undefined })
   const isOthers = (key: Key) => isTeam && (key.owner ?? '') !== '' && key.owner !== mine
   const isFixed = (key: Key) => key.source === 'config'
+  const isOpen = (isMaking || edited !== undefined) && issued === null && places.length > 0
   return (
-    <>
+    <div className={isOpen ? 'split narrow' : ''}>
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
       {query.data !== undefined && (
         <Table
@@ -62,7 +63,7 @@ export function OwnKeys({ at, places, mine, currency }: {
           selected={edited?.id}
           empty={t('own.noKeys')}
           columns={[
-            { head: t('key.name'), className: 'cut', cell: (key) => <Named name={key.name ?? key.id} below={isTeam ? (key.owner ?? t('own.ofTeam')) : key.id} onOpen={isTeam ? () => setSearch({ key: key.id, create: undefined }, true) : undefined} /> },
+            { head: t('key.name'), className: 'cut', cell: (key) => <Named name={key.name ?? key.id} below={isTeam ? (key.owner ?? t('own.ofTeam')) : key.id} isData onOpen={isTeam ? () => setSearch({ key: key.id, create: undefined }, true) : undefined} /> },
             !isTeam && places.length > 1 && { head: t('key.tenant'), className: 'lo cut w-[14%]', cell: ({ tenant }) => tenant },
             { head: t('key.status'), className: 'w-[88px]', cell: ({ status }) => <span className={`tag ${status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${status}`)}</span> },
             { head: t('key.models'), className: 'lo cut w-[16%]', cell: ({ models }) => <Cut words={models} none={t('key.anyModel')} /> },
@@ -71,7 +72,7 @@ export function OwnKeys({ at, places, mine, currency }: {
             { head: t('key.used'), className: 'lo w-[120px]', cell: ({ lastUsedAt, callsToday }) => (lastUsedAt ? <span title={`${stamp(lastUsedAt)} · ${t('key.callsToday', { n: callsToday })}`}>{ago(lastUsedAt, now, locale)}</span> : <span className="muted">{t('key.unknown')}</span>) },
             {
               head: unseen(t('common.more')),
-              className: 'mtd w-[52px]',
+              className: 'mtd w-[60px]',
               cell: (key) => (
                 <Menu
                   trigger={
@@ -89,7 +90,7 @@ export function OwnKeys({ at, places, mine, currency }: {
           ]}
         />
       )}
-      {(isMaking || edited !== undefined) && issued === null && places.length > 0 && <KeyDrawer key={edited?.id ?? 'new'} at={at} places={places} stored={edited ?? null} isFixed={edited !== undefined && isFixed(edited)} onClose={close} onIssued={setIssued} />}
+      {isOpen && <KeyDrawer key={edited?.id ?? 'new'} at={at} places={places} stored={edited ?? null} isFixed={edited !== undefined && isFixed(edited)} onClose={close} onIssued={setIssued} />}
       {rotating !== null && <RotateKey rotating={rotating} at={`${at}/keys`} queries={['own']} onClose={() => setRotating(null)} onIssued={(key) => { setRotating(null); setIssued(key) }} />}
       {issued !== null && <IssuedKey issued={issued} onClose={() => { setIssued(null); close() }} />}
       {revoking !== null && (
@@ -106,7 +107,7 @@ export function OwnKeys({ at, places, mine, currency }: {
           {t('key.revokeText')}
         </Confirm>
       )}
-    </>
+    </div>
   )
 }
 
@@ -115,7 +116,7 @@ export function MakeKey() {
   const { t } = useI18n()
   const [search, setSearch] = useSearchState()
   return (
-    <button type="button" className={`btn ${search.create === '1' ? '' : 'pri'}`} onClick={() => setSearch({ create: '1', key: undefined }, true)}>
+    <button type="button" className={`btn ${search.create === undefined && search.key === undefined ? 'pri' : ''}`} onClick={() => setSearch({ create: '1', key: undefined }, true)}>
       <Plus className="ic" aria-hidden />
       {t('key.create')}
     </button>

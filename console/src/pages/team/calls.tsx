@@ -43,8 +43,7 @@ export function TeamCalls({ at }: { at: string }) {
           keyOf={({ requestId, number }) => `${requestId} ${number}`}
           empty={t('team.noCalls')}
           columns={[
-            { head: t('own.time'), className: 'w-[132px]', cell: ({ time, requestId }) => <span title={requestId}>{stamp(time)}</span> },
-            { head: t('common.model'), className: 'cut w-[20%]', cell: ({ asked, model, service }) => <Named name={asked ?? model ?? '–'} below={service} /> },
+            { head: t('common.model'), className: 'cut w-[40%] md:w-[22%]', cell: ({ asked, model, time }) => <Named name={asked ?? model ?? '–'} below={stamp(time)} /> },
             { head: t('spend.by.key'), className: 'lo cut w-[16%]', cell: ({ keyId, user }) => <Named name={keyId === undefined ? '–' : nameOf(`key/${keyId}`).replace(/^key\//, '')} below={user ?? ''} /> },
             { head: t('own.result'), className: 'wrap', cell: (call) => ((call.errorCode ?? '') === '' ? <span className="muted">{call.httpStatus}</span> : <span className={call.clientGone === true ? 'muted' : 'bad'}><Why call={call} nameOf={nameOf} /></span>) },
             { head: t('own.tokens'), className: 'num lo w-[88px]', cell: ({ usage }) => (usage == null ? '–' : digits(usage.totalTokens, locale)) },

@@ -29,7 +29,7 @@ export function Members({ at, tenant }: { at: string; tenant: string }) {
           keyOf={({ id }) => id}
           empty={t('team.noMembers')}
           columns={[
-            { head: t('people.who'), className: 'cut', cell: ({ name, subject }) => <Named name={name} below={subject} /> },
+            { head: t('people.who'), className: 'cut', cell: ({ name, subject }) => <Named name={name} below={subject} isData /> },
             { head: t('key.role'), className: 'lo w-[128px]', cell: ({ role }) => role },
             { head: t('team.signedIn'), className: 'lo w-[160px]', cell: ({ signedInAt }) => <span title={stamp(signedInAt)}>{ago(signedInAt, now, locale)}</span> },
             { head: t('team.tab.keys'), className: 'num w-[72px]', cell: ({ keys }) => keys },

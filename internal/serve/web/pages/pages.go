@@ -51,7 +51,7 @@ type console struct {
 var consolePaths = [...]string{
 	"/services", "/playground", "/calls", "/resilience", "/quota", "/spend", "/batches", "/versions", "/keys",
 	"/settings",
-	"/instance", "/model", "/host", "/tenant", "/gateways",
+	"/instance", "/model", "/host", "/tenant", "/gateways", "/me", "/team",
 }
 
 // policy lists the things that pages may load: files of their own, and pictures and sounds
