@@ -8,7 +8,7 @@ ls -sh patchbay; ldd patchbay 2>&1
 began=$(date +%s%N); ./patchbay demo --listen 127.0.0.1:8080 >demo.log 2>&1 &
 
 #: wait
-DEMO=$!; trap 'kill $DEMO' EXIT
+DEMO=$!; trap 'kill $DEMO; wait $DEMO' EXIT
 
 until curl -sf http://127.0.0.1:8080/v1/chat/completions -o answer.json \
   -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'; do sleep 0.02; done

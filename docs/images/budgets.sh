@@ -9,7 +9,7 @@ Y
 export KEY=pb-4f1d8c2a6e9b7035d8f1a2c4e6b80917
 start() { patchbay demo --listen 127.0.0.1:8080 --config budget.yaml --data-dir data --traffic=false >>demo.log 2>&1 & DEMO=$!
   until patchbay healthcheck --url http://127.0.0.1:8080 >health.log 2>&1; do sleep 0.1; done; }
-start; trap 'kill $DEMO' EXIT
+start; trap 'kill $DEMO; wait $DEMO' EXIT
 BODY='{"model":"demo-chat","max_tokens":40,"messages":[{"role":"user","content":"hi"}]}'
 ask() { curl -s -o /dev/null -w '%{http_code}\n' http://127.0.0.1:8080/v1/chat/completions -H "Authorization: Bearer $KEY" -d "$BODY"; }
 export -f ask; export BODY

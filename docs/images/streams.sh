@@ -2,7 +2,7 @@
 
 #: start the demo
 patchbay demo --listen 127.0.0.1:8080 --traffic=false >demo.log 2>&1 &
-DEMO=$!; trap 'kill $DEMO' EXIT
+DEMO=$!; trap 'kill $DEMO; wait $DEMO' EXIT
 until patchbay healthcheck --url http://127.0.0.1:8080 >health.log 2>&1; do sleep 0.1; done
 
 curl -sN -D head.txt http://127.0.0.1:8080/v1/chat/completions > answer.txt \
