@@ -165,6 +165,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	if g.ID, err = IDOf(g.Store.Data()); err != nil {
 		return err
 	}
+	g.NewBook = g.newBookOf
 	g.wings = newWings(&g.Core, g.moreWings...)
 	g.Cluster = g.newCluster(time.Now())
 	g.Shared = g.newShared()

@@ -38,18 +38,26 @@ func snapshotsOf(doc *config.Document) func(context.Context) (quota.Snapshots, e
 // newBook returns the budgets of keys and tenants, with a ledger of their own beside the
 // ledger of usage: it has the same stores, and a journal of its own.
 func (g *Gateway) newBook() *budget.Book {
+	return g.newBookOf(filepath.Join(g.Document.Server.DataDir, budget.JournalDir), nil)
+}
+
+// newBookOf returns a book with a journal in a folder: of runs or, for nil, of budgets.
+func (g *Gateway) newBookOf(folder string, runs *budget.Runs) *budget.Book {
 	doc, log := g.Document, g.log
 	settings := doc.Quota.Clone()
 	settings.Enabled, settings.Distributed.Enabled = false, false
 	settings.FailOpen = true // the book refuses requests, and spent amounts are counted in any case
 	settings.Windows = []quota.Window{quota.BudgetDay, quota.BudgetMonth, quota.BudgetTotal}
+	if runs != nil {
+		settings.Windows = []quota.Window{quota.BudgetRun}
+	}
 	ledger := quota.New(settings, quota.Options{
-		Dir:           filepath.Join(doc.Server.DataDir, budget.JournalDir),
+		Dir:           folder,
 		OpenSnapshots: snapshotsOf(doc),
 		Log:           log,
 	})
 	options := budget.Options{
-		Ledger: ledger, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
+		Ledger: ledger, Runs: runs, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
 		Timeout:   doc.Quota.Distributed.Timeout.Std(),
 		ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: g.Store.Data(), Log: log,
 		Keys: g.Takeovers.Keys(), Takeover: g.Takeovers,

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes/managedprocesses"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/governor"
 	"github.com/patchbay-ai/patchbay/internal/wings/selfservice/desk"
 	"github.com/patchbay-ai/patchbay/internal/wings/signin/entry"
 	"github.com/patchbay-ai/patchbay/internal/wings/spend"
@@ -32,6 +33,7 @@ func newWings(core *wing.Core, more ...wing.New) []*wing.Wing {
 		watch.New,
 		entry.New,
 		desk.New,
+		governor.NewWing,
 		managedaudit.New,
 	}, more...)...)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs"
 	"github.com/patchbay-ai/patchbay/internal/wings/selfservice"
 	"github.com/patchbay-ai/patchbay/internal/wings/signin"
 )
@@ -30,6 +31,7 @@ type Sections struct {
 	Audit       audit.Settings       `json:"audit"`
 	Alerts      alerts.Settings      `json:"alerts" effect:"now" managed:"manage"`
 	Processes   processes.Settings   `json:"processes" effect:"now" from:"file"`
+	AgentRuns   runs.Settings        `json:"runs" from:"file"`
 }
 
 // Bounds are the settings of wings in the section limits.
@@ -60,6 +62,7 @@ func DefaultSections() Sections {
 		Batches:     batches.DefaultSettings(),
 		Audit:       audit.DefaultSettings(),
 		Alerts:      alerts.DefaultSettings(),
+		AgentRuns:   runs.DefaultSettings(),
 	}
 }
 

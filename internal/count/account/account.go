@@ -83,6 +83,9 @@ type Account struct {
 	most       estimate.Use
 	answer     estimate.Answer
 	charge     budget.Charge
+	// turn is the request in its run, nil where it belongs to none, and end how it ended.
+	turn Turn
+	end  End
 	// isBudgeted says that cost was reserved of the budgets of money. No model takes over
 	// that may cost more.
 	isBudgeted bool
@@ -91,6 +94,8 @@ type Account struct {
 	// although one that takes over from it may; nil if nothing is.
 	overLimit *schema.Error
 	tooDear   *budget.Refusal
+	// tooMuch is what was reserved for the request when tooDear refused it.
+	tooMuch budget.Amounts
 	// again describes further calls for the request. lost is the use of calls that gave the
 	// client no answer.
 	again furtherCalls
@@ -115,6 +120,8 @@ const (
 type Desk struct {
 	ledger atomic.Pointer[quota.Ledger]
 	steps  atomic.Pointer[[]Step]
+	// governor watches the runs of agents; nil where nobody does.
+	governor atomic.Pointer[Governor]
 }
 
 // SetLedger makes a ledger count every request from now on; nil counts none.
@@ -292,8 +299,10 @@ func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 		counted = addUsage(counted, a.lost.reported)
 		counted.Known = true
 	}
+	a.end.Input, a.end.Output = reported.Prompt, reported.Completion
 	if !a.isMeasured {
 		a.ticket.Settle(counted)
+		a.charge.Settle(schema.Usage{}, 0)
 		return
 	}
 	if a.again.isResumed {
@@ -301,6 +310,7 @@ func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 	}
 	spent := a.spent(reported, complete, answered)
 	a.Record.Cost = a.costOf(a.served, spent, answered).Plus(a.lost.cost)
+	a.end.Input, a.end.Output = spent.Prompt, spent.Completion
 	spent = addUsage(spent, a.lost.used)
 	a.ticket.SettleCost(counted, int64(a.Record.Cost))
 	a.use.Settle(spent.Total, time.Now())
@@ -329,6 +339,7 @@ func (a *Account) Close() {
 	if a.Caller.Grant != nil {
 		a.use.End()
 	}
+	a.leaveRun()
 	a.Return()
 }
 

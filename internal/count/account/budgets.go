@@ -12,28 +12,32 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // takeAllowance counts the request in the limits of its key and its tenant, or in none if
 // one of them is reached, and reserves its possible use of their budgets.
 func (a *Account) takeAllowance(ctx context.Context, now time.Time) error {
+	if err := a.enterRun(ctx); err != nil {
+		return err
+	}
 	if a.Asks.Uncounted {
 		if refusal := a.takeRequest(now); refusal != nil {
 			return refusal
 		}
-		return nil
+		return a.takeRun(ctx, now)
 	}
 	grant := a.Caller.Grant
-	if a.isMeasured = grant != nil && grant.CountsTokens() || a.mayCost(); a.isMeasured {
+	if a.isMeasured = grant != nil && grant.CountsTokens() || a.turn != nil || a.mayCost(); a.isMeasured {
 		var unbounded int64
 		if grant != nil {
 			unbounded = grant.ReserveTokens
+		} else if a.turn != nil {
+			unbounded = a.turn.Unbounded()
 		}
 		a.door, a.most = a.Asks.Door, estimate.Most(a.Asks, a.Recalled(), unbounded)
 	}
 	if grant == nil {
-		return nil
+		return a.reserve(ctx, [2]*budget.Account{}, now)
 	}
 	take := a.use.Take
 	if a.Class == schema.Spare { // a line of a batch, which leaves others a part of the limits
@@ -42,10 +46,7 @@ func (a *Account) takeAllowance(ctx context.Context, now time.Time) error {
 	if refusal := take(grant.Accounts, a.most.Tokens(), now); refusal != nil {
 		return keyLimited(refusal)
 	}
-	if !grant.HasBudgets() {
-		return nil
-	}
-	return a.reserve(ctx, grant, now)
+	return a.reserve(ctx, grant.Budgets, now)
 }
 
 // takeRequest counts a request that is no use of a model in the limits of requests of its key
@@ -68,10 +69,21 @@ func (a *Account) Recalled() [][]byte {
 	return nil
 }
 
-// reserve reserves the possible use of the request from the budgets: at the price of the
-// dearest model that may serve it and that the budgets can pay. Dearer models then do not
-// serve it.
-func (a *Account) reserve(ctx context.Context, grant *access.Grant, now time.Time) error {
+// unreserved returns the error of a request that cannot reserve anything.
+func (a *Account) unreserved(err error) error {
+	if errors.Is(err, budget.ErrUnavailable) {
+		return ledgerUnavailable()
+	}
+	return err
+}
+
+// reserve reserves the possible use of the request from the budgets of its key, its tenant and
+// its run: at the price of the dearest model that may serve it and that the budgets can pay.
+// Dearer models then do not serve it.
+func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.Time) error {
+	if of == [2]*budget.Account{} && a.turn == nil {
+		return nil
+	}
 	own := a.ownCost()
 	a.isBudgeted = true
 	var asked *budget.Refusal // for the model that was asked for
@@ -80,27 +92,25 @@ func (a *Account) reserve(ctx context.Context, grant *access.Grant, now time.Tim
 			break
 		}
 		want := budget.Amounts{1, a.most.Tokens(), int64(a.cost)}
-		refusal, err := a.charge.Reserve(ctx, grant.Budgets, want, a.Record.Started)
+		refusal, err := a.charge.Reserve(ctx, of, want, a.Record.Started)
 		switch {
-		case errors.Is(err, budget.ErrUnavailable):
-			return ledgerUnavailable()
 		case err != nil:
-			return err
+			return a.unreserved(err)
 		case refusal == nil && a.cost < own:
 			a.tooDear = asked
-			return nil
+			return a.confirmRun()
 		case refusal == nil:
-			return nil
+			return a.confirmRun()
 		}
 		if a.cost >= own {
-			asked = refusal
+			asked, a.tooMuch = refusal, want
 		}
 		more = refusal.Unit == budget.Cost
 	}
 	if asked == nil { // there is no model that may serve the request
 		return a.unknownModel()
 	}
-	return a.overBudget(asked, now)
+	return a.overBudget(asked, a.tooMuch, now)
 }
 
 // ownCost returns the highest cost of the request at the model it asked for or, where no

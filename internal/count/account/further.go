@@ -36,7 +36,7 @@ type Reserved = budget.Amounts
 // answer after so many sent tokens, or begins it anew if goesOn is false. It returns an error
 // if a limit or a budget has no room for it.
 func (a *Account) Reserve(sent int64, goesOn bool) (reserved Reserved, err error) {
-	if !a.isMeasured || a.Caller.Grant == nil {
+	if !a.isMeasured || a.Caller.Grant == nil && a.turn == nil {
 		return reserved, nil
 	}
 	now, most := time.Now(), a.most
@@ -48,7 +48,7 @@ func (a *Account) Reserve(sent int64, goesOn bool) (reserved Reserved, err error
 		return reserved, keyLimited(refusal)
 	}
 	want := Reserved{0, most.Tokens(), int64(a.price().Cost(most.Quantity))}
-	if !a.Caller.Grant.HasBudgets() {
+	if !a.Caller.Grant.HasBudgets() && a.turn == nil {
 		return want, nil
 	}
 	refusal, err := a.charge.More(want)
@@ -59,7 +59,7 @@ func (a *Account) Reserve(sent int64, goesOn bool) (reserved Reserved, err error
 	if err != nil {
 		return reserved, ledgerUnavailable()
 	}
-	return reserved, noRoom(refusal, a.Table.Currency, now) // the request itself is not refused
+	return reserved, a.noRoom(refusal, want, now) // the request itself is not refused
 }
 
 // Release gives back the reservation of a call that failed.

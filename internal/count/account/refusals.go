@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
@@ -52,8 +53,17 @@ type budgetView struct {
 }
 
 // overBudget counts and tells that a request is refused because of a budget.
-func (a *Account) overBudget(refusal *budget.Refusal, now time.Time) *schema.Error {
+func (a *Account) overBudget(refusal *budget.Refusal, want budget.Amounts, now time.Time) *schema.Error {
 	refusal.Count()
+	a.end.Refusal = a.noRoom(refusal, want, now)
+	return a.end.Refusal
+}
+
+// noRoom tells that a budget or the run of the request has no room for it.
+func (a *Account) noRoom(refusal *budget.Refusal, want budget.Amounts, now time.Time) *schema.Error {
+	if a.turn != nil && refusal.Window == quota.BudgetRun {
+		return a.turn.Refused(refusal, want)
+	}
 	return noRoom(refusal, a.Table.Currency, now)
 }
 

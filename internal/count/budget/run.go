@@ -49,8 +49,8 @@ type Terms struct {
 	MostCost int64
 	// IsEnded says that somebody has ended the run.
 	IsEnded bool
-	// Lifted counts how often stops for loops were lifted.
-	Lifted int64
+	// Looped counts the stops for loops, and Lifted those of them that were lifted.
+	Looped, Lifted int64
 }
 
 // RunSubject is how a run is counted in the ledger. Its owner is the id of a key, or empty.
@@ -170,15 +170,14 @@ func (a *Account) Decide(change func(*Terms)) error {
 	return errors.Join(err, a.Refresh())
 }
 
-// Restore sets the terms and times of a run as an earlier process had them.
-func (a *Account) Restore(terms Terms, began, used time.Time) {
+// Restore sets the terms and the beginning of a run as an earlier process had them.
+func (a *Account) Restore(terms Terms, began time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if terms.Version > a.run.terms.Load().Version {
 		a.run.terms.Store(&terms)
 	}
 	a.beganAt(began)
-	a.run.used.Store(used.UnixNano())
 }
 
 // Touch notes that something was asked for in a run.
@@ -240,7 +239,7 @@ func (s *state) addTerms(sheets []tally.Sheet) int64 {
 	sheet := &sheets[0]
 	// The earliest beginning has the greatest order.
 	began := strconv.FormatInt(lastOrder-s.run.began.Load()/int64(time.Second), 10)
-	for writer, text := range map[string]string{termsWriter: terms.write(), beganWriter: began} {
+	for writer, text := range map[string]string{termsWriter: terms.String(), beganWriter: began} {
 		if keys := s.book.options.Keys; keys != nil {
 			text += " " + keys.Sign(writer, sheet.Name, text)
 		}
@@ -259,7 +258,7 @@ func (s *state) takeTerms(p prepared, all []map[string]string) {
 		s.run.told.Store(p.terms)
 	}
 	name := p.sheets[0].Name
-	if found, ok := readTerms(s.unsigned(name, termsWriter, all[0])); ok && found.Version > known.Version {
+	if found, ok := ReadTerms(s.unsigned(name, termsWriter, all[0])); ok && found.Version > known.Version {
 		s.run.terms.Store(&found)
 		s.run.told.Store(found.Version)
 	}
@@ -283,24 +282,24 @@ func (s *state) unsigned(sheet, writer string, all map[string]string) string {
 	return text[:at]
 }
 
-// write writes terms as a total: the version and numbers.
-func (t *Terms) write() string {
+// String returns the terms as a total: the version and numbers.
+func (t Terms) String() string {
 	ended := int64(0)
 	if t.IsEnded {
 		ended = 1
 	}
 	text := write(t.Version, t.Raised)
-	for _, n := range [...]int64{int64(t.Longer / time.Second), t.MostCost, ended, t.Lifted} {
+	for _, n := range [...]int64{int64(t.Longer / time.Second), t.MostCost, ended, t.Looped, t.Lifted} {
 		text += " " + strconv.FormatInt(n, 10)
 	}
 	return text
 }
 
-// readTerms reads what write has written.
-func readTerms(text string) (t Terms, ok bool) {
+// ReadTerms reads the terms that String returned.
+func ReadTerms(text string) (t Terms, ok bool) {
 	var longer, ended int64
 	to := [...]*int64{&t.Version, &t.Raised[Requests], &t.Raised[Tokens], &t.Raised[Cost], &longer, &t.MostCost, &ended,
-		&t.Lifted}
+		&t.Looped, &t.Lifted}
 	parts := strings.Split(text, " ")
 	if len(parts) != len(to) {
 		return t, false

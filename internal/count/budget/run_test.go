@@ -56,7 +56,7 @@ func (w *runWorld) start(n *node) {
 		w.lives[n] = began
 	}
 	n.account = n.book.OpenRun(runSubject, w.lives[n], w.limits)
-	n.account.Restore(terms, began, w.clock.now())
+	n.account.Restore(terms, began)
 	n.open = nil
 	n.exchange()
 }
@@ -210,12 +210,12 @@ func TestLimitsOfARunHoldInRandomHistories(t *testing.T) {
 // The decisions of people are texts in the store, which nobody else can write.
 func TestTermsOfARunAreReadAsWritten(t *testing.T) {
 	t.Parallel()
-	want := Terms{Version: 9, Raised: Amounts{1, 2, 3}, Longer: time.Hour, MostCost: 7, IsEnded: true, Lifted: 2}
-	if got, ok := readTerms(want.write()); !ok || got != want {
+	want := Terms{Version: 9, Raised: Amounts{1, 2, 3}, Longer: time.Hour, MostCost: 7, IsEnded: true, Looped: 3, Lifted: 2}
+	if got, ok := ReadTerms(want.String()); !ok || got != want {
 		t.Errorf("%+v, %t", got, ok)
 	}
-	for _, text := range []string{"", "1", "1 2 3 4 5 6 7", "1 2 3 4 5 6 7 8 9", "1 2 3 4 5 6 -7 8", "1 2 3 4 5 6 x 8"} {
-		if got, ok := readTerms(text); ok {
+	for _, text := range []string{"", "1", "1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8 9 10", "1 2 3 4 5 6 7 -8 9", "1 2 3 4 5 6 7 x 9"} {
+		if got, ok := ReadTerms(text); ok {
 			t.Errorf("%q is read as %+v", text, got)
 		}
 	}
@@ -226,7 +226,7 @@ func TestTermsOfARunAreReadAsWritten(t *testing.T) {
 	if err := account.Decide(func(t *Terms) { t.IsEnded = true }); err != nil {
 		t.Fatal(err)
 	}
-	store.store.Put(account.place(account.spans[0]), termsWriter, "99999999999999 0 0 0 0 0 0 0 forged")
+	store.store.Put(account.place(account.spans[0]), termsWriter, "99999999999999 0 0 0 0 0 0 0 0 forged")
 	if err := account.ask(); err != nil || !account.Terms().IsEnded {
 		t.Errorf("%v, %+v", err, account.Terms())
 	}

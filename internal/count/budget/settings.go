@@ -69,7 +69,7 @@ func (b Budgets) Lesser(other Budgets) Budgets {
 }
 
 // lesser returns the lesser of two amounts; one that is not positive sets no bound.
-func lesser[T int64 | prices.Amount](a, b T) T {
+func lesser[T ~int64](a, b T) T {
 	if a <= 0 || b > 0 && b < a {
 		return cmp.Or(max(b, 0), a)
 	}
@@ -109,6 +109,9 @@ const (
 
 	units
 )
+
+// Plus returns the sum of amounts, at most the greatest number.
+func (a Amounts) Plus(b Amounts) Amounts { return a.plus(b) }
 
 func (a Amounts) plus(b Amounts) Amounts {
 	for i := range a {

@@ -180,6 +180,9 @@ const (
 	CodeKeyRateLimited     = "key_rate_limited"
 	CodeBudgetExceeded     = "budget_exceeded"
 	CodeBudgetReserved     = "budget_reserved"
+	CodeRunLimit           = "run_limit_reached"
+	CodeRunLoops           = "run_loops"
+	CodeRunEnded           = "run_ended"
 	CodeUpstreamError      = "upstream_error"
 	CodeUpstreamAuth       = "upstream_auth_failed"
 	CodeUpstreamRateLimit  = "upstream_rate_limited"
@@ -278,6 +281,10 @@ var errorClasses = [...]errorClass{
 	{CodeKeyRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeBudgetExceeded, TypeInsufficientQuota, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeBudgetReserved, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
+	// 400 is the one status that agents neither try again nor replace by words of their own.
+	{CodeRunLimit, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
+	{CodeRunLoops, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
+	{CodeRunEnded, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
 	{CodeUpstreamError, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamAuth, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamRateLimit, TypeRateLimit, http.StatusTooManyRequests, ResultFailed},

@@ -229,6 +229,15 @@ var families = [...]Family{
 		"", CategoryCustom, nil, gauge},
 	{"model_router_websockets_open", "model.router.websockets.open", "WebSockets of clients that are open.",
 		"connections", CategoryRequest, nil, gauge},
+	{"model_router_runs", "model.router.runs", "Runs of agents that go on, by what they do: running, waiting, " +
+		"stopped or ended.",
+		"runs", CategoryCustom, []string{"state"}, gauge},
+	{"model_router_run_refusals_total", "model.router.run.refusals.total",
+		"Requests refused because of their run, by the code of the error.",
+		"requests", CategoryCustom, []string{"code"}, counter},
+	{"model_router_run_loops_total", "model.router.run.loops.total",
+		"Requests of runs that go round in circles, by the broken rule and the action.",
+		"requests", CategoryCustom, []string{"rule", "action"}, counter},
 	{"model_router_sign_ins_total", "model.router.sign.ins.total",
 		"Sign-ins to management by outcome: accepted, denied (no rule, or refused at the provider) or failed of " +
 			"people who came back from a provider, and wrong_token of requests with a management token that is not " +

@@ -31,6 +31,35 @@ var refusals = []entry{
 	{"call.budget_out_key",
 		"The budget of this API key, {limit} {*unit} {*window}, is used up, or what is left of it is less than this " +
 			"request may take; {used} {*usedUnit} are used."},
+	// Refusals of runs of agents.
+	{"run.limit",
+		"This run has used {used} of {limit} {*unit}, and this request may take {wanted}. Raise it {*how}."},
+	{"run.time", "This run has lasted {used} of {limit}. Raise it {*how}."},
+	{"run.raise_url", "at {url} or with `{command}`"},
+	{"run.raise", "with `{command}`"},
+	{"run.ended", "This run was ended by an operator of the gateway. Raise it to let it go on: {*how}."},
+	{"run.held",
+		"What is left of this run, {limit} {*unit}, is reserved by its other requests; try again shortly. {used} are " +
+			"used and {reserved} reserved."},
+	{"run.parallel", "This run has {limit} requests under way, which is its limit; try again shortly."},
+	{"run.loops", "This run goes round in circles and was stopped. Raise it to let it go on: {*how}."},
+	{"run.loops_rule",
+		"This run goes round in circles and was stopped: {*rule} ({count} in a row). Raise it to let it go on: " +
+			"{*how}."},
+	{"run.same_call", "the same request again and again"},
+	{"run.same_result", "the same result of a tool again and again"},
+	{"run.alternating", "two that take turns"},
+	{"run.errors", "requests that fail"},
+	{"run.no_output", "requests with more and more context and no output"},
+	{"run.unknown", `there is no run "{id}" here now`},
+	{"run.beyond_tenant", "raises the run beyond the terms of the tenant {tenant}"},
+	{"run.asks_less",
+		"The header x-router-run-limit-cost must be an amount of money above 0 and at most {most}, the limit of this " +
+			"run."},
+	{"run.asks_amount", "The header x-router-run-limit-cost must be an amount of money above 0, such as 2.5."},
+	{"run.unpriced",
+		"The model {model} has no price, and this run has a limit of money. Set a price in prices.models, or set " +
+			"runs.unpriced to warn."},
 	{"budget.requests", "requests"},
 	{"budget.tokens", "tokens"},
 	{"budget.today", "today"},

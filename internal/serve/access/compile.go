@@ -30,6 +30,7 @@ type compiledTenant struct {
 	budgets *budget.Account
 	// priority is the most urgent class of all keys of the tenant.
 	priority schema.Class
+	runs     budget.RunLimits
 }
 
 func (c *Credentials) newCompiler() *compiler {
@@ -51,7 +52,7 @@ func (c *Credentials) newCompiler() *compiler {
 		k.tenants[tenant.Name] = compiledTenant{
 			newRule(&tenant.Terms), k.open(allowance.TenantName(tenant.Name), &tenant.Terms),
 			k.book.Open(allowance.TenantName(tenant.Name), budget.TenantSubject(tenant.Name), tenant.Budgets),
-			tenant.Priority,
+			tenant.Priority, tenant.Runs,
 		}
 	}
 	return k
@@ -75,6 +76,7 @@ func (k *compiler) compile(key Key) *Grant {
 		g.Accounts[1], g.Budgets[1] = tenant.account, tenant.budgets
 		g.rules = append(g.rules, tenant.rule)
 		g.Priority = min(g.Priority.Or(tenant.priority), tenant.priority.Or(g.Priority))
+		g.Runs = g.Runs.Lesser(tenant.runs)
 	}
 	g.isPlaced = slices.ContainsFunc(g.rules, func(r rule) bool { return len(r.instances) > 0 })
 	return g

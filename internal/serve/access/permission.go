@@ -40,8 +40,12 @@ const (
 	ManageProcesses Permission = "process:manage"
 	ReadBatches     Permission = "batch:read"
 	WriteBatches    Permission = "batch:write"
-	ManageKeys      Permission = "auth:key:manage"
-	ManageTokens    Permission = "auth:token:manage" //nolint:gosec // a code, no secret
+	// ReadRuns is for seeing the runs of agents, WriteRuns for raising their limits and for ending
+	// them.
+	ReadRuns     Permission = "run:read"
+	WriteRuns    Permission = "run:write"
+	ManageKeys   Permission = "auth:key:manage"
+	ManageTokens Permission = "auth:token:manage" //nolint:gosec // a code, no secret
 	// ManageSessions is the right to see the sessions of all people, and to end them.
 	ManageSessions Permission = "auth:sessions:manage"
 	// ReadSelf and UseSession are for every bearer of a token, with any role.
@@ -75,7 +79,8 @@ func (r Role) Permissions() []Permission {
 	all := []Permission{
 		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms,
 		ReadSettings, WriteSettings, ManageSettings, ReadModels, ReadRoutes, ReadProcesses, ManageProcesses,
-		ReadBatches, WriteBatches, ManageKeys, ManageTokens, ManageSessions, ReadSelf, UseSession, ReadQuota,
+		ReadBatches, WriteBatches, ReadRuns, WriteRuns,
+		ManageKeys, ManageTokens, ManageSessions, ReadSelf, UseSession, ReadQuota,
 		WriteQuota, ReadQuotaUsage,
 		ReadMonitoring, WriteMonitoring, ReadMetrics, StopRequests, ManageContents, ReadActuator, WriteLoggers,
 		ManageAccessLog, ManageAudit,

@@ -32,6 +32,8 @@ type Terms struct {
 	Priority schema.Class     `json:"priority,omitzero"`
 	Limits   allowance.Limits `json:"limits,omitzero"`
 	Budgets  budget.Budgets   `json:"budgets,omitzero"`
+	// Runs are the limits of each run of an agent.
+	Runs budget.RunLimits `json:"runs,omitzero"`
 }
 
 // Tenant is a group of keys. Its terms hold for all of them together, in addition to the
@@ -63,6 +65,7 @@ func (t Terms) Or(wider Terms) Terms {
 	}
 	t.Priority = t.Priority.Or(wider.Priority)
 	t.Limits, t.Budgets = t.Limits.Or(wider.Limits), t.Budgets.Or(wider.Budgets)
+	t.Runs = t.Runs.Or(wider.Runs)
 	return t
 }
 
@@ -92,6 +95,7 @@ func (t Terms) CheckAt(at string, report func(path string, fault say.Sentence)) 
 	checkExpiry(at, t.ExpiresAt, report)
 	t.Limits.Check(func(path string, fault say.Sentence) { report(at+"limits."+path, fault) })
 	t.Budgets.Check(func(path string, fault say.Sentence) { report(at+"budgets."+path, fault) })
+	t.Runs.Check(func(path string, fault say.Sentence) { report(at+"runs."+path, fault) })
 }
 
 func checkExpiry(at, expires string, report func(path string, fault say.Sentence)) {

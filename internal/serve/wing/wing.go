@@ -59,6 +59,8 @@ type Core struct {
 	Unified   *v1.API      // the unified API
 	// Budgets returns how much of every budget is used.
 	Budgets func() []budget.Use
+	// NewBook returns a book of runs with a ledger of its own, which has a journal in a folder.
+	NewBook func(folder string, runs *budget.Runs) *budget.Book
 	// Runs visits the runs of agents that are under way; nil where nobody governs them.
 	Runs func(visit func(Run))
 	// Credentials are the API keys and management tokens.

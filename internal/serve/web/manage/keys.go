@@ -29,6 +29,7 @@ type KeyView struct {
 	Priority   schema.Class         `json:"priority,omitzero"`
 	Limits     KeyLimits            `json:"limits"`
 	Budgets    budget.Budgets       `json:"budgets"`
+	Runs       budget.RunLimits     `json:"runs,omitzero" doc:"The limits of each run of an agent."`
 	lifeView
 	// PreviousUntil is the time until which the text before the last rotation is good.
 	PreviousUntil time.Time `json:"previousUntil,omitzero"`
@@ -85,6 +86,7 @@ func (a *API) ViewKey(c *web.Call, key access.IssuedKey, text string, now time.T
 		ID: key.ID, Name: key.Name, Owner: key.Owner.Name, Tenant: key.Tenant, UserHeader: key.UserHeader,
 		Services: key.Services, Models: key.Models, Instances: key.Instances, Addresses: key.Addresses,
 		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: KeyLimits(key.Limits), Budgets: key.Budgets,
+		Runs:      key.Runs,
 		lifeView:  viewLife(key.Life, a.options.Credentials.KeyStatus(key, now)),
 		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: c.DryRun,
 	}
@@ -125,6 +127,8 @@ type termFields struct {
 	Priority schema.Class   `json:"priority,omitzero" empty:"true"`
 	Limits   KeyLimits      `json:"limits"`
 	Budgets  budget.Budgets `json:"budgets"`
+
+	Runs budget.RunLimits `json:"runs,omitzero" doc:"The limits of each run of an agent."`
 }
 
 // Docs says more about some members than a tag has room for.
@@ -151,6 +155,7 @@ func (t *termFields) terms() access.Terms {
 	return access.Terms{
 		Services: t.Services, Models: t.Models, Instances: t.Instances, Addresses: t.Addresses,
 		ExpiresAt: t.ExpiresAt, Priority: t.Priority, Limits: allowance.Limits(t.Limits), Budgets: t.Budgets,
+		Runs: t.Runs,
 	}
 }
 
@@ -159,7 +164,7 @@ func fieldsOfTerms(t access.Terms) termFields {
 	return termFields{
 		Services: web.NotNil(t.Services), Models: web.NotNil(t.Models), Addresses: web.NotNil(t.Addresses),
 		Instances: t.Instances, ExpiresAt: t.ExpiresAt, Priority: t.Priority,
-		Limits: KeyLimits(t.Limits), Budgets: t.Budgets,
+		Limits: KeyLimits(t.Limits), Budgets: t.Budgets, Runs: t.Runs,
 	}
 }
 

@@ -91,6 +91,7 @@ func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
 		Body:       io.NopCloser(bytes.NewReader(call.Body)),
 		RequestURI: call.Endpoint,
 	}
+	request.Header["X-Router-Run"] = []string{call.Batch} // the lines of a batch are one run
 	if call.Endpoint == messagesPath {
 		request.Header["Anthropic-Version"] = []string{"2023-06-01"}
 	}

@@ -1,0 +1,104 @@
+package account
+
+import (
+	"context"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Governor finds the run of an agent that a request belongs to.
+type Governor interface {
+	// Enter returns the request as a turn of its run, nil where it belongs to none, or the
+	// error that refuses it. It may wait.
+	Enter(ctx context.Context, a *Account) (Turn, error)
+}
+
+// Turn is a request in its run.
+type Turn interface {
+	// Account is the account of the run, of which the request reserves.
+	Account() *budget.Account
+	// Unbounded is the number of tokens to reserve for an answer without a limit, where no key
+	// says it.
+	Unbounded() int64
+	// Refused returns the error of a request that wants more than the account of the run has.
+	Refused(refusal *budget.Refusal, want budget.Amounts) *schema.Error
+	// Confirm refuses the request after the reservation, if others have ended the run meanwhile.
+	Confirm() *schema.Error
+	// Leave ends the turn. It is called once for each turn that was entered.
+	Leave(end End)
+}
+
+// End is how a turn ended.
+type End struct {
+	// Refusal is the error of a run or a budget without room, nil where there was room.
+	Refusal *schema.Error
+	// Model is the model that served the request. Input and Output are the tokens of its prompt and
+	// of its answer.
+	Model         string
+	Input, Output int64
+}
+
+// SetGovernor makes a governor see every request from now on.
+func (d *Desk) SetGovernor(g Governor) { d.governor.Store(&g) }
+
+// enterRun finds the run that the request belongs to.
+func (a *Account) enterRun(ctx context.Context) (err error) {
+	if a.Desk == nil {
+		return nil
+	}
+	governor := a.Desk.governor.Load()
+	if governor == nil {
+		return nil
+	}
+	if a.turn, err = (*governor).Enter(ctx, a); err == nil && a.turn != nil {
+		a.charge.Run = a.turn.Account()
+	}
+	return err
+}
+
+// UnpricedModel returns the model that was asked for if it has no price, and else nothing.
+func (a *Account) UnpricedModel() string {
+	if a.Pool == nil || a.Pool.Price != nil {
+		return ""
+	}
+	return a.Pool.Model
+}
+
+// takeRun reserves one request of the run, for a request that is no use of a model.
+func (a *Account) takeRun(ctx context.Context, now time.Time) error {
+	if a.turn == nil {
+		return nil
+	}
+	want := budget.Amounts{1}
+	refusal, err := a.charge.Reserve(ctx, [2]*budget.Account{}, want, a.Record.Started)
+	switch {
+	case err != nil:
+		return a.unreserved(err)
+	case refusal != nil:
+		return a.overBudget(refusal, want, now)
+	}
+	return a.confirmRun()
+}
+
+// confirmRun refuses the request if its run has ended meanwhile.
+func (a *Account) confirmRun() error {
+	if a.turn == nil {
+		return nil
+	}
+	if refusal := a.turn.Confirm(); refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+// leaveRun ends the turn of the request.
+func (a *Account) leaveRun() {
+	if a.turn == nil {
+		return
+	}
+	a.end.Model = a.Model
+	a.turn.Leave(a.end)
+	a.turn = nil
+}

@@ -1,0 +1,268 @@
+// This file belongs to the wing runs.
+
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
+)
+
+const priced = "prices: {models: [{model: m, input: 1000000, output: 1000000}]}\n" // each token costs one
+
+// governed returns a configuration with runs that have these settings.
+func governed(b *simulator.Backend, settings string) string {
+	return gatewaytest.PoolYAML(b) + priced + "runs: {enabled: true, " + settings + "}\n"
+}
+
+// turn sends a request of a run.
+func turn(r *gatewaytest.Gateway, name, body string, header ...string) gatewaytest.Reply {
+	return r.Chat(body, append([]string{"X-Router-Run", name}, header...)...)
+}
+
+// codeOf returns the code of an error.
+func codeOf(reply gatewaytest.Reply) string {
+	var body struct{ Error struct{ Code string } }
+	_ = json.Unmarshal([]byte(reply.Body), &body, json.MatchCaseInsensitiveNames(true)) // an answer has none
+	return body.Error.Code
+}
+
+const small = `{"model":"m","max_tokens":10,"messages":[{"role":"user","content":"hi"}]}`
+
+// runShown is a run as operations show it.
+type runShown struct {
+	ID, Name, Sign, Key, Tenant, State, Code, Reason string
+	UnderWay                                         int
+	Used, Reserved, Limits, Raised                   struct {
+		Cost             string
+		Tokens, Requests int64
+	}
+	Loop  *struct{ Rule, Action string }
+	Calls []struct{ Run string }
+}
+
+func listRuns(t *testing.T, r *gatewaytest.Gateway, query string) (found []runShown) {
+	t.Helper()
+	reply := r.API(http.MethodGet, "/api/runs"+query, "").Is(t, 200)
+	if err := json.Unmarshal(reply.Data, &found, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func showRun(t *testing.T, r *gatewaytest.Gateway, id string) (found runShown) {
+	t.Helper()
+	reply := r.API(http.MethodGet, "/api/runs/"+id, "").Is(t, 200)
+	if err := json.Unmarshal(reply.Data, &found, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// A run that has used up its limit is refused in words that tell what to do, others are not, and a
+// raise lets it go on, also after a restart.
+func TestARunStopsAtItsLimitAndGoesOnAfterARaise(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ limits, used, raise string }{
+		"money":    {"cost: 40", "40 of 40 USD", `{"cost":40}`},
+		"tokens":   {"tokens: 40", "40 of 40 tokens", `{"tokens":40}`},
+		"requests": {"requests: 2", "2 of 2 requests", `{"requests":2}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := gatewaytest.StartBackend(t)
+			b.ScriptForever(answer(15, 5))
+			setup := gatewaytest.Setup{DataDir: t.TempDir(), YAML: governed(b, "limits: {"+test.limits+"}")}
+			r := gatewaytest.StartWith(t, setup)
+			for range 2 {
+				turn(r, "task", small).Succeeds(t)
+			}
+			refused := turn(r, "task", small)
+			if refused.Status != 400 || codeOf(refused) != "run_limit_reached" || refused.Header.Get("X-Should-Retry") != "false" {
+				t.Fatalf("%d %v %s", refused.Status, refused.Header, refused.Body)
+			}
+			turn(r, "another", small).Succeeds(t)
+			r.Chat(small).Succeeds(t) // of no run
+			found := listRuns(t, r, "?search=task")
+			if len(found) != 1 || found[0].State != "STOPPED" || found[0].Used.Requests != 2 || found[0].Used.Cost != "40" || found[0].Sign != "x-router-run" {
+				t.Fatalf("%+v", found)
+			}
+			if !strings.Contains(refused.Body, test.used) || !strings.Contains(refused.Body, "patchbay runs raise "+found[0].ID) {
+				t.Errorf("%s", refused.Body)
+			}
+			// Neither a restart nor time gives it more.
+			r.Halt()
+			r = gatewaytest.StartWith(t, setup)
+			if again := turn(r, "task", small); codeOf(again) != "run_limit_reached" {
+				t.Fatalf("after a restart: %d %s", again.Status, again.Body)
+			}
+			r.API(http.MethodPost, "/api/runs/"+found[0].ID+"/raise", test.raise).Is(t, 200)
+			r.Halt()
+			r = gatewaytest.StartWith(t, setup)
+			for range 2 {
+				turn(r, "task", small).Succeeds(t)
+			}
+			if again := turn(r, "task", small); codeOf(again) != "run_limit_reached" {
+				t.Errorf("beyond the raise: %d %s", again.Status, again.Body)
+			}
+			if shown := showRun(t, r, found[0].ID); shown.Used.Requests != 4 || shown.Used.Tokens != 80 {
+				t.Errorf("%+v", shown)
+			}
+		})
+	}
+}
+
+// An operator ends a run; calls in progress are cut where that is asked for.
+func TestAnEndedRunIsRefusedUntilItIsRaised(t *testing.T) {
+	t.Parallel()
+	held := gatewaytest.StartHeldBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", held.URL))+"runs: {enabled: true}\n")
+	var running sync.WaitGroup
+	var cut gatewaytest.Reply
+	streamed := strings.Replace(small, "{", `{"stream":true,`, 1)
+	running.Go(func() { cut = turn(r, "task", streamed) })
+	<-held.Entered
+	found := listRuns(t, r, "")
+	if len(found) != 1 || found[0].State != "RUNNING" || found[0].UnderWay != 1 {
+		t.Fatalf("%+v", found)
+	}
+	r.API(http.MethodPost, "/api/runs/"+found[0].ID+"/end?now=true", "").Is(t, 200)
+	running.Wait()
+	if !strings.Contains(cut.Body, "run_ended") || strings.Contains(cut.Body, "last") {
+		t.Errorf("the call in progress: %d %s", cut.Status, cut.Body)
+	}
+	if refused := turn(r, "task", small); codeOf(refused) != "run_ended" || refused.Header.Get("X-Should-Retry") != "false" {
+		t.Errorf("%d %s", refused.Status, refused.Body)
+	}
+	if shown := showRun(t, r, found[0].ID); shown.State != "ENDED" {
+		t.Errorf("%+v", shown)
+	}
+	r.API(http.MethodPost, "/api/runs/"+found[0].ID+"/raise", "").Is(t, 200)
+	close(held.Open)
+	turn(r, "task", streamed).Succeeds(t)
+	r.API(http.MethodPost, "/api/runs/run_0/end", "").Is(t, 404)
+}
+
+// Requests of one run that come at once never pass its limit together.
+func TestParallelRequestsDoNotPassTheLimitOfARun(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(3, 5)) // less than is reserved
+	r := gatewaytest.Start(t, governed(b, "limits: {cost: 100}"))
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if got := turn(r, "task", small); got.Status != 200 && codeOf(got) != "budget_reserved" && codeOf(got) != "run_limit_reached" {
+				t.Errorf("%d %s", got.Status, got.Body)
+			}
+		})
+	}
+	all.Wait()
+	if used := listRuns(t, r, "")[0].Used; used.Tokens > 100 || used.Tokens == 0 {
+		t.Errorf("%+v", used)
+	}
+}
+
+func TestTheStrictestLimitOfARunHolds(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(15, 5))
+	yaml := governed(b, "limits: {requests: 4}") + fmt.Sprintf("security: {enabled: true, tenants: [{name: red, runs: {requests: 2}}], tokens: [{name: a, role: ADMIN, token-sha256: %s}], keys: [", gatewaytest.HashOf("admin-token"))
+	for _, key := range []struct{ id, members string }{{"wide", ""}, {"narrow", ", runs: {requests: 1}"}, {"red", ", tenant: red, runs: {requests: 3}"}} {
+		yaml += fmt.Sprintf("{id: %s, key-sha256: %s%s},", key.id, gatewaytest.HashOf(key.id), key.members)
+	}
+	r := gatewaytest.Start(t, strings.TrimSuffix(yaml, ",")+"]}\n")
+	for key, most := range map[string]int{"wide": 4, "narrow": 1, "red": 2} {
+		passed := 0
+		for range 6 {
+			if turn(r, "task", small, bearer(key)...).Status == 200 {
+				passed++
+			}
+		}
+		if passed != most {
+			t.Errorf("%s: %d requests of a run pass, want %d", key, passed, most)
+		}
+	}
+	r.API(http.MethodPost, "/api/auth/keys", `{"id":"new","runs":{"requests":-1}}`, "Authorization", "Bearer admin-token").Is(t, 400, "runs.requests")
+}
+
+// A client asks for less money, for its run from now on.
+func TestAClientAsksForLess(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(15, 5))
+	r := gatewaytest.Start(t, governed(b, "limits: {cost: 100}"))
+	for asked, status := range map[string]int{"x": 400, "0": 400, "-1": 400, "101": 400} {
+		if got := turn(r, "other", small, "X-Router-Run-Limit-Cost", asked); got.Status != status || codeOf(got) != "invalid_value" {
+			t.Errorf("%s: %d %s", asked, got.Status, got.Body)
+		}
+	}
+	turn(r, "task", small, "X-Router-Run-Limit-Cost", "40").Succeeds(t)
+	turn(r, "task", small).Succeeds(t)
+	if got := turn(r, "task", small); codeOf(got) != "run_limit_reached" || !strings.Contains(got.Body, "40 of 40 USD") {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if got := turn(r, "task", small, "X-Router-Run-Limit-Cost", "50"); codeOf(got) != "invalid_value" {
+		t.Errorf("more than before: %d %s", got.Status, got.Body)
+	}
+}
+
+func TestModelsWithoutAPriceInARunWithALimitOfMoney(t *testing.T) {
+	t.Parallel()
+	for setting, status := range map[string]int{"refuse": 400, "warn": 200, "allow": 200} {
+		b := gatewaytest.StartBackend(t)
+		r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"runs: {enabled: true, unpriced: "+setting+", limits: {cost: 1}}\n")
+		if got := turn(r, "task", small); got.Status != status {
+			t.Errorf("%s: %d %s", setting, got.Status, got.Body)
+		}
+	}
+}
+
+// A run that goes round in circles is noted, or stopped until somebody raises it.
+func TestARunThatLoopsIsStopped(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(15, 5))
+	setup := gatewaytest.Setup{DataDir: t.TempDir(), YAML: governed(b, "loops: {repeats: 3, action: stop}")}
+	r := gatewaytest.StartWith(t, setup)
+	for range 2 {
+		turn(r, "task", small).Succeeds(t)
+	}
+	refused := turn(r, "task", small)
+	if refused.Status != 400 || codeOf(refused) != "run_loops" || !strings.Contains(refused.Body, "the same request again and again (3 in a row)") {
+		t.Fatalf("%d %s", refused.Status, refused.Body)
+	}
+	found := listRuns(t, r, "")
+	if found[0].State != "STOPPED" || found[0].Loop == nil || found[0].Loop.Rule != "SAME_CALL" {
+		t.Errorf("%+v", found[0])
+	}
+	different := strings.Replace(small, "hi", "bye", 1)
+	r.Halt()
+	r = gatewaytest.StartWith(t, setup)
+	if got := turn(r, "task", different); codeOf(got) != "run_loops" {
+		t.Errorf("after a restart: %d %s", got.Status, got.Body)
+	}
+	r.API(http.MethodPost, "/api/runs/"+found[0].ID+"/raise", "{}").Is(t, 200)
+	turn(r, "task", different).Succeeds(t)
+}
+
+// The calls of a run are listed with it.
+func TestTheCallsOfARunAreShown(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, governed(b, ""))
+	turn(r, "task", small).Succeeds(t)
+	turn(r, "other", small).Succeeds(t)
+	id := listRuns(t, r, "?search=task")[0].ID
+	gatewaytest.Eventually(t, "the call is listed", func() bool {
+		shown := showRun(t, r, id)
+		return len(shown.Calls) == 1 && shown.Calls[0].Run == id
+	})
+}

@@ -1,0 +1,340 @@
+// Package governor keeps the runs of agents within their limits. A request reserves of its run
+// before it is sent, as it does of the budgets of its key; package budget has the guarantees.
+package governor
+
+import (
+	"container/list"
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/account"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/loops"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/turns"
+)
+
+// Options are the parts and settings of a Governor.
+type Options struct {
+	Settings runs.Settings
+	// Book returns the book of runs, which asks goesOn about the runs that the ledger has.
+	Book func(goesOn func(*quota.Row) bool) *budget.Book
+	// Data is where the state of runs is kept that the ledger does not have; nil keeps none.
+	Data *durable.Dir
+	// Unbounded is the number of tokens to reserve for an answer without a limit.
+	Unbounded int64
+	Currency  func() string
+	// PublicURL is the address by which people reach the console, empty where it is not known.
+	PublicURL string
+	// Secret is the same for gateways that know conversations by their beginnings together.
+	Secret [32]byte
+	Log    *slog.Logger
+}
+
+// Governor knows the runs that go on.
+type Governor struct {
+	options Options
+	book    *budget.Book
+	known   *known.Book
+	reader  *turns.Reader
+
+	mu   sync.Mutex
+	runs map[identity]*run
+	byID map[string]*run
+	// used has the runs, the one that was used last in front.
+	used  list.List
+	bytes int
+	// found are the runs that the ledger has and that go on, until they are taken over.
+	finding sync.Mutex // held for found, also while the book is locked
+	found   []quota.Row
+	// saved are the runs in the file of an earlier process. It is not changed.
+	saved map[string]savedRun
+	// isChanged says that decisions about runs are not written yet.
+	isChanged atomic.Bool
+
+	refused [refusalCount]atomic.Int64
+	looped  [ruleCount][actionCount]atomic.Int64
+	warned  sync.Map // the models without a price that the log has told of
+}
+
+// identity names a run: its owner is the id of a key or of the bearer of a token, and empty where
+// no keys are needed.
+type identity struct{ owner, name string }
+
+// run is one run.
+type run struct {
+	identity
+	id, sign, tenant, user string
+	element                *list.Element
+
+	mu      sync.Mutex
+	account *budget.Account
+	limits  budget.RunLimits
+	// grant is the one that limits come from.
+	grant    *access.Grant
+	underWay map[*turn]struct{}
+	model    string
+	// agents are the sub-agents that were seen, as many as are counted.
+	agents map[string]struct{}
+	watch  loops.Watch
+	// loop is the latest finding about loops, and looped its time; nil where the latest call broke
+	// no rule.
+	loop   *loops.Finding
+	looped time.Time
+	// stopped is the last refusal for good, nil where a request was let in since.
+	stopped *schema.Error
+}
+
+// New returns a governor that knows the runs which go on.
+func New(options Options) *Governor {
+	g := &Governor{
+		options: options, known: known.NewBook(options.Secret), reader: turns.NewReader(),
+		runs: map[identity]*run{}, byID: map[string]*run{}, saved: map[string]savedRun{},
+	}
+	g.book = options.Book(g.goesOn)
+	g.readSaved()
+	g.book.Begin()
+	g.takeFound(time.Now())
+	return g
+}
+
+// costHeader asks for a lower limit of money.
+const costHeader = "X-Router-Run-Limit-Cost"
+
+// Memory for runs is bounded.
+const (
+	mostRuns  = 100_000
+	mostBytes = 64 << 20
+	// runBytes is about how much memory a run takes in all tables, without its name.
+	runBytes = 1600
+	// mostAgents is how many sub-agents of a run are counted.
+	mostAgents = 1000
+)
+
+// Enter finds the run of a request and lets it in, or returns nil for a request without a run.
+func (g *Governor) Enter(ctx context.Context, a *account.Account) (account.Turn, error) {
+	owner := a.Caller.KeyID
+	found := g.known.Of(owner, a.Caller.Header, a.Asks, g.options.Settings.By)
+	if found.ID == "" {
+		return nil, nil //nolint:nilnil // it belongs to no run
+	}
+	now := time.Now()
+	r := g.open(identity{owner, quota.UserName(found.ID)}, found, a.Caller, now)
+	a.Record.Run, a.Asks.Run = r.id, found.ID
+	t := &turn{governor: g, run: r, record: a.Record}
+	refusal, wait := g.admit(t, a, found.Agent, now)
+	if refusal != nil {
+		g.note(r, refusal)
+		return nil, refusal
+	}
+	if wait > 0 {
+		if err := waiting.Pause(ctx, wait); err != nil {
+			t.Leave(account.End{})
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// open returns a run, which begins where there is none that goes on.
+func (g *Governor) open(who identity, found known.Run, caller *access.Caller, now time.Time) *run {
+	g.mu.Lock()
+	r := g.runs[who]
+	if r != nil && r.isOver(now, g.options.Settings.Idle.Std()) {
+		g.forget(r)
+		r = nil
+	}
+	if r == nil {
+		who.name = strings.Clone(who.name)
+		r = g.begin(who, caller.Tenant, now)
+		r.sign, r.user = found.Sign.String(), caller.User
+	}
+	g.used.MoveToFront(r.element)
+	g.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.grant != caller.Grant || r.account == nil {
+		r.setLimits(g, caller.Grant)
+	}
+	r.account.Touch(now)
+	if found.Agent != "" && len(r.agents) < mostAgents {
+		r.agents[found.Agent] = struct{}{}
+	}
+	return r
+}
+
+// begin adds a run; mu is held. The idlest ones give way.
+func (g *Governor) begin(who identity, tenant string, began time.Time) *run {
+	size := runBytes + 4*len(who.name)
+	for oldest := g.used.Back(); oldest != nil && (len(g.runs) >= mostRuns || g.bytes+size > mostBytes); {
+		next := oldest.Prev()
+		if r, _ := oldest.Value.(*run); !r.isBusy() {
+			g.forget(r)
+		}
+		oldest = next
+	}
+	r := &run{identity: who, tenant: tenant, underWay: map[*turn]struct{}{}, agents: map[string]struct{}{}}
+	r.limits = g.options.Settings.Limits
+	r.account = g.book.OpenRun(budget.RunSubject(who.owner, tenant, who.name), began, r.limits.Amounts())
+	r.id = publicID(r.account.Name())
+	r.element = g.used.PushFront(r)
+	g.runs[who], g.byID[r.id] = r, r
+	g.bytes += size
+	return r
+}
+
+// publicID returns the id of a run that people see, by the name of its account.
+func publicID(account string) string { return strings.Replace(account, "/", "_", 1) }
+
+// forget removes a run; mu is held.
+func (g *Governor) forget(r *run) {
+	g.used.Remove(r.element)
+	delete(g.runs, r.identity)
+	delete(g.byID, r.id)
+	g.bytes -= runBytes + 4*len(r.name)
+	g.book.Forget(r.account)
+}
+
+// isOver reports whether nothing was asked for in a run for too long.
+func (r *run) isOver(now time.Time, idle time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.underWay) == 0 && now.Sub(r.account.Used()) >= idle
+}
+
+func (r *run) isBusy() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.underWay) > 0
+}
+
+// setLimits sets the strictest limits of the gateway, the tenant and the key; mu is held.
+func (r *run) setLimits(g *Governor, grant *access.Grant) {
+	r.grant, r.limits = grant, g.options.Settings.Limits
+	if grant != nil {
+		r.limits = r.limits.Lesser(grant.Runs)
+	}
+	r.account = g.book.OpenRun(budget.RunSubject(r.owner, r.tenant, r.name), r.account.Began(), r.limits.Amounts())
+}
+
+// admit lets a request into its run after a wait, or returns why it is refused.
+func (g *Governor) admit(t *turn, a *account.Account, agent string, now time.Time) (*schema.Error, time.Duration) {
+	r := t.run
+	if refusal := g.askLess(r, a.Caller.Header); refusal != nil {
+		return refusal, 0
+	}
+	if refusal := g.refuseEnded(r, now); refusal != nil {
+		return refusal, 0
+	}
+	if refusal := g.refuseUnpriced(r, a); refusal != nil {
+		return refusal, 0
+	}
+	if refusal := r.enter(t); refusal != nil {
+		return refusal, 0
+	}
+	finding := g.watch(t, a, agent, now)
+	if finding == nil || finding.Action != loops.Stop {
+		return nil, waitOf(finding)
+	}
+	r.leave(t)
+	return g.stopForLoop(r), 0
+}
+
+// enter counts a request among those under way, unless there are too many.
+func (r *run) enter(t *turn) *schema.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if most := r.limits.Concurrency; most > 0 && int64(len(r.underWay)) >= most {
+		return held(r, say.New("run.parallel", "limit", most))
+	}
+	r.underWay[t] = struct{}{}
+	return nil
+}
+
+func (r *run) leave(t *turn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.underWay, t)
+	r.account.Touch(time.Now())
+}
+
+// askLess takes over the limit of money that the client asks for.
+func (g *Governor) askLess(r *run, header http.Header) *schema.Error {
+	values := header[costHeader]
+	if len(values) == 0 {
+		return nil
+	}
+	asked, err := prices.ParseAmount(strings.TrimSpace(values[0]))
+	if err != nil || asked <= 0 {
+		return schema.NewError(schema.CodeInvalidValue, say.New("run.asks_amount"))
+	}
+	r.mu.Lock()
+	limit, acc := r.limits.Cost, r.account
+	r.mu.Unlock()
+	terms := acc.Terms()
+	if terms.MostCost > 0 && (limit <= 0 || terms.MostCost < int64(limit)) {
+		limit = prices.Amount(terms.MostCost)
+	}
+	switch {
+	case limit > 0 && asked > limit:
+		return schema.NewError(schema.CodeInvalidValue, say.New("run.asks_less", "most", limit.Money()))
+	case asked == limit:
+		return nil
+	}
+	if err := acc.Decide(func(t *budget.Terms) { t.MostCost = int64(asked) }); err != nil {
+		g.options.Log.Warn("the other gateways are not told yet of a limit that a client asked for", "error", err)
+	}
+	g.isChanged.Store(true)
+	return nil
+}
+
+// refuseEnded refuses requests of a run that was ended, or that has lasted too long.
+func (g *Governor) refuseEnded(r *run, now time.Time) *schema.Error {
+	r.mu.Lock()
+	limit, acc := r.limits.Time.Std(), r.account
+	r.mu.Unlock()
+	terms := acc.Terms()
+	switch {
+	case terms.IsEnded:
+		return final(r, schema.CodeRunEnded, say.New("run.ended", "how", g.how(r, "")))
+	case terms.Looped > terms.Lifted:
+		return g.loops(r)
+	}
+	if lasted := now.Sub(acc.Began()); limit > 0 && lasted >= limit+terms.Longer {
+		limit += terms.Longer
+		refusal := final(r, schema.CodeRunLimit, say.New("run.time", "used", lasted.Round(time.Second), "limit", limit,
+			"how", g.how(r, "--time 1h")))
+		refusal.Details = runDetails{Run: r.id, Unit: "time", Used: seconds(lasted), Limit: seconds(limit)}
+		return refusal
+	}
+	return nil
+}
+
+// refuseUnpriced decides about a model without a price in a run with a limit of money.
+func (g *Governor) refuseUnpriced(r *run, a *account.Account) *schema.Error {
+	model := a.UnpricedModel()
+	if model == "" || g.options.Settings.Unpriced == runs.Allow || r.latest().Bounds()[budget.Cost] <= 0 {
+		return nil
+	}
+	if g.options.Settings.Unpriced == runs.Refuse {
+		return final(r, schema.CodeRunLimit, say.New("run.unpriced", "model", model))
+	}
+	if _, isTold := g.warned.LoadOrStore(model, true); !isTold { // models are those of the configuration
+		g.options.Log.Warn("a model without a price is used in runs with a limit of money; "+
+			"set its price in prices.models, or runs.unpriced", "model", model)
+	}
+	return nil
+}

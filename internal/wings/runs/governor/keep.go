@@ -1,0 +1,202 @@
+package governor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+)
+
+// savedFile has the runs that the rows of the ledger alone do not describe: those about which
+// people have decided, and those that are older than they may be idle.
+const savedFile = "runs.json"
+
+// savedRun is a run in the file.
+type savedRun struct {
+	Owner  string    `json:"owner,omitzero"`
+	Tenant string    `json:"tenant,omitzero"`
+	User   string    `json:"user,omitzero"`
+	Name   string    `json:"name"`
+	Sign   string    `json:"sign,omitzero"`
+	Model  string    `json:"model,omitzero"`
+	Began  time.Time `json:"began"`
+	Used   time.Time `json:"used"`
+	// Terms are the decisions of people, as budget.Terms writes them.
+	Terms string `json:"terms"`
+}
+
+// readSaved reads the file of an earlier process.
+func (g *Governor) readSaved() {
+	if g.options.Data == nil {
+		return
+	}
+	text, err := g.options.Data.Read(savedFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var all []savedRun
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		g.options.Log.Error("the decisions about runs of agents cannot be read; raised limits are as they were before",
+			"file", savedFile, "error", err)
+		return
+	}
+	for _, one := range all {
+		g.saved[budget.RunName(&quota.Key{APIKey: one.Owner, User: one.Name})] = one
+	}
+}
+
+// saveEvery is how often the file is written while runs are under way. The time of their last use is
+// behind by no more.
+func (g *Governor) saveEvery() time.Duration {
+	return min(max(g.options.Settings.Idle.Std()/16, time.Second), time.Minute)
+}
+
+// goesOn reports whether the run of a row of the ledger goes on, and keeps the row if so.
+func (g *Governor) goesOn(row *quota.Row) bool {
+	if row.Key.User == quota.Overflow || row.Key.User == "" {
+		return false
+	}
+	now, last := time.Now(), row.Start
+	if saved, ok := g.saved[budget.RunName(&row.Key)]; ok && !saved.Began.Truncate(time.Second).After(row.Start) {
+		last = saved.Used.Add(g.saveEvery())
+	}
+	if now.Sub(last) >= g.options.Settings.Idle.Std() {
+		return false
+	}
+	g.finding.Lock()
+	defer g.finding.Unlock()
+	g.found = append(g.found, *row)
+	return true
+}
+
+// takeFound takes the runs over that go on.
+func (g *Governor) takeFound(now time.Time) {
+	g.finding.Lock()
+	found := g.found
+	g.found = nil
+	g.finding.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range found {
+		row := &found[i]
+		if who := (identity{row.Key.APIKey, row.Key.User}); g.runs[who] == nil {
+			g.begin(who, row.Key.Tenant, row.Start)
+		}
+	}
+	for _, saved := range g.saved {
+		if now.Sub(saved.Used) >= g.options.Settings.Idle.Std() {
+			continue
+		}
+		who := identity{saved.Owner, saved.Name}
+		r := g.runs[who]
+		if r == nil { // it was refused whatever it asked for
+			r = g.begin(who, saved.Tenant, saved.Began)
+		}
+		r.sign, r.model, r.user = saved.Sign, saved.Model, saved.User
+		if terms, ok := budget.ReadTerms(saved.Terms); ok {
+			r.account.Restore(terms, saved.Began)
+		}
+	}
+}
+
+// save writes the file.
+func (g *Governor) save(now time.Time) error {
+	if g.options.Data == nil {
+		return nil
+	}
+	g.isChanged.Store(false)
+	all := []savedRun{}
+	for _, r := range g.all() {
+		r.mu.Lock()
+		one := savedRun{
+			Owner: r.owner, Tenant: r.tenant, User: r.user, Name: r.name, Sign: r.sign, Model: r.model,
+			Began: r.account.Began(), Used: r.account.Used(), Terms: r.account.Terms().String(),
+		}
+		isDecided := r.account.Terms().Version > 0
+		if len(r.underWay) > 0 {
+			one.Used = now
+		}
+		r.mu.Unlock()
+		if isDecided || now.Sub(one.Began) >= g.options.Settings.Idle.Std()/2 {
+			all = append(all, one)
+		}
+	}
+	text, err := json.Marshal(all)
+	if err == nil {
+		err = g.options.Data.Write(savedFile, text)
+	}
+	if err != nil {
+		g.isChanged.Store(true)
+	}
+	return err
+}
+
+// all returns the runs, the one that was used last first.
+func (g *Governor) all() []*run {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := make([]*run, 0, len(g.runs))
+	for e := g.used.Front(); e != nil; e = e.Next() {
+		if r, ok := e.Value.(*run); ok {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// sweep removes the runs that are over.
+func (g *Governor) sweep(now time.Time) {
+	for _, r := range g.all() {
+		if !r.isOver(now, g.options.Settings.Idle.Std()) {
+			continue
+		}
+		g.mu.Lock()
+		if g.byID[r.id] == r && r.isOver(now, g.options.Settings.Idle.Std()) {
+			g.forget(r)
+		}
+		g.mu.Unlock()
+	}
+}
+
+// Run removes runs that are over and writes the others, until the context ends.
+func (g *Governor) Run(ctx context.Context) {
+	saved, isTold := time.Now(), false
+	waiting.Every(ctx, time.Second, func(now time.Time) {
+		if g.hasFound() {
+			g.takeFound(now)
+		}
+		isDue := now.Sub(saved) >= g.saveEvery()
+		if isDue {
+			g.sweep(now)
+		}
+		if !isDue && !g.isChanged.Load() {
+			return
+		}
+		saved = now
+		err := g.save(now)
+		if err != nil && !isTold {
+			g.options.Log.Error("the runs of agents cannot be written; a restart forgets raised limits", "error", err)
+		}
+		isTold = err != nil
+	})
+}
+
+func (g *Governor) hasFound() bool {
+	g.finding.Lock()
+	defer g.finding.Unlock()
+	return len(g.found) > 0
+}
+
+// Close writes the runs and the counts of their ledger.
+func (g *Governor) Close(ctx context.Context) error {
+	return errors.Join(g.save(time.Now()), g.book.Close(ctx))
+}

@@ -1,0 +1,473 @@
+package governor
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/monitor"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+)
+
+// office answers the operations below /api/runs.
+type office struct {
+	core     *wing.Core
+	governor *Governor // nil where runs are not governed
+}
+
+func (o *office) routes() []web.Route {
+	const tag = "Runs"
+	return []web.Route{{
+		Pattern: "GET /api/runs", Tag: tag, Permission: access.ReadRuns, Team: access.Member,
+		Does:    web.ListWith(o.list),
+		Summary: "The runs of agents: their use, limits and state. Members see those of their own keys",
+		Says:    "The runs.",
+	}, {
+		Pattern: "GET /api/runs/{id}", Tag: tag, Permission: access.ReadRuns, Team: access.Member,
+		Does:    web.Do(o.show),
+		Summary: "One run of an agent, with its latest calls",
+		Says:    "The run.",
+	}, {
+		Pattern: "POST /api/runs/{id}/raise", Tag: tag, Permission: access.WriteRuns, Team: access.TeamAdmin,
+		Does: web.DoBody(o.raise), BodyOptional: true,
+		Summary: "Add amounts to the limits of a run, and let it go on if it was stopped or ended. Administrators of " +
+			"a team raise runs within the terms of their tenant",
+		Says: "The run was raised.",
+	}, {
+		Pattern: "POST /api/runs/{id}/end", Tag: tag, Permission: access.WriteRuns, Team: access.TeamAdmin,
+		Takes: web.Always, Does: web.DoWith(o.end),
+		Summary: "End a run: its next calls are refused with run_ended. With now=true calls in progress are cut",
+		Says:    "The run was ended.",
+	}}
+}
+
+// State is what a run does.
+type State string
+
+// The states.
+const (
+	Running State = "RUNNING" // it has calls under way
+	Waiting State = "WAITING" // it has none now
+	Stopped State = "STOPPED" // its calls are refused
+	Ended   State = "ENDED"   // somebody ended it
+	Over    State = "OVER"    // nothing was asked for in it for too long
+)
+
+// Names returns the names of all states.
+func (State) Names() []string {
+	return []string{string(Running), string(Waiting), string(Stopped), string(Ended), string(Over)}
+}
+
+// amountsView are amounts of a run as JSON.
+type amountsView struct {
+	Cost     prices.Amount `json:"cost"`
+	Tokens   int64         `json:"tokens"`
+	Requests int64         `json:"requests"`
+}
+
+func viewAmounts(a budget.Amounts) amountsView {
+	return amountsView{prices.Amount(a[budget.Cost]), a[budget.Tokens], a[budget.Requests]}
+}
+
+// limitsView are the limits of a run as JSON; 0 is none.
+type limitsView struct {
+	amountsView
+	Time        schema.Duration `json:"time"`
+	Concurrency int64           `json:"concurrency,omitzero"`
+}
+
+// RunView is a run as JSON.
+type RunView struct {
+	ID       string      `json:"id"`
+	Name     string      `json:"name" doc:"The id that the client sent; a long one as its hash."`
+	Sign     string      `json:"sign,omitzero" doc:"What names the run in its requests."`
+	Key      string      `json:"key,omitzero"`
+	Tenant   string      `json:"tenant,omitzero"`
+	User     string      `json:"user,omitzero"`
+	State    State       `json:"state"`
+	Reason   string      `json:"reason,omitzero" doc:"Why its calls are refused."`
+	Code     string      `json:"code,omitzero" doc:"The code of the error of its calls."`
+	Started  time.Time   `json:"started"`
+	Last     time.Time   `json:"last" doc:"When something was last asked for in it."`
+	Model    string      `json:"model,omitzero" doc:"Of its latest call."`
+	UnderWay int         `json:"underWay" doc:"Its calls in progress at the asked gateway."`
+	Agents   int         `json:"agents" doc:"How many sub-agents were seen."`
+	Currency string      `json:"currency"`
+	Used     amountsView `json:"used"`
+	Reserved amountsView `json:"reserved"`
+	Limits   limitsView  `json:"limits" doc:"As they are now, with raised amounts; 0 is none."`
+	Raised   limitsView  `json:"raised"`
+	Loop     *loopView   `json:"loop,omitzero" doc:"The rule about loops that its latest call broke."`
+}
+
+// view shows a run.
+func (g *Governor) view(r *run) RunView {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	terms, bounds := r.account.Terms(), r.account.Bounds()
+	spent, reserved := r.account.Figures()
+	v := RunView{
+		ID: r.id, Name: r.name, Sign: r.sign, Key: r.owner, Tenant: r.tenant, User: r.user,
+		Started: r.account.Began(), Last: r.account.Used(), Model: r.model, UnderWay: len(r.underWay),
+		Agents:   len(r.agents),
+		Currency: g.options.Currency(), Used: viewAmounts(spent), Reserved: viewAmounts(reserved),
+		Limits: limitsView{amountsView: viewAmounts(bounds), Concurrency: r.limits.Concurrency},
+		Raised: limitsView{amountsView: viewAmounts(terms.Raised), Time: schema.Duration(terms.Longer)},
+	}
+	if r.limits.Time > 0 {
+		v.Limits.Time = r.limits.Time + schema.Duration(terms.Longer)
+	}
+	if r.loop != nil {
+		v.Loop = &loopView{*r.loop, r.looped}
+	}
+	v.State = r.stateNow()
+	switch {
+	case terms.IsEnded:
+		v.Code = schema.CodeRunEnded
+	case r.stopped != nil:
+		v.Code, v.Reason = r.stopped.Code, r.stopped.Message
+	}
+	return v
+}
+
+// stateNow returns what a run does; mu is held.
+func (r *run) stateNow() State {
+	switch {
+	case r.account.Terms().IsEnded:
+		return Ended
+	case r.stopped != nil, r.isLooping():
+		return Stopped
+	case len(r.underWay) > 0:
+		return Running
+	}
+	return Waiting
+}
+
+// isLooping reports whether a run is stopped because it goes round in circles.
+func (r *run) isLooping() bool {
+	terms := r.account.Terms()
+	return terms.Looped > terms.Lifted
+}
+
+// listQuery chooses runs.
+type listQuery struct {
+	web.PageQuery
+	State  State     `json:"state" empty:"true"`
+	Key    string    `json:"key"`
+	Tenant string    `json:"tenant"`
+	Search string    `json:"search" doc:"A part of the id, name, key, tenant, user or model, in any case."`
+	Since  time.Time `json:"since" empty:"true" doc:"Adds runs that are over, of the last 8 days, that began since."`
+	Sort   sorting   `json:"sort" empty:"true" doc:"The greatest first; last where it is left out."`
+}
+
+// sorting is an order of runs.
+type sorting string
+
+// Names returns the names of all orders.
+func (sorting) Names() []string { return []string{"last", "started", "cost", "tokens", "requests"} }
+
+func (s sorting) compare(a, b *RunView) int {
+	switch s {
+	case "started":
+		return b.Started.Compare(a.Started)
+	case "cost":
+		return cmp.Compare(b.Used.Cost, a.Used.Cost)
+	case "tokens":
+		return cmp.Compare(b.Used.Tokens, a.Used.Tokens)
+	case "requests":
+		return cmp.Compare(b.Used.Requests, a.Used.Requests)
+	}
+	return b.Last.Compare(a.Last)
+}
+
+func (q *listQuery) includes(v *RunView) bool {
+	if q.State != "" && q.State != v.State || q.Key != "" && q.Key != v.Key || q.Tenant != "" && q.Tenant != v.Tenant {
+		return false
+	}
+	text := strings.ToLower(strings.Join([]string{v.ID, v.Name, v.Key, v.Tenant, v.User, v.Model}, "\n"))
+	return strings.Contains(text, strings.ToLower(q.Search))
+}
+
+func (o *office) list(c *web.Call, q *listQuery) ([]RunView, error) {
+	views := []RunView{}
+	if o.governor == nil {
+		return views, nil
+	}
+	sees, known := o.sees(c), map[string]bool{}
+	add := func(v *RunView) {
+		if sees(v) && q.includes(v) {
+			views = append(views, *v)
+		}
+	}
+	for _, r := range o.governor.all() {
+		v := o.governor.view(r)
+		known[r.id+v.Started.UTC().Truncate(time.Second).String()], known[r.id] = true, true
+		add(&v)
+	}
+	if !q.Since.IsZero() {
+		past, err := o.governor.past(c.Context(), q.Since, known)
+		if err != nil {
+			c.Say("The store of runs does not answer: runs that are over may be missing.")
+		}
+		for i := range past {
+			add(&past[i])
+		}
+	}
+	slices.SortStableFunc(views, func(a, b RunView) int { return q.Sort.compare(&a, &b) })
+	return views, nil
+}
+
+// past returns the runs that the ledger has and that are not known any more.
+func (g *Governor) past(ctx context.Context, since time.Time, known map[string]bool) ([]RunView, error) {
+	type life struct {
+		id    string
+		start int64
+	}
+	sums := map[life]*RunView{}
+	err := g.book.EachRun(ctx, since, func(row *quota.Row) {
+		id := publicID(budget.RunName(&row.Key))
+		if row.Key.User == quota.Overflow || known[id+row.Start.UTC().String()] {
+			return
+		}
+		v := sums[life{id, row.Start.Unix()}]
+		if v == nil {
+			v = &RunView{
+				ID: id, Name: row.Key.User, Key: row.Key.APIKey, Tenant: row.Key.Tenant, State: Over,
+				Started: row.Start, Last: row.Start, Currency: g.options.Currency(),
+			}
+			sums[life{id, row.Start.Unix()}] = v
+		}
+		v.Used.Cost = v.Used.Cost.Plus(prices.Amount(row.Cost))
+		v.Used.Tokens += row.Tokens
+		v.Used.Requests += row.Requests
+	})
+	views := make([]RunView, 0, len(sums))
+	for _, v := range sums {
+		views = append(views, *v)
+	}
+	return views, err
+}
+
+// sees returns whether the caller may see a run. People without a role in the whole gateway see the
+// runs of the tenants that they lead, and of their own keys.
+func (o *office) sees(c *web.Call) func(*RunView) bool {
+	if c.Scope.All {
+		return func(*RunView) bool { return true }
+	}
+	own, me := map[string]bool{}, c.Who.Owner().ID()
+	for _, key := range o.core.Credentials.Keys.List() {
+		own[key.ID] = key.Owner.IsSet() && key.Owner.ID() == me
+	}
+	return func(v *RunView) bool {
+		return c.Scope.Includes(v.Tenant) && (own[v.Key] || c.Who.In(v.Tenant).Role >= access.TeamAdmin)
+	}
+}
+
+// find returns the run in the path.
+func (o *office) find(c *web.Call) (*run, error) {
+	id := c.PathValue("id")
+	unknown := web.NotFound(say.New("run.unknown", "id", web.Shorten(id)).About("id"))
+	if o.governor == nil {
+		return nil, unknown
+	}
+	r := o.governor.byPublicID(id)
+	if r == nil {
+		return nil, unknown
+	}
+	_ = r.latest().Refresh() // the figures of this gateway are shown otherwise
+	if v := o.governor.view(r); !o.sees(c)(&v) {
+		return nil, unknown
+	}
+	return r, nil
+}
+
+func (g *Governor) byPublicID(id string) *run {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.byID[id]
+}
+
+func (r *run) latest() *budget.Account {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.account
+}
+
+// runDetail is a run with its calls.
+type runDetail struct {
+	RunView
+	Calls []monitor.CallView `json:"calls" doc:"The latest, the newest first."`
+}
+
+// mostCalls is how many calls of a run are shown.
+const mostCalls = 500
+
+func (o *office) show(c *web.Call) (runDetail, error) {
+	r, err := o.find(c)
+	if err != nil {
+		return runDetail{}, err
+	}
+	page, err := monitor.Search(c, o.core.Recorder, &monitor.CallsQuery{Limit: mostCalls},
+		func(call *calls.Record) bool { return call.Run == r.id })
+	if !c.Scope.All {
+		for i := range page.Calls {
+			page.Calls[i].HideHosts()
+		}
+	}
+	return runDetail{o.governor.view(r), web.NotNil(page.Calls)}, err
+}
+
+// raiseRequest has the amounts that a run gets in addition.
+type raiseRequest struct {
+	Cost     prices.Amount   `json:"cost,omitzero"`
+	Tokens   int64           `json:"tokens,omitzero" minimum:"0" maximum:"1000000000000000"`
+	Requests int64           `json:"requests,omitzero" minimum:"0" maximum:"1000000000000000"`
+	Time     schema.Duration `json:"time,omitzero"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (raiseRequest) Docs() map[string]string {
+	return map[string]string{
+		"cost": "An amount of money to add, in the currency of prices. Without any amount only a stop is lifted.",
+	}
+}
+
+func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
+	r, err := o.find(c)
+	if err != nil {
+		return RunView{}, err
+	}
+	limits := budget.RunLimits{Cost: by.Cost, Tokens: by.Tokens, Requests: by.Requests, Time: by.Time}
+	if err := o.checkRaise(c, r, limits); err != nil {
+		return RunView{}, err
+	}
+	if c.DryRun {
+		return o.governor.view(r), nil
+	}
+	err = o.governor.decide(r, func(t *budget.Terms) {
+		t.Raised = t.Raised.Plus(limits.Amounts())
+		t.Longer += limits.Time.Std()
+		t.IsEnded = false
+		t.Lifted = t.Looped
+	})
+	c.Done("run %s raised by %s", r.id, c.Who.Name)
+	return o.governor.view(r), o.untold(c, err)
+}
+
+// checkRaise reports amounts that a run may not get.
+func (o *office) checkRaise(c *web.Call, r *run, by budget.RunLimits) error {
+	var fault error
+	by.Check(func(path string, why say.Sentence) { fault = web.Invalid(path, why) })
+	if fault != nil || c.Scope.All {
+		return fault
+	}
+	v := o.governor.view(r)
+	doc, _ := o.core.Control.Document()
+	most := tenantLimits(doc, r.tenant)
+	for _, one := range [...]struct {
+		path             string
+		now, more, bound int64
+	}{
+		{"cost", int64(v.Limits.Cost), int64(by.Cost), int64(most.Cost)},
+		{"tokens", v.Limits.Tokens, by.Tokens, most.Tokens},
+		{"requests", v.Limits.Requests, by.Requests, most.Requests},
+		{"time", int64(v.Limits.Time), int64(by.Time), int64(most.Time)},
+	} {
+		if one.more > 0 && one.bound > 0 && one.now+one.more > one.bound {
+			return web.Invalid(one.path, say.New("run.beyond_tenant", "tenant", r.tenant))
+		}
+	}
+	return nil
+}
+
+// tenantLimits returns the limits of runs in the terms of a tenant.
+func tenantLimits(doc *config.Document, name string) budget.RunLimits {
+	for i := range doc.Security.Tenants {
+		if doc.Security.Tenants[i].Name == name {
+			return doc.Security.Tenants[i].Runs
+		}
+	}
+	return budget.RunLimits{}
+}
+
+// endQuery says how a run is ended.
+type endQuery struct {
+	Now bool `json:"now" doc:"Cuts the calls in progress, too."`
+}
+
+func (o *office) end(c *web.Call, q *endQuery) (RunView, error) {
+	r, err := o.find(c)
+	if err != nil {
+		return RunView{}, err
+	}
+	if c.DryRun {
+		return o.governor.view(r), nil
+	}
+	err = o.governor.decide(r, func(t *budget.Terms) { t.IsEnded = true })
+	if q.Now {
+		o.governor.cut(r)
+	}
+	c.Done("run %s ended by %s", r.id, c.Who.Name)
+	return o.governor.view(r), o.untold(c, err)
+}
+
+// untold reports that a decision is not kept.
+func (o *office) untold(c *web.Call, err error) error {
+	if err != nil {
+		o.core.Log.Warn("a decision about a run of an agent is not told to all yet", "error", err)
+		c.Say("Done at this gateway. It is not written or told to the other gateways yet; this is tried again.")
+	}
+	return nil
+}
+
+// decide changes the terms of a run, for this gateway, its next process and the other gateways.
+func (g *Governor) decide(r *run, change func(*budget.Terms)) error {
+	err := r.latest().Decide(change)
+	r.mu.Lock()
+	r.stopped, r.loop = nil, nil
+	r.watch.Clear()
+	r.mu.Unlock()
+	return cmp.Or(err, g.save(time.Now()))
+}
+
+// cut ends the calls of a run that are in progress here.
+func (g *Governor) cut(r *run) {
+	cause := final(r, schema.CodeRunEnded, say.New("run.ended", "how", g.how(r, "")))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for t := range r.underWay {
+		if running := t.record.Running; running != nil {
+			running.Stopper.Stop(cause)
+		}
+	}
+}
+
+// visit tells other wings of the runs under way.
+func (g *Governor) visit(visit func(wing.Run)) {
+	for _, r := range g.all() {
+		spent, _ := r.latest().Figures()
+		owner := ""
+		if r.owner != "" {
+			owner = allowance.KeyName(r.owner)
+		}
+		told := wing.Run{ID: r.id, Owner: owner, Cost: prices.Amount(spent[budget.Cost])}
+		r.mu.Lock()
+		if r.loop != nil {
+			told.Loop, told.LoopsSince = r.loop.Rule.String(), r.looped
+		}
+		r.mu.Unlock()
+		visit(told)
+	}
+}

@@ -1,0 +1,171 @@
+package governor
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/count/account"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/turns"
+)
+
+// turn is a request in its run.
+type turn struct {
+	governor *Governor
+	run      *run
+	record   *calls.Record
+	// step is the request as rules about loops see it; isWatched says that they do.
+	step      turns.Turn
+	isWatched bool
+}
+
+var _ account.Turn = (*turn)(nil)
+
+// Account is the account of the run.
+func (t *turn) Account() *budget.Account {
+	t.run.mu.Lock()
+	defer t.run.mu.Unlock()
+	return t.run.account
+}
+
+// Unbounded is the number of tokens to reserve for an answer without a limit.
+func (t *turn) Unbounded() int64 { return t.governor.options.Unbounded }
+
+// Confirm refuses the request if the run was ended meanwhile.
+func (t *turn) Confirm() *schema.Error {
+	refusal := t.governor.refuseEnded(t.run, time.Now())
+	t.governor.note(t.run, refusal)
+	return refusal
+}
+
+// Leave ends the turn.
+func (t *turn) Leave(end account.End) {
+	if end.Refusal != nil {
+		t.governor.note(t.run, end.Refusal)
+	}
+	t.run.leave(t)
+	t.run.mu.Lock()
+	defer t.run.mu.Unlock()
+	if end.Model != "" {
+		t.run.model = end.Model
+	}
+	if failed, isEnded := t.outcome(end.Refusal); t.isWatched && isEnded {
+		t.run.watch.Ended(t.step, failed, end.Input, end.Output)
+	}
+}
+
+// outcome reports whether the call failed at its backend, and false for a call that the gateway
+// refused or that its client gave up.
+func (t *turn) outcome(refusal *schema.Error) (failed, isEnded bool) {
+	if refusal != nil || t.record.Gone || t.record.Code == schema.CodeStopped {
+		return false, false
+	}
+	if t.record.Code == "" {
+		return false, true
+	}
+	return true, !schema.ResultOf(t.record.Code).Rejected()
+}
+
+// heldRetryAfter is the wait that a caller is told while other requests of the run have
+// reserved the rest.
+const heldRetryAfter = 800 * time.Millisecond
+
+// runDetails are the details of the error of a run without room for a request.
+type runDetails struct {
+	Run      string         `json:"run"`
+	Unit     string         `json:"unit"`
+	Used     jsontext.Value `json:"used"`
+	Limit    jsontext.Value `json:"limit"`
+	Reserved jsontext.Value `json:"reserved,omitzero"`
+	// Wanted is how much the request would reserve.
+	Wanted jsontext.Value `json:"wanted,omitzero"`
+}
+
+func seconds(d time.Duration) jsontext.Value {
+	return strconv.AppendInt(nil, int64(d/time.Second), 10)
+}
+
+// held is the error of a request that finds room later.
+func held(r *run, said say.Sentence) *schema.Error {
+	refusal := schema.NewError(schema.CodeBudgetReserved, said)
+	refusal.RetryAfter, refusal.Spread, refusal.Of = heldRetryAfter, true, r.account.Name()
+	return refusal
+}
+
+// final is the error of a request of a run that nobody but people let go on.
+func final(r *run, code string, said say.Sentence) *schema.Error {
+	refusal := schema.NewError(code, said)
+	refusal.NoRetry, refusal.Of = true, r.account.Name()
+	refusal.Details = runDetails{Run: r.id}
+	return refusal
+}
+
+// how says how people raise a run.
+func (g *Governor) how(r *run, flag string) say.Sentence {
+	command := "patchbay runs raise " + r.id
+	if flag != "" {
+		command += " " + flag
+	}
+	if g.options.PublicURL == "" {
+		return say.New("run.raise", "command", command)
+	}
+	return say.New("run.raise_url", "url", g.options.PublicURL+"/runs/"+r.id, "command", command)
+}
+
+// Refused returns the error of a request that wants more than its run has.
+func (t *turn) Refused(refusal *budget.Refusal, want budget.Amounts) *schema.Error {
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	told, unit := number, any(say.New(say.Code("budget."+refusal.UnitName())))
+	if refusal.Unit == budget.Cost {
+		number = func(n int64) string { return prices.Amount(n).String() }
+		told, unit = func(n int64) string { return prices.Amount(n).Money() }, t.governor.options.Currency()
+	}
+	details := runDetails{
+		Run: t.run.id, Unit: refusal.UnitName(), Used: jsontext.Value(number(refusal.Used)),
+		Limit: jsontext.Value(number(refusal.Limit)), Reserved: jsontext.Value(number(refusal.Reserved)),
+		Wanted: jsontext.Value(number(want[refusal.Unit])),
+	}
+	var found *schema.Error
+	if refusal.Held {
+		found = held(t.run, say.New("run.held", "limit", told(refusal.Limit), "unit", unit, "used", told(refusal.Used),
+			"reserved", told(refusal.Reserved)))
+	} else {
+		flag := "--" + refusal.UnitName() + " " + number(refusal.Limit)
+		found = final(t.run, schema.CodeRunLimit, say.New("run.limit", "used", told(refusal.Used),
+			"limit", told(refusal.Limit), "unit", unit, "wanted", told(want[refusal.Unit]),
+			"how", t.governor.how(t.run, flag)))
+	}
+	found.Details = details
+	return found
+}
+
+// The refusals that are counted, in the order of refusalCodes.
+const refusalCount = 4
+
+var refusalCodes = [refusalCount]string{schema.CodeRunLimit, schema.CodeRunLoops, schema.CodeRunEnded,
+	schema.CodeBudgetReserved}
+
+// note counts a refusal and keeps one for good as the state of the run; nil says that a request was
+// let in.
+func (g *Governor) note(r *run, refusal *schema.Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if refusal == nil {
+		r.stopped = nil
+		return
+	}
+	for i, code := range refusalCodes {
+		if code == refusal.Code && refusal.Of == r.account.Name() {
+			g.refused[i].Add(1)
+		}
+	}
+	if refusal.NoRetry && refusal.Of == r.account.Name() {
+		r.stopped = refusal
+	}
+}

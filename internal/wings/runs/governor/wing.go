@@ -1,0 +1,84 @@
+package governor
+
+import (
+	"context"
+	"crypto/rand"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/loops"
+)
+
+// NewWing returns the wing that governs runs.
+func NewWing(core *wing.Core) *wing.Wing {
+	o := &office{core: core}
+	w := &wing.Wing{Routes: o.routes}
+	w.Open = func() error {
+		if !core.Document.AgentRuns.Enabled {
+			return nil
+		}
+		g := New(optionsOf(core))
+		o.governor = g
+		core.Requests.SetGovernor(g)
+		core.Runs = g.visit
+		w.Run, w.Doing, w.State = g.Run, "keeping the runs of agents", g.state
+		w.Close = func() {
+			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+			defer cancel()
+			if err := g.Close(ctx); err != nil {
+				core.Log.Warn("the runs of agents were not written whole; the next start does it", "error", err)
+			}
+		}
+		return nil
+	}
+	return w
+}
+
+// closeTime bounds the last writes.
+const closeTime = 10 * time.Second
+
+func optionsOf(core *wing.Core) Options {
+	doc := core.Document
+	options := Options{
+		Settings: doc.AgentRuns, Data: core.Store.Data(), Unbounded: doc.Security.ReserveTokens, Log: core.Log,
+		Currency:  func() string { return core.Current.Load().Currency },
+		PublicURL: strings.TrimSuffix(doc.Server.PublicURL, "/"),
+		Book: func(goesOn func(*quota.Row) bool) *budget.Book {
+			return core.NewBook(filepath.Join(doc.Server.DataDir, budget.RunsJournalDir),
+				&budget.Runs{Idle: doc.AgentRuns.Idle.Std(), GoesOn: goesOn})
+		},
+	}
+	if keys := core.Takeovers.Keys(); keys != nil {
+		keys.Derive("beginnings of runs", options.Secret[:])
+	} else {
+		_, _ = rand.Read(options.Secret[:]) // never fails
+	}
+	return options
+}
+
+// state adds the runs to a scrape of the metrics.
+func (g *Governor) state(to *metrics.State, _ time.Time) {
+	counts := map[State]int64{Running: 0, Waiting: 0, Stopped: 0, Ended: 0}
+	for _, r := range g.all() {
+		r.mu.Lock()
+		counts[r.stateNow()]++
+		r.mu.Unlock()
+	}
+	for state, n := range counts {
+		to.Value("model_router_runs", float64(n), strings.ToLower(string(state)))
+	}
+	for i, code := range refusalCodes {
+		to.Count("model_router_run_refusals_total", g.refused[i].Load(), code)
+	}
+	for rule := range g.looped {
+		for action := range g.looped[rule] {
+			to.Count("model_router_run_loops_total", g.looped[rule][action].Load(),
+				loops.Rule(rule).String(), loops.Action(action).String())
+		}
+	}
+}

@@ -1,0 +1,83 @@
+// Package runs decides how much one run of an agent may use up: the calls of one task, with
+// all of its sub-agents.
+package runs
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/loops"
+)
+
+// Settings describe the governor of runs.
+type Settings struct {
+	Enabled bool `json:"enabled"`
+	// By are further signs of requests that name runs.
+	By []known.By `json:"by"`
+	// Idle is how long nothing is asked for in a run until it is over.
+	Idle schema.Duration `json:"idle"`
+	// Limits are those of each run. Keys and tenants may have stricter ones.
+	Limits budget.RunLimits `json:"limits"`
+	// Unpriced decides about models without a price in runs with a limit of money.
+	Unpriced Unpriced `json:"unpriced"`
+	// Loops say when a run goes round in circles.
+	Loops loops.Settings `json:"loops"`
+}
+
+// Unpriced is what happens to a request for a model without a price in a run with a limit of
+// money.
+type Unpriced uint8
+
+// The possibilities.
+const (
+	Warn Unpriced = iota // the log tells of it
+	Refuse
+	Allow
+)
+
+var unpricedNames = [...]string{"warn", "refuse", "allow"}
+
+// String returns the name.
+func (u Unpriced) String() string { return schema.NameOf(u, unpricedNames[:]) }
+
+// Names returns all names.
+func (Unpriced) Names() []string { return slices.Clone(unpricedNames[:]) }
+
+// MarshalText writes the name.
+func (u Unpriced) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads a name.
+func (u *Unpriced) UnmarshalText(name []byte) error {
+	return schema.ReadName(u, "unpriced", string(name), unpricedNames[:])
+}
+
+const (
+	defaultIdle = 30 * time.Minute
+	shortest    = time.Second
+	longest     = 7 * 24 * time.Hour
+)
+
+// DefaultSettings returns the settings of an empty configuration: nothing is governed.
+func DefaultSettings() Settings {
+	return Settings{Idle: schema.Duration(defaultIdle), Loops: loops.DefaultSettings()}
+}
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path string, fault say.Sentence)) {
+	if idle := s.Idle.Std(); idle < shortest || idle > longest {
+		report("idle", say.New("field.between", "least", schema.Duration(shortest), "most", schema.Duration(longest),
+			"found", s.Idle))
+	}
+	for i, sign := range s.By {
+		if slices.Contains(s.By[:i], sign) {
+			report("by["+strconv.Itoa(i)+"]", say.New("field.twice", "name", sign))
+		}
+	}
+	s.Loops.Check(func(path string, fault say.Sentence) { report("loops."+path, fault) })
+	s.Limits.Check(func(path string, fault say.Sentence) { report("limits."+path, fault) })
+}
