@@ -208,7 +208,7 @@ async function manyCalls(page, { url, send }, path) {
   await session.send('Performance.enable')
   const empty = await heap()
   const fill = send(800)
-  await page.waitForTimeout((1.2 * kept * 1000) / 800)
+  while (fill.sent() < 1.2 * kept) await page.waitForTimeout(500)
   const filled = fill()
   const stop = send(200)
   await page.waitForTimeout(10_000)
