@@ -42,6 +42,14 @@ export async function demoGateway(...args) {
   return process.env.PATCHBAY_URL !== undefined ? { url: process.env.PATCHBAY_URL, stop: () => undefined } : gateway('demo', ...args)
 }
 
+/** A file of settings, for those that are read from a file only. */
+export async function fileOf(text) {
+  const folder = await mkdtemp(join(tmpdir(), 'patchbay-look-'))
+  process.once('exit', () => rmSync(folder, { recursive: true }))
+  await writeFile(join(folder, 'patchbay.yaml'), text)
+  return join(folder, 'patchbay.yaml')
+}
+
 /** The roles of the whole gateway, which tokens have, and those in a tenant, which people have who sign in. */
 export const tokenRoles = ['ADMIN', 'OPERATOR', 'VIEWER']
 export const peopleRoles = ['MEMBER', 'TEAM_ADMIN']

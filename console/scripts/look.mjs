@@ -8,7 +8,7 @@
 //   PATCHBAY_BIN=../bin/patchbay node scripts/look.mjs [--few] [--only=en-light-1440,zh-dark-390] [--shots] [part of a place's name]
 import { mkdir, readFile } from 'node:fs/promises'
 import { chromium } from 'playwright-core'
-import { chromiumArgs, demoGateway, emptyGateway, guardedGateway, peopleRoles, someCalls, someData, tokenRoles } from './gateway.mjs'
+import { chromiumArgs, demoGateway, emptyGateway, fileOf, guardedGateway, peopleRoles, someCalls, someData, tokenRoles } from './gateway.mjs'
 import { badlyDrawn, cutColumns, englishIn, offScreen, smallTargets, coveredByToast } from './marks.mjs'
 
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
@@ -19,10 +19,13 @@ const only = flags.find((flag) => flag.startsWith('--only='))?.slice(7)
 const combinations = only !== undefined ? all.filter((one) => only.split(',').includes(one.join('-'))) : few ? [['en', 'light', 1440], ['zh', 'dark', 390]] : all
 
 // The traffic of the demo does not displace the calls that are looked at.
-const demo = await demoGateway('--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]', '--set', 'batches.enabled=true', '--set', 'monitoring.calls=20000')
+const demo = await demoGateway('--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]', '--set', 'batches.enabled=true', '--config', await fileOf('runs: { enabled: true, limits: { cost: 50 } }'), '--set', 'monitoring.calls=20000')
 const [guarded, bare] = await Promise.all([guardedGateway(), few ? null : emptyGateway()])
 await someData(demo.url)
 await someCalls(demo.url, 2)
+for (const model of ['demo-chat', 'demo-chat', 'demo-down']) {
+  await fetch(`${demo.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-router-run': 'nightly' }, body: JSON.stringify({ model, messages: [{ role: 'user', content: 'hi' }] }) }).then((reply) => reply.arrayBuffer())
+}
 const { id: instance } = (await (await fetch(`${demo.url}/api/monitoring/instances`)).json()).services.chat.instances.find((one) => one.id.startsWith('demo-flaky'))
 const { calls } = await (await fetch(`${demo.url}/api/monitoring/calls?outcome=failed&limit=1`)).json()
 
@@ -82,6 +85,9 @@ const places = {
   'calls-failed': { path: '/calls?show=failed', act: reasonFirst, few: true },
   'calls-filters': { path: '/calls?span=1h&httpStatus=500', act: press('.bar [aria-expanded]') },
   'calls-drawer': { path: `/calls?call=${calls[0].requestId}`, act: drawer, few: true },
+  runs: { path: '/runs', few: true },
+  run: { path: '/runs', act: async (page) => (await page.locator('.tbl.runs td > button.link').first().click(), await page.locator('.runline .tr').first().click(), await page.locator('.runcall').waitFor()), few: true },
+  'run-end': { path: '/runs', act: async (page) => (await page.locator('.tbl.runs td > button.link').first().click(), await page.locator('.runacts .btn.danger').click(), await dialog(page)) },
   'services-hold': { path: '/services', act: async (page) => (await row(page).locator('.mtd button').click(), await page.locator('[role=menuitem]', { hasText: /Hold open|保持断开/ }).click(), await dialog(page)) },
   'spend-usage': { path: '/spend?view=usage', few: true },
   'spend-ledger': { path: '/spend?view=ledger', few: true },

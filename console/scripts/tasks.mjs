@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { Buffer } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
+import { fileOf } from './gateway.mjs'
 
 const link = (page, name) => page.locator('.nav a', { hasText: name })
 
@@ -46,6 +47,27 @@ export const tasks = ({ base, call, chat, instances, countClicks, twoProcesses, 
           assert.equal(await page.locator('.spendpick', { hasText: 'UTC' }).count(), 1)
         }, url)(page)
       }),
+    'task: the dearest run is seen, and goes on after a raise': async (page) =>
+      withSettings(['prices.models=[{model: "*", input: 300, output: 900}]'], async (url) => {
+        const turn = (run) => fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-router-run': run }, body: JSON.stringify({ model: 'demo-chat', max_tokens: 50, messages: [{ role: 'user', content: 'hi' }] }) })
+        assert.equal((await turn('small')).status, 200)
+        let last = await turn('nightly')
+        for (let i = 0; i < 100 && last.status === 200; i++) last = await turn('nightly')
+        assert.equal((await last.json()).error.code, 'run_limit_reached')
+        return task(4, async () => {
+          await link(page, 'Calls').click()
+          await link(page, 'Runs').click()
+          const dearest = page.getByRole('table', { name: 'The dearest of the week' }).locator('tbody tr').first()
+          await dearest.getByText('nightly').waitFor()
+          await dearest.getByText('stopped').waitFor()
+          await dearest.getByRole('button').click()
+          await page.getByText(/This run has used/).waitFor()
+          await page.locator('.runline .tr').first().waitFor()
+          await page.getByRole('button', { name: '+0.50 USD' }).click()
+          await page.locator('.toast', { hasText: 'nightly may use more' }).waitFor()
+          assert.equal((await turn('nightly')).status, 200)
+        }, url)(page)
+      }, '--config', await fileOf('runs: { enabled: true, limits: { cost: 0.5 } }')),
     'task: an instance goes out and comes back': task(3, async (page) => {
       await link(page, 'Services').click()
       const row = page.locator('.svc tbody tr', { hasText: 'demo-slow' }).first()

@@ -107,7 +107,7 @@ func fleetYAML(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	return "batches: {enabled: true}\n" + gatewaytest.PolicyYAML("load-balancer: least-time, residency: {enabled: true}", gatewaytest.Instance("m", b.URL(), "adapter: ollama"))
+	return "batches: {enabled: true}\nruns: {enabled: true}\n" + gatewaytest.PolicyYAML("load-balancer: least-time, residency: {enabled: true}", gatewaytest.Instance("m", b.URL(), "adapter: ollama"))
 }
 
 // Every metric and label that a dashboard or an alert asks for exists in the
