@@ -171,6 +171,8 @@ func (l *Limits) Timeouts() backend.Timeouts {
 // Service is the policy of one service type and the instances that serve it.
 type Service struct {
 	LoadBalancer balance.Strategy `json:"loadBalancer"`
+	// LeastTimeTo is the time that least_time makes short.
+	LeastTimeTo balance.Goal `json:"leastTimeTo,omitzero"`
 	// PromptSharing says which callers' prompts may share the caches of the instances,
 	// for a balancer that knows these caches.
 	PromptSharing balance.Sharing `json:"promptSharing,omitzero"`
@@ -204,6 +206,7 @@ type Service struct {
 // Docs says more about some members than a tag has room for.
 func (Service) Docs() map[string]string {
 	return map[string]string{
+		"leastTimeTo": "The time that least_time makes short: that to the first token, or to the end of the answer.",
 		"promptSharing": "Whose prompts least_time may bring together in the cache of an instance: those of " +
 			"all callers, of a tenant, or of a key.",
 		"adapter": "The kind of instances that name none; it serves the type.",

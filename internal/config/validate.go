@@ -90,6 +90,9 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck,
 	if !s.LoadBalancer.Valid() {
 		report("loadBalancer", say.New("field.unknown_strategy"))
 	}
+	if !s.LeastTimeTo.Valid() {
+		report("leastTimeTo", say.New("field.unknown_goal"))
+	}
 	if !s.PromptSharing.Valid() {
 		report("promptSharing", say.New("field.unknown_sharing"))
 	}

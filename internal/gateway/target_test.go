@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
@@ -104,5 +105,29 @@ func TestWaitingRequestsGoByTheirTargets(t *testing.T) {
 	}
 	for _, reply := range replies {
 		(<-reply).Succeeds(t)
+	}
+}
+
+// A service may ask for the least time to the whole answer: explain then counts the time to write it.
+func TestLeastTimeToTheWholeAnswer(t *testing.T) {
+	t.Parallel()
+	b, other := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	yaml := func(to string) string {
+		return strings.Replace(gatewaytest.PoolYAML(b, other), "chat: {", "chat: {load-balancer: least-time, "+to, 1)
+	}
+	r := gatewaytest.Start(t, yaml("least-time-to: answer, "))
+	for range 3 {
+		r.Chat(gatewaytest.StreamHi).Succeeds(t)
+	}
+	if got := r.Do("POST", "/api/route/explain?door=chat", gatewaytest.PlainHi).Succeeds(t).Body; !strings.Contains(got, `"answerMs":`) {
+		t.Errorf("the time to write is not in %s", got)
+	}
+	r.ReloadWith(yaml("least-time-to: first-token, "))
+	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	if got := r.Do("POST", "/api/route/explain?door=chat", gatewaytest.PlainHi).Succeeds(t).Body; strings.Contains(got, "answerMs") {
+		t.Errorf("the time to write is in %s", got)
+	}
+	if _, err := config.Load(config.Source{Content: []byte(yaml("least-time-to: soon, "))}); err == nil || !strings.Contains(err.Error(), "least-time-to") {
+		t.Errorf("a goal that nobody knows: %v", err)
 	}
 }

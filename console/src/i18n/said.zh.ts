@@ -531,6 +531,7 @@ export const said: Record<Code, string> = {
   'field.same_as': '与 {other} 相同',
   'field.unknown': '未知；可用 {known}',
   'field.unknown_strategy': '未知的均衡策略',
+  'field.unknown_goal': '必须是 first-token 或 answer',
   'field.unknown_sharing': '未知的提示词共享方式',
   'field.unknown_algorithm': '未知的算法',
   'field.unknown_name': '未知的值“{name}”（可用：{known}）',

@@ -12,6 +12,10 @@ type Ask struct {
 	// First is never called. It is false for answers that are not written, such as
 	// vectors.
 	Whole bool
+	// ToAnswer asks for the least time to the end of the answer instead of its first token.
+	// Caller names who asks: the lengths of answers are learned by caller.
+	ToAnswer bool
+	Caller   string
 	// Weights are the weights of the instances to choose from, in their order; nil
 	// means that all are equal. They belong to the choice: one instance may serve
 	// several pools.
@@ -59,6 +63,8 @@ type Call struct {
 	depth   int     // blocks that were believed to be cached
 	size    int64   // bytes of the prompt
 	claimed float64 // seconds of work that only the host told of
+	caller  string  // whose answers have a length to learn
+	counts  bool    // the length of its answer is learned
 }
 
 // stage is how far a call has come.
@@ -81,6 +87,7 @@ func (f *Fleet) begin(chosen *weighed, least work, ask *Ask, now float64) *Call 
 		ahead:   chosen.queue/i.perToken + chosen.need,
 		claimed: i.host.told.work(now),
 		cold:    chosen.load > 0 || i.host.cold > 0,
+		counts:  ask.ToAnswer, caller: ask.Caller,
 	}
 	i.askedFor(now)
 	i.host.enqueue(c)
@@ -202,6 +209,10 @@ func (c *Call) End(answer Answer, now time.Time) {
 		c.learn(at-c.sent, outputs, answer.Prefill.Seconds())
 	} else if outputs > 1 && at > c.first {
 		i.speed.decode.learn(at-c.first, outputs-1)
+	}
+	if c.counts && outputs > 0 {
+		i.model.lengths.learn(c.caller, outputs)
+		i.model.learnedAnswers()
 	}
 	i.calibrate(c, answer)
 	if c.uses != nil {

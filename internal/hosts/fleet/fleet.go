@@ -69,6 +69,7 @@ type model struct {
 	instances []*Instance
 	times     loadTimes
 	pauses    pauses
+	lengths   lengths // of answers; empty while nobody asks for the time to them
 }
 
 // learned computes anew how fast each instance is, beside all others.
@@ -108,7 +109,9 @@ type Instance struct {
 	decoding int32   // own calls that are being answered
 	misses   int32   // answers in a row that found nothing cached where blocks were expected
 	kept     *kept   // how its model is kept in memory, nil if nobody decides that
-	_        [8]byte // up to the end of a cache line: calls of one must not slow down another
+	// perOutput is seconds for a token of an answer. With it the size is that of whole cache
+	// lines: calls of one must not slow down another.
+	perOutput float64
 }
 
 // Instance returns the instance of a model on a host, each named by a text of the caller's
@@ -131,7 +134,7 @@ func (f *Fleet) Instance(host, modelName string) *Instance {
 		m = &model{name: modelName, index: newIndex(), times: firstTimes}
 		f.models[modelName] = m
 	}
-	i := &Instance{host: h, model: m, speed: newSpeed()}
+	i := &Instance{host: h, model: m, speed: newSpeed(), perOutput: firstDecode}
 	i.cache = &holder{order: newRecency(), capacity: firstCapacity}
 	i.id = identity(f.secret.Load(), host, modelName)
 	i.credit = firstCredit(f.gateway, i.id)

@@ -29,6 +29,8 @@ type Estimate struct {
 	Queue, Prefill, Load float64
 	// Expected is the time to the first token: the sum of the three.
 	Expected float64
+	// Answer is the time from there to the end of the answer, 0 where nobody asks for it.
+	Answer float64
 	// Avoidable is the part of the work that the best of the others would save.
 	Avoidable float64
 	// Cost is the number that the rule compares.
@@ -47,6 +49,7 @@ type weighed struct {
 	matched  float64 // share of the prompt
 	queue    float64 // seconds
 	load     float64
+	answer   float64 // seconds to write the answer, if these count
 	again    float64 // seconds to load the models again that this one would push out
 	depth    int     // blocks that are believed to be cached
 }
@@ -55,7 +58,8 @@ func (w *weighed) estimate(least work) Estimate {
 	prefill := w.need * w.instance.perToken
 	return Estimate{
 		Instance: w.instance, Matched: w.matched, Queue: w.queue, Prefill: prefill, Load: w.load,
-		Expected: w.queue + prefill + w.load, Avoidable: w.avoidable(least), Cost: w.cost,
+		Expected: w.queue + prefill + w.load, Answer: w.answer, Avoidable: w.avoidable(least),
+		Cost:  w.cost,
 		Blind: least.blind, BlindMatched: least.blindMatched,
 	}
 }
@@ -76,6 +80,7 @@ type work struct{ need, load, blind, blindMatched float64 }
 //
 //	queue x mean weight / own weight + prefill + load + 2 x avoidable
 //
+// and, with ToAnswer, the seconds to write an answer of the expected length.
 // Queues are thus in proportion to weights, and equal weights change nothing. Instances
 // with the same cost have their turns in proportion to their weights. The ask is not
 // kept.
@@ -149,6 +154,9 @@ func (f *Fleet) weigh(from []*Instance, ask *Ask, now float64) ([]weighed, work)
 		w.need = requestTokens + tokens*max(1-m.share, leastShare)
 		w.queue = i.host.wait(now)
 		w.load, w.again = i.loadTime(now)
+		if w.answer = 0; ask.ToAnswer {
+			w.answer = i.model.lengths.expect(ask.Caller) * i.perOutput
+		}
 		least.need, least.load = min(least.need, w.need), min(least.load, w.load+w.again)
 		w.weight = ask.weight(n)
 		weights += w.weight
@@ -157,7 +165,7 @@ func (f *Fleet) weigh(from []*Instance, ask *Ask, now float64) ([]weighed, work)
 	for n := range all {
 		w := &all[n]
 		own := w.need*w.instance.perToken + w.load
-		w.cost = own + price*w.avoidable(least)
+		w.cost = own + price*w.avoidable(least) + w.answer
 		blind += w.weight * (w.queue + own)
 		matched += w.weight * w.matched
 		if w.queue > 0 {

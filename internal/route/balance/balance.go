@@ -41,7 +41,11 @@ type Asked struct {
 	Header http.Header
 	// Scope is for prompts: those of different scopes are kept apart.
 	Scope string
-	Now   time.Time
+	// Goal is the time that is to be short, and Caller names who asks, where that is the time to
+	// the answer.
+	Goal   Goal
+	Caller string
+	Now    time.Time
 }
 
 // Carry hands the progress of a balancer over to its successor: an edit of the

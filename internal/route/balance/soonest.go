@@ -127,7 +127,8 @@ func sharingAt(at int, from []*backend.Instance, engines []*fleet.Instance) []*b
 // depends on the prompt, and it is not read.
 func (b *Soonest) read(f *fleet.Fleet, asked Asked) fleet.Ask {
 	request := asked.Request
-	ask := fleet.Ask{Prompt: f.Borrow(asked.Scope), Whole: request.Service == schema.Chat && !request.Stream}
+	ask := fleet.Ask{Prompt: f.Borrow(asked.Scope), Whole: request.Service == schema.Chat && !request.Stream,
+		ToAnswer: asked.Goal == ToAnswer, Caller: asked.Caller}
 	if b.size == 1 {
 		ask.Tokens = float64(len(request.Body.Data())) / bytesPerToken
 		return ask

@@ -348,6 +348,9 @@ func (c *choice) choose(s *survey.Survey) (*backend.Instance, *fleet.Call) {
 		asked.Begun = c.resumed.begun
 	}
 	asked.Scope = c.pool.Service.Policy.PromptSharing.Scope(c.Caller.Tenant, c.Caller.KeyID)
+	if asked.Goal = c.pool.Service.Policy.LeastTimeTo; asked.Goal == balance.ToAnswer {
+		asked.Caller = c.Caller.Key()
+	}
 	i, followed := c.pool.Soonest.Begin(ready, asked)
 	canTranslate := false
 	defer func() {

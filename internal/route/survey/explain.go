@@ -194,6 +194,7 @@ func (x *Explanation) choose(ready []*backend.Instance, q *Subject, now time.Tim
 	ready = plan.Preferred(x.Pool, ready, x.Pool.Soonest != nil, true, now)
 	if x.Pool.Soonest != nil {
 		asked.Scope = x.Pool.Service.Policy.PromptSharing.Scope(q.Tenant, q.KeyID)
+		asked.Goal, asked.Caller = x.Pool.Service.Policy.LeastTimeTo, q.caller()
 		if x.Expected = x.Pool.Soonest.Explain(ready, asked); len(x.Expected) > 0 {
 			x.Pick = x.Expected[0].Instance
 			return

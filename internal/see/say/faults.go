@@ -50,6 +50,7 @@ var faults = []entry{
 	{"field.unknown", "unknown; known are {known}"},
 	{"field.unknown_strategy", "unknown strategy"},
 	{"field.unknown_sharing", "unknown prompt sharing"},
+	{"field.unknown_goal", "must be first-token or answer"},
 	{"field.unknown_algorithm", "unknown algorithm"},
 	{"field.unknown_name", `unknown {noun} "{name}" (known: {known})`},
 	{"field.unknown_near", `unknown {noun} "{name}" (did you mean "{near}"?)`},

@@ -24,6 +24,8 @@ type LeastTime struct {
 	Fleet *fleet.Fleet
 	// Lie changes the reports of engines, if it is set.
 	Lie func(engine int, told fleet.Told) fleet.Told
+	// ToAnswer asks for the least time to the end of the answer.
+	ToAnswer bool
 
 	engines   Engines
 	rng       *rand.Rand
@@ -51,6 +53,13 @@ func NewLeastTime(engines Engines, gateway int, rng *rand.Rand) Gateway {
 	return g
 }
 
+// NewLeastAnswer returns a gateway that chooses by the least time to the end of the answer.
+func NewLeastAnswer(engines Engines, gateway int, rng *rand.Rand) Gateway {
+	g := NewLeastTime(engines, gateway, rng).(*LeastTime)
+	g.ToAnswer = true
+	return g
+}
+
 // clock turns virtual seconds into a time.
 func clock(seconds float64) time.Time {
 	return time.Unix(0, 0).Add(time.Duration(seconds * float64(time.Second)))
@@ -68,7 +77,8 @@ func (g *LeastTime) Choose(r *Request, now float64, up []int) int {
 	for n, engine := range up {
 		from[n] = all[engine]
 	}
-	call := g.Fleet.Choose(from, &fleet.Ask{Prompt: g.prompt, Tokens: guess, Whole: r.Whole}, clock(now))
+	ask := &fleet.Ask{Prompt: g.prompt, Tokens: guess, Whole: r.Whole, ToAnswer: g.ToAnswer}
+	call := g.Fleet.Choose(from, ask, clock(now))
 	g.calls[r] = call
 	r.expects = call.Estimate.Expected + r.sent - r.At
 	for n, i := range from {

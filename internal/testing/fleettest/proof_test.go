@@ -317,3 +317,20 @@ func TestRestartedGatewayIsWarmAfterAMinute(t *testing.T) {
 		}
 	}
 }
+
+// TestWholeAnswersEndSooner asks for the least time to the answer on mixed engines, where the time
+// to the first token sends answers to engines that write slowly.
+func TestWholeAnswersEndSooner(t *testing.T) {
+	t.Parallel()
+	for name, most := range map[string]float64{"mixed_office": 0.85, "mixed_calm": 0.9, "mixed_aside_office": 0.85} {
+		run := scenario(t, name)
+		run.New = fleettest.NewLeastTime
+		first := run.Do()
+		run.New = fleettest.NewLeastAnswer
+		whole := run.Do()
+		t.Logf("%s: answers end after %.2f s, by the first token after %.2f s", name, whole.Answer, first.Answer)
+		if whole.Answer > most*first.Answer {
+			t.Errorf("%s: answers end after %.2f s, by the first token after %.2f s", name, whole.Answer, first.Answer)
+		}
+	}
+}

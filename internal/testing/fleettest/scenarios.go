@@ -48,7 +48,7 @@ func Scenarios(conversations func() []*Request) []Scenario {
 // Comparison has the figures of the policies in one scenario: round robin, least connections,
 // the fleet's, and, where engines are mixed, one that knows every speed.
 type Comparison struct {
-	RoundRobin, LeastConnections, LeastTime, Oracle Figures
+	RoundRobin, LeastConnections, LeastTime, LeastAnswer, Oracle Figures
 }
 
 // OverRR returns the mean time to the first token in relation to round robin.
@@ -63,6 +63,8 @@ func Compare(run Run) Comparison {
 	run.New = NewLeastTime
 	compared.LeastTime = run.Do()
 	if run.Engines.Kinds != nil {
+		run.New = NewLeastAnswer
+		compared.LeastAnswer = run.Do()
 		run.New = NewOracle
 		compared.Oracle = run.Do()
 	}

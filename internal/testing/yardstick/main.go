@@ -107,12 +107,13 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			fmt.Fprintf(out, "  models are loaded %d times at least, by a plan that knows what will come\n",
 				fleettest.LeastLoads(requests, s.Engines.Room*s.Engines.Number))
 		}
-		fmt.Fprintf(out, "  %-18s %6s %8s %8s %8s %8s %7s %8s %8s %6s %6s %6s %8s\n", "policy", "hit %", "mean",
+		fmt.Fprintf(out, "  %-20s %6s %8s %8s %8s %8s %7s %8s %8s %6s %6s %6s %8s\n", "policy", "hit %", "mean",
 			"p50", "p90", "p99", "in 2 s", "learned", "answer", "loads", "x LC", "x RR", "est.err")
 		show(out, "round_robin", compared.RoundRobin, compared)
 		show(out, "least_connections", compared.LeastConnections, compared)
 		show(out, "least_time", compared.LeastTime, compared)
 		if s.Engines.Kinds != nil {
+			show(out, "least_time to answer", compared.LeastAnswer, compared)
 			show(out, "oracle", compared.Oracle, compared)
 		}
 	}
@@ -120,7 +121,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 }
 
 func show(out io.Writer, name string, f fleettest.Figures, beside fleettest.Comparison) {
-	fmt.Fprintf(out, "  %-18s %6.1f %8.3f %8.3f %8.3f %8.3f %6.1f%% %8.3f %8.2f %6d %6.2f %6.2f %7.0f%%\n",
+	fmt.Fprintf(out, "  %-20s %6.1f %8.3f %8.3f %8.3f %8.3f %6.1f%% %8.3f %8.2f %6d %6.2f %6.2f %7.0f%%\n",
 		name, 100*f.Hit, f.Mean, f.P50, f.P90, f.P99, 100*f.Soon, f.Learned, f.Answer, f.Loads,
 		f.Mean/beside.LeastConnections.Mean, f.Mean/beside.RoundRobin.Mean, 100*f.EstimateError)
 }

@@ -152,6 +152,7 @@ type estimateView struct {
 	QueueMs     float64 `json:"queueMs" doc:"Work on other prompts that is in front of it."`
 	PrefillMs   float64 `json:"prefillMs" doc:"Work on its own prompt."`
 	LoadMs      float64 `json:"loadMs" doc:"Until the model is in memory."`
+	AnswerMs    float64 `json:"answerMs,omitzero" doc:"To write the answer; only with leastTimeTo answer."`
 	Matched     float64 `json:"matched" minimum:"0" maximum:"1" doc:"The share of the prompt believed in its cache."`
 	AvoidableMs float64 `json:"avoidableMs" doc:"Work that the best of the others would save."`
 	CostMs      float64 `json:"costMs" doc:"What the strategy compares; the least is picked."`

@@ -15,7 +15,7 @@ func viewEstimate(expected []balance.Expected, of *backend.Instance) *estimateVi
 		if e.Instance == of {
 			return &estimateView{
 				ExpectedMs: milliseconds(e.Expected), QueueMs: milliseconds(e.Queue),
-				PrefillMs: milliseconds(e.Prefill), LoadMs: milliseconds(e.Load),
+				PrefillMs: milliseconds(e.Prefill), LoadMs: milliseconds(e.Load), AnswerMs: milliseconds(e.Answer),
 				Matched: math.Round(e.Matched*1000) / 1000, AvoidableMs: milliseconds(e.Avoidable),
 				CostMs: milliseconds(e.Cost),
 			}
