@@ -125,6 +125,13 @@ func (c *cell) waits(e *engine, model string, lift func()) {
 	c.answers(<-ended)
 }
 
+// failedLines returns the lines of a batch that failed.
+func (c *cell) failedLines(batch string) string {
+	c.Helper()
+	file, _ := gatewaytest.DecodeObject(c.T, c.Do(http.MethodGet, "/v1/batches/"+batch, "", bearer(c.Gateway)...).Succeeds(c.T).Body)["error_file_id"].(string)
+	return c.Do(http.MethodGet, "/v1/files/"+file+"/content", "", bearer(c.Gateway)...).Succeeds(c.T).Body
+}
+
 // tenant changes the terms of the tenant acme.
 func (c *cell) tenant(terms string) {
 	c.Helper()

@@ -162,13 +162,19 @@ func hear(socket *gatewaytest.Socket) result {
 // batching is the door whose requests are the lines of batches, one line each.
 func batching(t *testing.T, g *gatewaytest.Gateway, model string) func(context.Context) result {
 	t.Helper()
-	return func(ctx context.Context) result {
-		line := `{"custom_id":"1","method":"POST","url":"/v1/chat/completions","body":{"model":"` + model + `","temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}}`
-		body, contentType := gatewaytest.FormBody(gatewaytest.Field("purpose", "batch"), gatewaytest.Upload("file", "lines.jsonl", "application/jsonl", line))(t)
-		file := idIn(t, g.Do(http.MethodPost, "/v1/files", body, append(bearer(g), "Content-Type", contentType)...).Succeeds(t).Body)
-		batch := idIn(t, g.Do(http.MethodPost, "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h"}`, file), bearer(g)...).Succeeds(t).Body)
-		return endOfBatch(ctx, t, g, batch)
+	return func(ctx context.Context) result { return endOfBatch(ctx, t, g, sendBatch(t, g, model, 1)) }
+}
+
+// sendBatch begins a batch of equal lines, and returns its id.
+func sendBatch(t *testing.T, g *gatewaytest.Gateway, model string, count int) (id string) {
+	t.Helper()
+	var lines strings.Builder
+	for i := range count {
+		fmt.Fprintf(&lines, `{"custom_id":"%d","method":"POST","url":"/v1/chat/completions","body":{"model":%q,"temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}}`+"\n", i+1, model)
 	}
+	body, contentType := gatewaytest.FormBody(gatewaytest.Field("purpose", "batch"), gatewaytest.Upload("file", "lines.jsonl", "application/jsonl", lines.String()))(t)
+	file := idIn(t, g.Do(http.MethodPost, "/v1/files", body, append(bearer(g), "Content-Type", contentType)...).Succeeds(t).Body)
+	return idIn(t, g.Do(http.MethodPost, "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h"}`, file), bearer(g)...).Succeeds(t).Body)
 }
 
 func idIn(t *testing.T, body string) string {

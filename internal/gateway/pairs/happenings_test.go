@@ -30,6 +30,7 @@ func happenings() []happening {
 		{"key that sleeps", sleepingKey},
 		{"target of the first token", target},
 		{"budget of money", moneyBudget},
+		{"limit of a run", runLimit},
 		{"budget with a vanished model and fallbacks", vanishedModel},
 		{"fallback", fallback},
 		{"sleeping model", sleepingModel},
@@ -51,6 +52,21 @@ func instance(url string, more ...string) string { return gatewaytest.Instance("
 
 // prices make a request of every door cost something.
 const prices = "prices: {models: [{model: '*', input: 1000000, output: 1000000, minute: 200}]}\n"
+
+// shapeOfErrors returns a part of every error with the status 400 that the API of the door has.
+func (c *cell) shapeOfErrors() string {
+	switch c.door.name {
+	case "messages":
+		return `{"type":"error","error":{"type":"`
+	case "responses over WebSocket", "realtime":
+		return `{"type":"error",`
+	case "Ollama":
+		return `{"error":"`
+	case "Gemini":
+		return `"status":"INVALID_ARGUMENT"`
+	}
+	return `{"error":{"message":"`
+}
 
 func (c *cell) isBatch() bool { return c.door.name == "batch line" }
 
@@ -188,6 +204,45 @@ func moneyBudget(c *cell) {
 	c.start(settings{terms: "budgets: {total: {cost: 1}}", sections: prices, instances: []string{instance(url)}})
 	c.refuses(c.ask("m"), http.StatusTooManyRequests, "budget_exceeded")
 	c.has(e, 0)
+}
+
+// runLimit asks for more than a run of an agent may have. The client is told that a person must decide.
+func runLimit(c *cell) {
+	gatewaytest.Needs(c.T, "runs")
+	e, url := startEngine(c.T)
+	c.start(settings{sections: "runs: {enabled: true, limits: {requests: 1}}\n", instances: []string{instance(url)}})
+	if c.isBatch() { // which is a run of its own
+		for n := range 2 {
+			batch := sendBatch(c.T, c.Gateway, "m", 2)
+			c.answers(endOfBatch(gatewaytest.Deadline(c.T), c.T, c.Gateway, batch))
+			failed := c.failedLines(batch)
+			if strings.Count(failed, `"status_code":400`) != 1 || codeIn(failed) != "run_limit_reached" {
+				c.Errorf("the other line: %s", failed)
+			}
+			c.has(e, n+1)
+		}
+		return
+	}
+	named := func(run string) func(context.Context) result {
+		c.Credential = nil
+		c.Credential = append(bearer(c.Gateway), "X-Router-Run", run)
+		return c.talk("m")
+	}
+	ask := named("task")
+	c.answers(ask(gatewaytest.Deadline(c.T)))
+	refused := ask(gatewaytest.Deadline(c.T))
+	c.refuses(refused, http.StatusBadRequest, "run_limit_reached")
+	for _, part := range []string{c.shapeOfErrors(), "This run has used 1 of 1 requests"} {
+		if !strings.Contains(refused.text, part) {
+			c.Errorf("the client is not told %s: %s", part, refused.text)
+		}
+	}
+	isFinal := refused.header.Get("X-Should-Retry") == "false" || strings.Contains(refused.text, `"x-should-retry":"false"`)
+	if !isFinal && c.door.name != "realtime" { // whose errors have no headers
+		c.Errorf("the client may try again: %v", refused)
+	}
+	c.has(e, 1)
+	c.answers(named("another")(gatewaytest.Deadline(c.T)))
 }
 
 // vanishedModel asks for a model that no instance has any more, where the key may not use the
