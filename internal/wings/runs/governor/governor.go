@@ -78,7 +78,9 @@ type identity struct{ owner, name string }
 type run struct {
 	identity
 	id, sign, tenant, user string
-	element                *list.Element
+	// of is the name of its account.
+	of      string
+	element *list.Element
 
 	mu      sync.Mutex
 	account *budget.Account
@@ -189,7 +191,8 @@ func (g *Governor) begin(who identity, tenant string, began time.Time) *run {
 	r := &run{identity: who, tenant: tenant, underWay: map[*turn]struct{}{}, agents: map[string]struct{}{}}
 	r.limits = g.options.Settings.Limits
 	r.account = g.book.OpenRun(budget.RunSubject(who.owner, tenant, who.name), began, r.limits.Amounts())
-	r.id = publicID(r.account.Name())
+	r.of = r.account.Name()
+	r.id = publicID(r.of)
 	r.element = g.used.PushFront(r)
 	g.runs[who], g.byID[r.id] = r, r
 	g.bytes += size
@@ -205,7 +208,7 @@ func (g *Governor) forget(r *run) {
 	delete(g.runs, r.identity)
 	delete(g.byID, r.id)
 	g.bytes -= runBytes + 4*len(r.name)
-	g.book.Forget(r.account)
+	g.book.Forget(r.latest())
 }
 
 // isOver reports whether nothing was asked for in a run for too long.

@@ -101,9 +101,11 @@ func (g *Governor) takeFound(now time.Time) {
 		if r == nil { // it was refused whatever it asked for
 			r = g.begin(who, saved.Tenant, saved.Began)
 		}
+		r.mu.Lock()
 		r.sign, r.model, r.user = saved.Sign, saved.Model, saved.User
+		r.mu.Unlock()
 		if terms, ok := budget.ReadTerms(saved.Terms); ok {
-			r.account.Restore(terms, saved.Began)
+			r.latest().Restore(terms, saved.Began)
 		}
 	}
 }

@@ -94,14 +94,14 @@ func seconds(d time.Duration) jsontext.Value {
 // held is the error of a request that finds room later.
 func held(r *run, said say.Sentence) *schema.Error {
 	refusal := schema.NewError(schema.CodeBudgetReserved, said)
-	refusal.RetryAfter, refusal.Spread, refusal.Of = heldRetryAfter, true, r.account.Name()
+	refusal.RetryAfter, refusal.Spread, refusal.Of = heldRetryAfter, true, r.of
 	return refusal
 }
 
 // final is the error of a request of a run that nobody but people let go on.
 func final(r *run, code string, said say.Sentence) *schema.Error {
 	refusal := schema.NewError(code, said)
-	refusal.NoRetry, refusal.Of = true, r.account.Name()
+	refusal.NoRetry, refusal.Of = true, r.of
 	refusal.Details = runDetails{Run: r.id}
 	return refusal
 }
@@ -161,11 +161,11 @@ func (g *Governor) note(r *run, refusal *schema.Error) {
 		return
 	}
 	for i, code := range refusalCodes {
-		if code == refusal.Code && refusal.Of == r.account.Name() {
+		if code == refusal.Code && refusal.Of == r.of {
 			g.refused[i].Add(1)
 		}
 	}
-	if refusal.NoRetry && refusal.Of == r.account.Name() {
+	if refusal.NoRetry && refusal.Of == r.of {
 		r.stopped = refusal
 	}
 }
