@@ -13,8 +13,7 @@ import (
 var wingOfSetting = map[string]string{
 	"responses": "answers", "answercache": "answercache", "files": "batches", "batches": "batches",
 	"processes": "processes", "processmemory": "processes", "websockets": "realtime", "callsfile": "callsearch",
-	"alerts":      "alerts",
-	"selfservice": "selfservice",
+	"alerts": "alerts", "selfservice": "selfservice", "runs": "runs",
 }
 
 // Needs skips a test of the core that uses wings, where this is a tree without one of them

@@ -114,7 +114,7 @@ func fleetYAML(t *testing.T) string {
 // scrape of a gateway that has served something.
 func TestDashboardAndAlertsAskForWhatExists(t *testing.T) {
 	t.Parallel()
-	gatewaytest.Needs(t, "signin")
+	gatewaytest.Needs(t, "signin", "runs")
 	const provider = "oidc: [{name: corp, issuer: 'https://id.example.com', client-id: c, rules: [{claim: groups, value: ops, role: VIEWER}]}], "
 	r := gatewaytest.Start(t, fleetYAML(t)+"server: {public-url: 'https://ai.example.com'}\n"+
 		strings.Replace(gatewaytest.SecuredYAML(), "enabled: true,", "enabled: true, "+provider+"keys: [{id: k, key-sha256: "+gatewaytest.HashOf("secret")+", budgets: {day: {requests: 9}}}],", 1))
