@@ -5,6 +5,7 @@ package governor
 import (
 	"container/list"
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -50,6 +51,7 @@ type Governor struct {
 	book    *budget.Book
 	known   *known.Book
 	reader  *turns.Reader
+	seed    maphash.Seed // of the hashes of sub-agents
 
 	mu   sync.Mutex
 	runs map[identity]*run
@@ -89,8 +91,9 @@ type run struct {
 	grant    *access.Grant
 	underWay map[*turn]struct{}
 	model    string
-	// agents are the sub-agents that were seen, as many as are counted.
-	agents map[string]struct{}
+	// agents are hashes of the sub-agents that were seen, as many as are counted. It is changed while
+	// the governor's mu is held, too.
+	agents map[uint64]struct{}
 	watch  loops.Watch
 	// loop is the latest finding about loops, and looped its time; nil where the latest call broke
 	// no rule.
@@ -104,7 +107,7 @@ type run struct {
 func New(options Options) *Governor {
 	g := &Governor{
 		options: options, known: known.NewBook(options.Secret), reader: turns.NewReader(),
-		runs: map[identity]*run{}, byID: map[string]*run{}, saved: map[string]savedRun{},
+		seed: maphash.MakeSeed(), runs: map[identity]*run{}, byID: map[string]*run{}, saved: map[string]savedRun{},
 	}
 	g.book = options.Book(g.goesOn)
 	g.readSaved()
@@ -124,6 +127,8 @@ const (
 	runBytes = 1600
 	// mostAgents is how many sub-agents of a run are counted.
 	mostAgents = 1000
+	// agentBytes is about how much memory each of them takes.
+	agentBytes = 40
 )
 
 // Enter finds the run of a request and lets it in, or returns nil for a request without a run.
@@ -165,6 +170,7 @@ func (g *Governor) open(who identity, found known.Run, caller *access.Caller, no
 		r.sign, r.user = found.Sign.String(), caller.User
 	}
 	g.used.MoveToFront(r.element)
+	g.meet(r, found.Agent)
 	g.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,23 +178,40 @@ func (g *Governor) open(who identity, found known.Run, caller *access.Caller, no
 		r.setLimits(g, caller.Grant)
 	}
 	r.account.Touch(now)
-	if found.Agent != "" && len(r.agents) < mostAgents {
-		r.agents[found.Agent] = struct{}{}
-	}
 	return r
 }
 
-// begin adds a run; mu is held. The idlest ones give way.
-func (g *Governor) begin(who identity, tenant string, began time.Time) *run {
-	size := runBytes + 4*len(who.name)
-	for oldest := g.used.Back(); oldest != nil && (len(g.runs) >= mostRuns || g.bytes+size > mostBytes); {
+// meet counts a sub-agent of the run that was used last; mu is held.
+func (g *Governor) meet(r *run, agent string) {
+	hash := maphash.String(g.seed, agent)
+	if _, isKnown := r.agents[hash]; isKnown || agent == "" || len(r.agents) >= mostAgents {
+		return
+	}
+	g.makeRoom(0, agentBytes)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.agents[hash] = struct{}{}
+	g.bytes += agentBytes
+}
+
+// makeRoom forgets the idlest runs until more runs and bytes fit; mu is held. The run that was used
+// last stays.
+func (g *Governor) makeRoom(runs, bytes int) {
+	for oldest := g.used.Back(); oldest != g.used.Front() &&
+		(len(g.runs)+runs > mostRuns || g.bytes+bytes > mostBytes); {
 		next := oldest.Prev()
 		if r, _ := oldest.Value.(*run); !r.isBusy() {
 			g.forget(r)
 		}
 		oldest = next
 	}
-	r := &run{identity: who, tenant: tenant, underWay: map[*turn]struct{}{}, agents: map[string]struct{}{}}
+}
+
+// begin adds a run; mu is held. The idlest ones give way.
+func (g *Governor) begin(who identity, tenant string, began time.Time) *run {
+	size := runBytes + 4*len(who.name)
+	g.makeRoom(1, size)
+	r := &run{identity: who, tenant: tenant, underWay: map[*turn]struct{}{}, agents: map[uint64]struct{}{}}
 	r.limits = g.options.Settings.Limits
 	r.account = g.book.OpenRun(budget.RunSubject(who.owner, tenant, who.name), began, r.limits.Amounts())
 	r.of = r.account.Name()
@@ -207,7 +230,7 @@ func (g *Governor) forget(r *run) {
 	g.used.Remove(r.element)
 	delete(g.runs, r.identity)
 	delete(g.byID, r.id)
-	g.bytes -= runBytes + 4*len(r.name)
+	g.bytes -= runBytes + 4*len(r.name) + agentBytes*len(r.agents)
 	g.book.Forget(r.latest())
 }
 
