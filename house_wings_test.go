@@ -28,6 +28,7 @@ var verbFiles = map[string]string{
 	"cmd/patchbay/processes.go":           "processes",
 	"cmd/patchbay/processes_test.go":      "processes",
 	"cmd/patchbay/processes_verb_test.go": "processes",
+	"cmd/patchbay/runs.go":                "runs",
 	"cmd/patchbay/watch.go":               "terminal",
 }
 

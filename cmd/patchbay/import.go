@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -203,17 +202,6 @@ func environmentFiles(variables []importer.Variable) (names, values string) {
 		fmt.Fprintf(&v, "%s=%s\n", variable.Name, quoteForShell(variable.Value))
 	}
 	return n.String(), v.String()
-}
-
-// oneLine returns a text of the source without the characters that end a line, move the
-// cursor of a terminal or separate columns.
-func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
 }
 
 // quoteForShell writes a value for shells, systemd and compose, which must all read it

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -128,6 +129,17 @@ func refuseUnknownShells(root *cobra.Command) {
 		return fmt.Errorf("unknown shell %q (known: %s)", args[0], strings.Join(shells, ", "))
 	}
 	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+// oneLine returns a text from elsewhere without the characters that end a line, move the cursor of
+// a terminal or separate columns.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // writeJSON prints a value for --json.

@@ -99,14 +99,8 @@ func since(at string, now time.Time) string {
 
 // modelFlags are the flags of the verbs about models.
 type modelFlags struct {
-	remoteFlags
-	json bool
+	verbFlags
 	host string
-}
-
-func (f *modelFlags) register(cmd *cobra.Command) {
-	f.remoteFlags.register(cmd)
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 }
 
 // residents returns the gateway and its models.
@@ -149,7 +143,7 @@ func (f *modelFlags) onHost() string {
 }
 
 func newModelsList(env []string, stdout io.Writer) *cobra.Command {
-	flags := &modelFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
+	flags := &modelFlags{verbFlags: verbFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the models: where they are, when they were used, what they take, why one is not there",
@@ -180,7 +174,7 @@ func newModelsList(env []string, stdout io.Writer) *cobra.Command {
 // newModelVerb completes a command that does something with one model.
 func newModelVerb(env []string, stdout io.Writer, cmd *cobra.Command,
 	do func(ctx context.Context, r *remote, l *residentLine) (said string, err error)) *cobra.Command {
-	flags := &modelFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
+	flags := &modelFlags{verbFlags: verbFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}}
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, stop := untilSignal(cmd.Context())

@@ -80,42 +80,14 @@ func (l *processLine) failure() string {
 	return l.Reason + ": " + l.Line
 }
 
-// processFlags are the flags of the verbs about processes.
-type processFlags struct {
-	remoteFlags
-	json bool
-}
-
-func (f *processFlags) register(cmd *cobra.Command) {
-	f.remoteFlags.register(cmd)
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-}
-
-// newProcessCommand completes a command that asks a gateway for its processes.
-func newProcessCommand(env []string, cmd *cobra.Command,
-	do func(ctx context.Context, flags *processFlags, r *remote, args []string) error) *cobra.Command {
-	flags := &processFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx, stop := untilSignal(cmd.Context())
-		defer stop()
-		r, err := flags.remote()
-		if err != nil {
-			return err
-		}
-		return failed(do(ctx, flags, &r, args))
-	}
-	flags.register(cmd)
-	return cmd
-}
-
 func newProcessesList(env []string, stdout io.Writer) *cobra.Command {
-	return newProcessCommand(env, &cobra.Command{
+	return newRemoteVerb(env, &cobra.Command{
 		Use:   "list",
 		Short: "List the processes: their state, since when, and why one failed",
 		Example: `  patchbay processes list
   patchbay processes list --json`,
 		Args: cobra.NoArgs,
-	}, func(ctx context.Context, flags *processFlags, r *remote, _ []string) error {
+	}, func(ctx context.Context, flags *verbFlags, r *remote, _ []string) error {
 		lines := []processLine{}
 		if err := r.ask(ctx, http.MethodGet, "/api/processes", nil, &lines); err != nil {
 			return err
@@ -138,12 +110,12 @@ func oneProcess() cobra.PositionalArgs {
 }
 
 func newProcessesLog(env []string, stdout io.Writer) *cobra.Command {
-	return newProcessCommand(env, &cobra.Command{
+	return newRemoteVerb(env, &cobra.Command{
 		Use:     "log NAME",
 		Short:   "Print the last 200 lines that a process wrote; needs the role ADMIN",
 		Example: "  patchbay processes log qwen3",
 		Args:    oneProcess(),
-	}, func(ctx context.Context, flags *processFlags, r *remote, args []string) error {
+	}, func(ctx context.Context, flags *verbFlags, r *remote, args []string) error {
 		line, err := askProcess(ctx, r, http.MethodGet, args[0], "")
 		if err != nil {
 			return err
@@ -179,7 +151,7 @@ const (
 func newProcessVerb(env []string, stdout io.Writer, cmd *cobra.Command, actions ...string) *cobra.Command {
 	cmd.Args = oneProcess()
 	var patience time.Duration
-	cmd = newProcessCommand(env, cmd, func(ctx context.Context, flags *processFlags, r *remote, args []string) error {
+	cmd = newRemoteVerb(env, cmd, func(ctx context.Context, flags *verbFlags, r *remote, args []string) error {
 		bounded, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		var line processLine

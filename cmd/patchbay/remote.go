@@ -106,6 +106,34 @@ func (f *remoteFlags) remote() (remote, error) {
 	return r, nil
 }
 
+// verbFlags are the flags of verbs that show something of a gateway.
+type verbFlags struct {
+	remoteFlags
+	json bool
+}
+
+func (f *verbFlags) register(cmd *cobra.Command) {
+	f.remoteFlags.register(cmd)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+}
+
+// newRemoteVerb completes a command that asks a gateway.
+func newRemoteVerb(env []string, cmd *cobra.Command,
+	do func(ctx context.Context, flags *verbFlags, r *remote, args []string) error) *cobra.Command {
+	flags := &verbFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, stop := untilSignal(cmd.Context())
+		defer stop()
+		r, err := flags.remote()
+		if err != nil {
+			return err
+		}
+		return failed(do(ctx, flags, &r, args))
+	}
+	flags.register(cmd)
+	return cmd
+}
+
 // open sends a request and returns its reply, a success, when the head has come.
 func (r *remote) open(ctx context.Context, method, path string, body io.Reader, contentType string) (*http.Response,
 	error) {

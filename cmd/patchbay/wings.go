@@ -25,6 +25,7 @@ func wingVerbs(env []string, stdout, stderr io.Writer) []*cobra.Command {
 		newImport(stdout, stderr),       // wing: importer
 		newBench(env, stdout, stderr),   // wing: measure
 		newProcesses(env, stdout),       // wing: processes
+		newRuns(env, stdout),            // wing: runs
 		newInit(env, stdout, stderr),    // wing: starter
 		newTail(env, stdout, stderr),    // wing: terminal
 		newTop(env, stdout, stderr),     // wing: terminal

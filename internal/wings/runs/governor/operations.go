@@ -200,10 +200,24 @@ func (q *listQuery) includes(v *RunView) bool {
 	return strings.Contains(text, strings.ToLower(q.Search))
 }
 
+// check reports an unknown state or order.
+func (q *listQuery) check() error {
+	for _, one := range [...]struct {
+		path, name string
+		known      []string
+	}{{"state", string(q.State), q.State.Names()}, {"sort", string(q.Sort), q.Sort.Names()}} {
+		if one.name != "" && !slices.Contains(one.known, one.name) {
+			return web.Invalid(one.path, say.New("field.unknown_name", "noun", one.path, "name", web.Shorten(one.name),
+				"known", strings.Join(one.known, ", ")))
+		}
+	}
+	return nil
+}
+
 func (o *office) list(c *web.Call, q *listQuery) ([]RunView, error) {
 	views := []RunView{}
-	if o.governor == nil {
-		return views, nil
+	if err := q.check(); err != nil || o.governor == nil {
+		return views, err
 	}
 	sees, known := o.sees(c), map[string]bool{}
 	add := func(v *RunView) {
