@@ -165,9 +165,9 @@ func TestReloadTakesEffectWithoutCuttingStreams(t *testing.T) {
 	}
 }
 
-// A file that changed while the gateway started is not overlooked.
+// A file that changed while the gateway started is not overlooked. It is not parallel: its signal
+// would interrupt the verbs of other tests.
 func TestChangeDuringTheStartIsSeen(t *testing.T) {
-	t.Parallel()
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	gatewaytest.WriteFile(t, file, gatewaytest.ChatYAML(gatewaytest.Instance("old", simulator.DownURL)))
 	flags := &settingFlags{file: file, dataDir: t.TempDir(), listen: "127.0.0.1:0"}

@@ -185,7 +185,7 @@ test('chat in every dialect', bounded, async () => {
 
 test('an endpoint that is not there is no reason to retry', bounded, async () => {
   attempts = 0;
-  await assert.rejects(client.files.list(), OpenAI.NotFoundError);
-  await assert.rejects(client.batches.list(), OpenAI.NotFoundError);
+  await assert.rejects(client.vectorStores.list(), OpenAI.NotFoundError);
+  await assert.rejects(client.fineTuning.jobs.list(), OpenAI.NotFoundError);
   assert.equal(attempts, 2);
 });

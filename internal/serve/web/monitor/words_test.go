@@ -34,6 +34,9 @@ func TestWordsOfBackendsAreForOperators(t *testing.T) {
 		return r.Do(http.MethodGet, path, "", "Authorization", who).Succeeds(t).Body
 	}
 	gatewaytest.Eventually(t, "the calls are recorded", func() bool { return strings.Contains(get("/api/monitoring/calls", asViewer), `"four"`) })
+	gatewaytest.Eventually(t, "the file has the first one", func() bool {
+		return r.Do(http.MethodGet, "/api/monitoring/calls/one", "", "Authorization", asViewer).Status == http.StatusOK
+	})
 	for path, words := range map[string]bool{
 		"/api/monitoring/calls": true, "/api/monitoring/calls/four": true, "/api/monitoring/calls/one": true, "/api/monitoring/calls?brief=true": true,
 		"/api/monitoring/problems": true, "/api/monitoring/circuit-breaker": true, "/api/monitoring/errors/stats": false,
