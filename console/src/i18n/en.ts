@@ -1325,7 +1325,7 @@ export const en = {
   'runs.since': 'Since',
   'runs.agents': 'Sub-agents',
   'runs.nobody': 'no key',
-  'runs.doing': '{n} call|{calls} calls',
+  'runs.doing': '{calls} call|{calls} calls',
   'runs.loops': 'loops',
   'runs.slash': 'of {limit}',
   'runs.state.RUNNING': 'runs',

@@ -49,7 +49,7 @@ type console struct {
 // consolePaths are the pages of the console. The page itself chooses its content by its
 // path.
 var consolePaths = [...]string{
-	"/services", "/playground", "/calls", "/resilience", "/quota", "/spend", "/batches", "/versions", "/keys",
+	"/services", "/playground", "/calls", "/runs", "/resilience", "/quota", "/spend", "/batches", "/versions", "/keys",
 	"/settings",
 	"/instance", "/model", "/host", "/tenant", "/gateways", "/me", "/team",
 }

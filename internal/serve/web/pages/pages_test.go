@@ -49,7 +49,7 @@ func TestRootIsTheConsoleForBrowsersAndJSONForOthers(t *testing.T) {
 func TestPagesOfTheConsoleAreForBrowsersOnly(t *testing.T) {
 	r := gatewaytest.Start(t, "")
 	index := r.Do("GET", "/", "", "Accept", browser).Succeeds(t).Body
-	for _, path := range []string{"/services", "/playground", "/calls", "/resilience", "/quota", "/spend", "/batches", "/versions", "/keys", "/settings", "/calls/"} {
+	for _, path := range []string{"/services", "/playground", "/calls", "/runs", "/resilience", "/quota", "/spend", "/batches", "/versions", "/keys", "/settings", "/calls/"} {
 		if page := r.Do("GET", path, "", "Accept", browser); page.Status != 200 || page.Body != index {
 			t.Errorf("%s: %d", path, page.Status)
 		}

@@ -115,7 +115,7 @@ func (g *Governor) how(r *run, flag string) say.Sentence {
 	if g.options.PublicURL == "" {
 		return say.New("run.raise", "command", command)
 	}
-	return say.New("run.raise_url", "url", g.options.PublicURL+"/runs/"+r.id, "command", command)
+	return say.New("run.raise_url", "url", g.options.PublicURL+"/runs?id="+r.id, "command", command)
 }
 
 // Refused returns the error of a request that wants more than its run has.
