@@ -84,7 +84,7 @@ function Table({ label, list, onOpen }: { label: string; list: readonly Run[]; o
             <th className="num onlydesk">{t('runs.agents')}</th>
             <th className="onlydesk">{t('common.model')}</th>
             <th className="onlydesk">{t('runs.who')}</th>
-            <th className="num">{t('runs.since')}</th>
+            <th className="num onlydesk">{t('runs.since')}</th>
           </tr>
         </thead>
         <tbody>
@@ -110,7 +110,7 @@ function Table({ label, list, onOpen }: { label: string; list: readonly Run[]; o
                 <td className="num onlydesk">{run.agents === 0 ? '–' : numberOf(run.agents, 'requests', locale)}</td>
                 <td className="onlydesk">{run.model === undefined ? '–' : <Name>{run.model}</Name>}</td>
                 <td className="onlydesk">{whoOf(run, t)}</td>
-                <td className="num nowrap" title={stamp(run.started)}>{since(run.started, now, locale)}</td>
+                <td className="num nowrap onlydesk" title={stamp(run.started)}>{since(run.started, now, locale)}</td>
               </tr>
             )
           })}
