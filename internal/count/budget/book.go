@@ -326,13 +326,18 @@ func (b *Book) exchange(ctx context.Context) {
 // commitAtOnce is how many accounts are told with one round trip.
 const commitAtOnce = 256
 
+// manyRuns is the number of runs from which on quiet ones are not told at each exchange. What others
+// spent of these is not known here when the store goes away.
+const manyRuns = 1000
+
 // commitAll commits the amounts of every account, unless nobody has told anything new
 // since the last time.
 func (b *Book) commitAll(ctx context.Context) error {
 	all, isNews := b.states(), false
-	// Runs are many, and each request of one asks the store: quiet ones are told only to a
-	// store that has lost its data.
-	isPartial := b.options.Runs != nil && b.options.Shared.IsSettled()
+	// Each request of a run asks the store. Where there are many runs, quiet ones are therefore
+	// told only to a store that has lost its data. One with reservations elsewhere is not quiet:
+	// this process must see that their gateways live.
+	isPartial := len(all) > manyRuns && b.options.Runs != nil && b.options.Shared.IsSettled()
 	states := all[:0]
 	for _, s := range all {
 		// A gateway without requests of an account must know it too.
@@ -340,9 +345,10 @@ func (b *Book) commitAll(ctx context.Context) error {
 		s.demand.next()
 		s.lookAhead()
 		hasNews := s.isNews()
+		isQuiet := isPartial && !hasNews && !s.isReservedElsewhere()
 		s.mu.Unlock()
 		isNews = hasNews || isNews
-		if hasNews || !isPartial {
+		if !isQuiet {
 			states = append(states, s)
 		}
 	}

@@ -77,6 +77,18 @@ func (s *state) isNews() bool {
 	})
 }
 
+// isReservedElsewhere reports whether other processes have reserved amounts; mu is held.
+func (s *state) isReservedElsewhere() bool {
+	return slices.ContainsFunc(s.spans, func(one *span) bool {
+		for _, other := range one.others {
+			if other.Reserved != (Amounts{}) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // take takes over the store's amounts of other processes, and returns the sheets that
 // it lacks.
 func (s *state) take(p prepared, all []map[string]string) (lacking []tally.Sheet) {
