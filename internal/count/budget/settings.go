@@ -33,9 +33,11 @@ type Budget struct {
 // one.
 const Unlimited = -1
 
-// JournalDir is the directory of the journal of budgets in the data directory, and RunsJournalDir
-// that of the journal of runs.
-const JournalDir, RunsJournalDir = "budget", "runs"
+// JournalDir is the directory of the journal of budgets in the data directory.
+const JournalDir = "budget"
+
+// RunsJournalDir is the directory of the journal of runs in the data directory.
+const RunsJournalDir = "runs"
 
 const most = 1_000_000_000_000_000
 

@@ -377,7 +377,8 @@ func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
 		t.Lifted = t.Looped
 	})
 	c.Done("run %s raised by %s", r.id, c.Who.Name)
-	return o.governor.view(r), o.untold(c, err)
+	o.tell(c, err)
+	return o.governor.view(r), nil
 }
 
 // checkRaise reports amounts that a run may not get.
@@ -434,16 +435,16 @@ func (o *office) end(c *web.Call, q *endQuery) (RunView, error) {
 		o.governor.cut(r)
 	}
 	c.Done("run %s ended by %s", r.id, c.Who.Name)
-	return o.governor.view(r), o.untold(c, err)
+	o.tell(c, err)
+	return o.governor.view(r), nil
 }
 
-// untold reports that a decision is not kept.
-func (o *office) untold(c *web.Call, err error) error {
+// tell says that a decision is not kept, where err is not nil.
+func (o *office) tell(c *web.Call, err error) {
 	if err != nil {
 		o.core.Log.Warn("a decision about a run of an agent is not told to all yet", "error", err)
 		c.Say("Done at this gateway. It is not written or told to the other gateways yet; this is tried again.")
 	}
-	return nil
 }
 
 // decide changes the terms of a run, for this gateway, its next process and the other gateways.
