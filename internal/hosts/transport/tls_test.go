@@ -103,7 +103,7 @@ func TestTLSStaleConnection(t *testing.T) {
 // TLS survives the wake-ups that turn out to be too early.
 func TestTLSIdleTimeout(t *testing.T) {
 	t.Parallel()
-	const idle, events = time.Second, 12 // events last longer than the limit, and may come late
+	const idle, events = 3 * time.Second, 12 // events last longer than the limit, and may come late
 	c, to := secureBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		tick := time.NewTicker(idle / 10)
 		defer tick.Stop()
