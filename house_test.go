@@ -45,6 +45,7 @@ var packageOrder = []string{
 	"internal/store/condition",
 	"internal/store/durable",
 	"internal/store/redis",
+	"internal/store/postgres",
 	"internal/store/cluster",
 	"internal/store/seal",
 	"internal/store/journal",

@@ -4,51 +4,42 @@ package registry
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
+	"github.com/patchbay-ai/patchbay/internal/store/postgres"
 )
 
-// Postgres is the list of gateways in the database of a shared configuration.
-type Postgres struct {
-	config *pgx.ConnConfig
-	conn   *pgx.Conn // nil after an error
-}
+// timeout bounds every call of the database.
+const timeout = 5 * time.Second
 
-// tableLock is the advisory lock of a gateway that makes the table.
-const tableLock = 7_284_113_907
+// Postgres is the list of gateways in the database of a shared configuration.
+type Postgres struct{ *postgres.Database }
 
 // NewPostgres returns the list in the PostgreSQL at an address. It connects when it is
 // used. The error never repeats the address, which may hold a password.
-func NewPostgres(address string) (*Postgres, error) {
-	config, err := pgx.ParseConfig(address)
-	if err != nil {
-		return nil, errors.New("the address of the database cannot be read")
-	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "patchbay"
-	}
-	return &Postgres{config: config}, nil
+func NewPostgres(address string) (Postgres, error) {
+	database, err := postgres.New(address, timeout, postgres.Tables{Last: "patchbay_members", Lock: 7_284_113_907,
+		Make: []string{
+			"CREATE TABLE IF NOT EXISTS patchbay_members (id TEXT PRIMARY KEY, seen TIMESTAMPTZ NOT NULL, record " +
+				"TEXT NOT NULL)",
+		}})
+	return Postgres{database}, err
 }
 
 // Announce stores a member and returns all.
-func (p *Postgres) Announce(ctx context.Context, self cluster.Member) ([]cluster.Seen, error) {
-	seen, err := p.announce(ctx, self)
-	if err != nil {
-		p.Close()
-	}
+func (p Postgres) Announce(ctx context.Context, self cluster.Member) (seen []cluster.Seen, err error) {
+	err = p.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		seen, err = announce(ctx, conn, self)
+		return err
+	})
 	return seen, err
 }
 
-func (p *Postgres) announce(ctx context.Context, self cluster.Member) ([]cluster.Seen, error) {
-	if err := p.connect(ctx); err != nil {
-		return nil, err
-	}
+func announce(ctx context.Context, conn *pgx.Conn, self cluster.Member) ([]cluster.Seen, error) {
 	record, err := json.Marshal(self)
 	if err != nil {
 		return nil, err
@@ -64,11 +55,11 @@ func (p *Postgres) announce(ctx context.Context, self cluster.Member) ([]cluster
 			OR id IN (SELECT id FROM patchbay_members ORDER BY seen DESC OFFSET $2)`,
 			[]any{cluster.KeepFor.Seconds(), cluster.MaxMembers}},
 	} {
-		if _, err := p.conn.Exec(ctx, statement.text, statement.args...); err != nil {
+		if _, err := conn.Exec(ctx, statement.text, statement.args...); err != nil {
 			return nil, err
 		}
 	}
-	rows, err := p.conn.Query(ctx, "SELECT record, extract(epoch FROM now() - seen)::float8 FROM patchbay_members")
+	rows, err := conn.Query(ctx, "SELECT record, extract(epoch FROM now() - seen)::float8 FROM patchbay_members")
 	if err != nil {
 		return nil, err
 	}
@@ -92,49 +83,7 @@ func appendSeen(all []cluster.Seen, record []byte, ago time.Duration) []cluster.
 	return append(all, cluster.Seen{Member: m, Ago: max(0, ago)})
 }
 
-func (p *Postgres) connect(ctx context.Context) error {
-	if p.conn != nil && !p.conn.IsClosed() {
-		return nil
-	}
-	conn, err := pgx.ConnectConfig(ctx, p.config)
-	if err != nil {
-		return err
-	}
-	p.conn = conn
-	var isThere bool
-	err = conn.QueryRow(ctx, "SELECT to_regclass('patchbay_members') IS NOT NULL").Scan(&isThere)
-	if err != nil || isThere {
-		return err
-	}
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		for _, statement := range []string{
-			fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", tableLock),
-			"CREATE TABLE IF NOT EXISTS patchbay_members (id TEXT PRIMARY KEY, seen TIMESTAMPTZ NOT NULL, record " +
-				"TEXT NOT NULL)",
-		} {
-			if _, err := tx.Exec(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // Leave removes a member.
-func (p *Postgres) Leave(ctx context.Context, id string) error {
-	if p.conn == nil {
-		return nil
-	}
-	_, err := p.conn.Exec(ctx, "DELETE FROM patchbay_members WHERE id = $1", id)
-	return err
-}
-
-// Close closes the connection. The next announcement opens it again.
-func (p *Postgres) Close() {
-	if p.conn != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = p.conn.Close(ctx)
-	}
-	p.conn = nil
+func (p Postgres) Leave(ctx context.Context, id string) error {
+	return p.Exec(ctx, "DELETE FROM patchbay_members WHERE id = $1", id)
 }

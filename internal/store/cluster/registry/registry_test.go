@@ -59,6 +59,19 @@ func TestPostgres(t *testing.T) {
 	if ids := announce(a, "a"); !slices.Equal(ids, []string{"a"}) {
 		t.Errorf("%v", ids)
 	}
+	// A gateway that stops while it announces itself loses its connection, and leaves all the same.
+	announce(b, "b")
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := b.Announce(stopped, cluster.Member{ID: "b"}); err == nil {
+		t.Error("a gateway that stops was announced")
+	}
+	if err := b.Leave(t.Context(), "b"); err != nil {
+		t.Error(err)
+	}
+	if ids := announce(a, "a"); !slices.Equal(ids, []string{"a"}) {
+		t.Errorf("%v after a gateway left that lost its connection", ids)
+	}
 	for n := range cluster.MaxMembers + 5 {
 		announce(a, fmt.Sprint("crowd", n))
 	}

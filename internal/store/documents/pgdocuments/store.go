@@ -10,128 +10,66 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/postgres"
 )
 
-const (
-	// timeout bounds every call of the database, including the wait for earlier calls: a
-	// request waits for the answer.
-	timeout = 3 * time.Second
-	// tableLock is the advisory lock of a gateway that makes the table.
-	tableLock = 7_284_113_908
-)
+// timeout bounds every call of the database, including the wait for earlier calls: a
+// request waits for the answer.
+const timeout = 3 * time.Second
+
+// tables returns the table of the documents.
+func tables() postgres.Tables {
+	return postgres.Tables{Last: "patchbay_documents", Lock: 7_284_113_908, Make: []string{
+		`CREATE TABLE IF NOT EXISTS patchbay_documents (
+			kind    TEXT NOT NULL,
+			id      TEXT COLLATE "C" NOT NULL,
+			scope   TEXT NOT NULL,
+			created TIMESTAMPTZ NOT NULL,
+			is_open BOOLEAN NOT NULL,
+			bytes   BIGINT NOT NULL,
+			version BIGINT NOT NULL,
+			changed TIMESTAMPTZ NOT NULL,
+			data    TEXT NOT NULL,
+			PRIMARY KEY (kind, id)
+		)`,
+		"CREATE INDEX IF NOT EXISTS patchbay_documents_scope ON patchbay_documents (kind, scope, created, id)",
+		"CREATE INDEX IF NOT EXISTS patchbay_documents_open ON patchbay_documents (kind, created, id) WHERE is_open",
+	}}
+}
 
 // Store is documents in PostgreSQL.
-type Store struct {
-	config *pgx.ConnConfig
-	turn   chan struct{} // holds a token while the connection is not in use
-	conn   *pgx.Conn     // nil before the first use, and after an error
-}
+type Store struct{ database *postgres.Database }
 
 var _ documents.Store = (*Store)(nil)
 
 // New returns the store in the PostgreSQL at an address. It connects when it is used. The
 // error never repeats the address, which may hold a password.
 func New(address string) (*Store, error) {
-	config, err := pgx.ParseConfig(address)
+	database, err := postgres.New(address, timeout, tables())
 	if err != nil {
-		return nil, errors.New("store.config: the address of the database cannot be read")
+		return nil, fmt.Errorf("store.config: %w", err)
 	}
-	config.ConnectTimeout = timeout
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "patchbay"
-	}
-	s := &Store{config: config, turn: make(chan struct{}, 1)}
-	s.turn <- struct{}{}
-	return s, nil
+	return &Store{database}, nil
 }
 
 // Close closes the connection.
-func (s *Store) Close() {
-	<-s.turn
-	defer func() { s.turn <- struct{}{} }()
-	s.drop()
-}
+func (s *Store) Close() { s.database.Close() }
 
-// drop closes the connection. It does not wait for a database that hangs.
-func (s *Store) drop() {
-	if s.conn != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout/10)
-		defer cancel()
-		_ = s.conn.Close(ctx)
-	}
-	s.conn = nil
-}
-
-// use calls a function with the connection. After an error that is not about a document the
-// next call connects again.
+// use calls a function with the connection. An error that is about a document is an answer of
+// the database, which goes on being used.
 func (s *Store) use(ctx context.Context, do func(ctx context.Context, conn *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return unavailable(ctx.Err())
-	}
-	defer func() { s.turn <- struct{}{} }()
-	if err := s.connect(ctx); err != nil {
-		return unavailable(err)
-	}
-	err := do(ctx, s.conn)
-	if err == nil || errors.Is(err, documents.ErrNotFound) || errors.Is(err, documents.ErrChanged) {
-		return err
-	}
-	s.drop()
-	return unavailable(err)
-}
-
-func unavailable(err error) error { return fmt.Errorf("%w: %w", documents.ErrUnavailable, err) }
-
-func (s *Store) connect(ctx context.Context) error {
-	if s.conn != nil && !s.conn.IsClosed() {
-		return nil
-	}
-	conn, err := pgx.ConnectConfig(ctx, s.config)
-	if err != nil {
-		return err
-	}
-	s.conn = conn
-	var isThere bool
-	err = conn.QueryRow(ctx, "SELECT to_regclass('patchbay_documents') IS NOT NULL").Scan(&isThere)
-	if err == nil && !isThere {
-		err = makeTable(ctx, conn)
-	}
-	if err != nil {
-		s.drop()
-	}
-	return err
-}
-
-func makeTable(ctx context.Context, conn *pgx.Conn) error {
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		for _, statement := range []string{
-			fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", tableLock),
-			`CREATE TABLE IF NOT EXISTS patchbay_documents (
-				kind    TEXT NOT NULL,
-				id      TEXT COLLATE "C" NOT NULL,
-				scope   TEXT NOT NULL,
-				created TIMESTAMPTZ NOT NULL,
-				is_open BOOLEAN NOT NULL,
-				bytes   BIGINT NOT NULL,
-				version BIGINT NOT NULL,
-				changed TIMESTAMPTZ NOT NULL,
-				data    TEXT NOT NULL,
-				PRIMARY KEY (kind, id)
-			)`,
-			"CREATE INDEX IF NOT EXISTS patchbay_documents_scope ON patchbay_documents (kind, scope, created, id)",
-			"CREATE INDEX IF NOT EXISTS patchbay_documents_open ON patchbay_documents (kind, created, id) WHERE " +
-				"is_open",
-		} {
-			if _, err := tx.Exec(ctx, statement); err != nil {
-				return err
-			}
+	var answer error
+	err := s.database.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		err := do(ctx, conn)
+		if errors.Is(err, documents.ErrNotFound) || errors.Is(err, documents.ErrChanged) {
+			answer, err = err, nil
 		}
-		return nil
+		return err
 	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", documents.ErrUnavailable, err)
+	}
+	return answer
 }
 
 // columnsWith returns the columns of a document to read, with its data or something in

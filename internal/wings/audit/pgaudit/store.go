@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/patchbay-ai/patchbay/internal/store/postgres"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit"
 )
 
@@ -20,129 +21,49 @@ const (
 	// everything may take longer.
 	timeout     = 3 * time.Second
 	longTimeout = 5 * time.Minute
-	// tableLock is the advisory lock of a gateway that makes the tables.
-	tableLock = 7_284_113_911
 )
 
-// Store is the audit in PostgreSQL.
-type Store struct {
-	config *pgx.ConnConfig
-	turn   chan struct{} // holds a token while the connection is not in use
-	conn   *pgx.Conn     // nil before the first use, and after an error
+// tables returns the tables of the audit.
+func tables() postgres.Tables {
+	return postgres.Tables{Last: "patchbay_audit_keys", Lock: 7_284_113_911, Make: []string{
+		`CREATE TABLE IF NOT EXISTS patchbay_audit (
+			gateway  TEXT NOT NULL,
+			chain    INTEGER NOT NULL,
+			seq      BIGINT NOT NULL,
+			time     TEXT COLLATE "C" NOT NULL,
+			who      TEXT NOT NULL,
+			role     TEXT NOT NULL,
+			address  TEXT NOT NULL,
+			action   TEXT NOT NULL,
+			object   TEXT NOT NULL,
+			result   TEXT NOT NULL,
+			tenant   TEXT NOT NULL,
+			previous TEXT NOT NULL,
+			hash     TEXT NOT NULL,
+			PRIMARY KEY (gateway, chain, seq)
+		)`,
+		"CREATE INDEX IF NOT EXISTS patchbay_audit_time ON patchbay_audit (time)",
+		"CREATE TABLE IF NOT EXISTS patchbay_audit_intents (id TEXT PRIMARY KEY, gateway TEXT NOT NULL, " +
+			"record TEXT NOT NULL)",
+		`CREATE TABLE IF NOT EXISTS patchbay_audit_heads (gateway TEXT NOT NULL, seq BIGINT NOT NULL,
+			hash TEXT NOT NULL, time TEXT COLLATE "C" NOT NULL, signature TEXT NOT NULL)`,
+		"CREATE INDEX IF NOT EXISTS patchbay_audit_heads_time ON patchbay_audit_heads (time)",
+		"CREATE TABLE IF NOT EXISTS patchbay_audit_keys (gateway TEXT NOT NULL, id TEXT NOT NULL, " +
+			"record TEXT NOT NULL, PRIMARY KEY (gateway, id))",
+		`CREATE TABLE IF NOT EXISTS patchbay_audit_restores (time TEXT COLLATE "C" NOT NULL, made TEXT NOT NULL)`,
+	}}
 }
 
-var _ audit.Store = (*Store)(nil)
+// Store is the audit in PostgreSQL.
+type Store struct{ *postgres.Database }
+
+var _ audit.Store = Store{}
 
 // New returns the store in the PostgreSQL at an address. It connects when it is used. The error
 // never repeats the address, which may hold a password.
-func New(address string) (*Store, error) {
-	config, err := pgx.ParseConfig(address)
-	if err != nil {
-		return nil, errors.New("the address of the database cannot be read")
-	}
-	config.ConnectTimeout = timeout
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "patchbay"
-	}
-	s := &Store{config: config, turn: make(chan struct{}, 1)}
-	s.turn <- struct{}{}
-	return s, nil
-}
-
-// Close closes the connection.
-func (s *Store) Close() {
-	<-s.turn
-	defer func() { s.turn <- struct{}{} }()
-	s.drop()
-}
-
-// drop closes the connection. It does not wait for a database that hangs.
-func (s *Store) drop() {
-	if s.conn != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout/10)
-		defer cancel()
-		_ = s.conn.Close(ctx)
-	}
-	s.conn = nil
-}
-
-// use calls a function with the connection. After an error the next call connects again.
-func (s *Store) use(ctx context.Context, do func(ctx context.Context, conn *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { s.turn <- struct{}{} }()
-	if s.conn == nil || s.conn.IsClosed() {
-		conn, err := s.connect(ctx)
-		if err != nil {
-			return err
-		}
-		s.conn = conn
-	}
-	err := do(ctx, s.conn)
-	if err != nil {
-		s.drop()
-	}
-	return err
-}
-
-func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
-	conn, err := pgx.ConnectConfig(ctx, s.config)
-	if err != nil {
-		return nil, err
-	}
-	if err := makeTables(ctx, conn); err != nil {
-		_ = conn.Close(ctx)
-		return nil, err
-	}
-	return conn, nil
-}
-
-func makeTables(ctx context.Context, conn *pgx.Conn) error {
-	var isThere bool
-	if err := conn.QueryRow(ctx, "SELECT to_regclass('patchbay_audit_keys') IS NOT NULL").Scan(&isThere); err != nil ||
-		isThere {
-		return err
-	}
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		for _, statement := range []string{
-			fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", tableLock),
-			`CREATE TABLE IF NOT EXISTS patchbay_audit (
-				gateway  TEXT NOT NULL,
-				chain    INTEGER NOT NULL,
-				seq      BIGINT NOT NULL,
-				time     TEXT COLLATE "C" NOT NULL,
-				who      TEXT NOT NULL,
-				role     TEXT NOT NULL,
-				address  TEXT NOT NULL,
-				action   TEXT NOT NULL,
-				object   TEXT NOT NULL,
-				result   TEXT NOT NULL,
-				tenant   TEXT NOT NULL,
-				previous TEXT NOT NULL,
-				hash     TEXT NOT NULL,
-				PRIMARY KEY (gateway, chain, seq)
-			)`,
-			"CREATE INDEX IF NOT EXISTS patchbay_audit_time ON patchbay_audit (time)",
-			"CREATE TABLE IF NOT EXISTS patchbay_audit_intents (id TEXT PRIMARY KEY, gateway TEXT NOT NULL, " +
-				"record TEXT NOT NULL)",
-			`CREATE TABLE IF NOT EXISTS patchbay_audit_heads (gateway TEXT NOT NULL, seq BIGINT NOT NULL,
-				hash TEXT NOT NULL, time TEXT COLLATE "C" NOT NULL, signature TEXT NOT NULL)`,
-			"CREATE INDEX IF NOT EXISTS patchbay_audit_heads_time ON patchbay_audit_heads (time)",
-			"CREATE TABLE IF NOT EXISTS patchbay_audit_keys (gateway TEXT NOT NULL, id TEXT NOT NULL, " +
-				"record TEXT NOT NULL, PRIMARY KEY (gateway, id))",
-			`CREATE TABLE IF NOT EXISTS patchbay_audit_restores (time TEXT COLLATE "C" NOT NULL, made TEXT NOT NULL)`,
-		} {
-			if _, err := tx.Exec(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+func New(address string) (Store, error) {
+	database, err := postgres.New(address, timeout, tables())
+	return Store{database}, err
 }
 
 // columns are those of a record, in the order of values and scan.
@@ -167,8 +88,8 @@ func one(err error) error {
 }
 
 // Load returns the end of the chain that a gateway writes.
-func (s *Store) Load(ctx context.Context, gateway string) (state audit.State, err error) {
-	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+func (s Store) Load(ctx context.Context, gateway string) (state audit.State, err error) {
+	err = s.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		state = audit.State{}
 		r, h := &state.Last, &state.Head
 		err := one(conn.QueryRow(ctx, "SELECT chain, "+columns+" FROM patchbay_audit WHERE gateway = $1 "+
@@ -211,27 +132,19 @@ func intentsOf(ctx context.Context, conn *pgx.Conn, gateway string) ([]audit.Int
 	})
 }
 
-// exec runs a statement.
-func (s *Store) exec(ctx context.Context, statement string, args ...any) error {
-	return s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, statement, args...)
-		return err
-	})
-}
-
 // Intend keeps an intent.
-func (s *Store) Intend(ctx context.Context, gateway string, intent audit.Intent) error {
+func (s Store) Intend(ctx context.Context, gateway string, intent audit.Intent) error {
 	text, err := json.Marshal(intent.Record)
 	if err != nil {
 		return err
 	}
-	return s.exec(ctx, "INSERT INTO patchbay_audit_intents (id, gateway, record) VALUES ($1, $2, $3)", intent.ID,
+	return s.Exec(ctx, "INSERT INTO patchbay_audit_intents (id, gateway, record) VALUES ($1, $2, $3)", intent.ID,
 		gateway, string(text))
 }
 
 // Append adds records to a chain, and forgets intents, in one transaction.
-func (s *Store) Append(ctx context.Context, chain int, _ bool, records []audit.Record, done []string) error {
-	return s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+func (s Store) Append(ctx context.Context, chain int, _ bool, records []audit.Record, done []string) error {
+	return s.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			batch := &pgx.Batch{}
 			for i := range records {
@@ -247,7 +160,7 @@ func (s *Store) Append(ctx context.Context, chain int, _ bool, records []audit.R
 }
 
 // Search returns the newest records that a query asks for.
-func (s *Store) Search(ctx context.Context, q audit.Query) (found []audit.Record, total int, err error) {
+func (s Store) Search(ctx context.Context, q audit.Query) (found []audit.Record, total int, err error) {
 	where, args := "TRUE", []any{}
 	add := func(condition, value string) {
 		args = append(args, value)
@@ -270,7 +183,7 @@ func (s *Store) Search(ctx context.Context, q audit.Query) (found []audit.Record
 		args = append(args, q.Tenants)
 		where += fmt.Sprintf(" AND tenant <> '' AND tenant = ANY($%d)", len(args))
 	}
-	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err = s.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		err := conn.QueryRow(ctx, "SELECT count(*) FROM patchbay_audit WHERE "+where, args...).Scan(&total)
 		if err != nil {
 			return err
@@ -287,10 +200,10 @@ func (s *Store) Search(ctx context.Context, q audit.Query) (found []audit.Record
 
 // Each calls a function with all records, chain by chain. It has a connection of its own, because
 // the reader may be slow.
-func (s *Store) Each(ctx context.Context, visit func(chain int, line []byte) error) error {
+func (s Store) Each(ctx context.Context, visit func(chain int, line []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, longTimeout)
 	defer cancel()
-	conn, err := s.connect(ctx)
+	conn, err := s.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -315,9 +228,9 @@ func (s *Store) Each(ctx context.Context, visit func(chain int, line []byte) err
 }
 
 // After returns the records of a chain behind a number.
-func (s *Store) After(ctx context.Context, gateway string, chain int, seq int64, limit int) (found []audit.Record,
+func (s Store) After(ctx context.Context, gateway string, chain int, seq int64, limit int) (found []audit.Record,
 	err error) {
-	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err = s.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, "SELECT "+columns+" FROM patchbay_audit WHERE gateway = $1 AND chain = $2 AND "+
 			"seq > $3 ORDER BY seq LIMIT $4", gateway, chain, seq, limit)
 		if err == nil {
@@ -329,8 +242,8 @@ func (s *Store) After(ctx context.Context, gateway string, chain int, seq int64,
 }
 
 // Heads returns the newest heads of all gateways.
-func (s *Store) Heads(ctx context.Context, limit int) (heads []audit.Head, err error) {
-	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+func (s Store) Heads(ctx context.Context, limit int) (heads []audit.Head, err error) {
+	err = s.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		text := "SELECT gateway, seq, hash, time, signature FROM patchbay_audit_heads ORDER BY time DESC, seq DESC"
 		if limit > 0 {
 			text += fmt.Sprintf(" LIMIT %d", limit)
@@ -348,14 +261,14 @@ func (s *Store) Heads(ctx context.Context, limit int) (heads []audit.Head, err e
 }
 
 // AddHead adds a head.
-func (s *Store) AddHead(ctx context.Context, h audit.Head) error {
-	return s.exec(ctx, "INSERT INTO patchbay_audit_heads (gateway, seq, hash, time, signature) VALUES "+
+func (s Store) AddHead(ctx context.Context, h audit.Head) error {
+	return s.Exec(ctx, "INSERT INTO patchbay_audit_heads (gateway, seq, hash, time, signature) VALUES "+
 		"($1, $2, $3, $4, $5)", h.Gateway, h.Seq, h.Hash, h.Time, h.Signature)
 }
 
 // Keys returns the public keys of all gateways.
-func (s *Store) Keys(ctx context.Context) (keys []audit.PublicKey, err error) {
-	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+func (s Store) Keys(ctx context.Context) (keys []audit.PublicKey, err error) {
+	err = s.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, "SELECT record FROM patchbay_audit_keys ORDER BY gateway, "+
 			"record::json->>'since', id")
 		if err == nil {
@@ -373,24 +286,24 @@ func (s *Store) Keys(ctx context.Context) (keys []audit.PublicKey, err error) {
 }
 
 // SetKey adds or changes a public key.
-func (s *Store) SetKey(ctx context.Context, key audit.PublicKey) error {
+func (s Store) SetKey(ctx context.Context, key audit.PublicKey) error {
 	text, err := json.Marshal(key)
 	if err != nil {
 		return err
 	}
-	return s.exec(ctx, "INSERT INTO patchbay_audit_keys (gateway, id, record) VALUES ($1, $2, $3) "+
+	return s.Exec(ctx, "INSERT INTO patchbay_audit_keys (gateway, id, record) VALUES ($1, $2, $3) "+
 		"ON CONFLICT (gateway, id) DO UPDATE SET record = excluded.record", key.Gateway, key.ID, string(text))
 }
 
 // Old returns the beginnings of all chains that have only records from before a time.
-func (s *Store) Old(ctx context.Context, before time.Time, _ int64) (spans []audit.Span, err error) {
+func (s Store) Old(ctx context.Context, before time.Time, _ int64) (spans []audit.Span, err error) {
 	// The records behind the first young one stay, whatever their time. So does the last one of
 	// each chain, which its gateway goes on from.
 	const text = `SELECT a.gateway, a.chain, a.seq, a.hash, a.time FROM patchbay_audit a JOIN (
 			SELECT gateway, chain, least(min(seq) FILTER (WHERE time >= $1), max(seq)) - 1 AS last
 			FROM patchbay_audit GROUP BY gateway, chain
 		) o ON a.gateway = o.gateway AND a.chain = o.chain AND a.seq = o.last`
-	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err = s.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, text, audit.Stamp(before))
 		if err == nil {
 			spans, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (span audit.Span, err error) {
@@ -404,10 +317,10 @@ func (s *Store) Old(ctx context.Context, before time.Time, _ int64) (spans []aud
 }
 
 // Remove removes the records of a span, and heads that are older than all records.
-func (s *Store) Remove(ctx context.Context, span audit.Span) error {
-	if err := s.exec(ctx, "DELETE FROM patchbay_audit WHERE gateway = $1 AND chain = $2 AND seq <= $3", span.Gateway,
+func (s Store) Remove(ctx context.Context, span audit.Span) error {
+	if err := s.Exec(ctx, "DELETE FROM patchbay_audit WHERE gateway = $1 AND chain = $2 AND seq <= $3", span.Gateway,
 		span.Chain, span.Last); err != nil {
 		return err
 	}
-	return s.exec(ctx, "DELETE FROM patchbay_audit_heads WHERE gateway = $1 AND time < $2", span.Gateway, span.Time)
+	return s.Exec(ctx, "DELETE FROM patchbay_audit_heads WHERE gateway = $1 AND time < $2", span.Gateway, span.Time)
 }
