@@ -90,10 +90,12 @@ func (m *Watch) Limit() int64 { return m.limit.Load() }
 // Short reports whether memory is short.
 func (m *Watch) Short() bool { return m.short.Load() }
 
-// Run watches until the context ends.
+// Run watches until the context ends. It also paces the collector.
 func (m *Watch) Run(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
+	collector := pace{growth: usualGrowth}
+	defer func() { collector.set(usualGrowth) }()
 	var cycles uint64       // of the collector, at the last look
 	var collected time.Time // when Run had memory collected
 	for {
@@ -112,6 +114,9 @@ func (m *Watch) Run(ctx context.Context) {
 		before := cycles
 		cycles = collections()
 		m.update(used())
+		if cycles != before {
+			collector.follow(m.limit.Load())
+		}
 		// Refusals allocate so little that the collector may not run for minutes. Until
 		// it has run, the garbage of ended requests counts as used.
 		if m.Short() && cycles == before && time.Since(collected) >= collectEvery {
