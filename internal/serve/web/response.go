@@ -24,7 +24,7 @@ type Response struct {
 	http.ResponseWriter
 	call   calls.Record
 	id     [1]string // the value of its header X-Request-Id
-	change Change
+	change *Change   // nil until somebody asks for it
 	// wantsCodes says that the caller asked for the sentences of an error as codes.
 	wantsCodes bool
 
@@ -60,10 +60,14 @@ func RecordOf(w http.ResponseWriter) *calls.Record {
 
 // ChangeOf returns the Change that the handler of a management request fills in.
 func ChangeOf(w http.ResponseWriter) *Change {
-	if response, ok := w.(*Response); ok {
-		return &response.change
+	response, ok := w.(*Response)
+	if !ok {
+		return new(Change)
 	}
-	return new(Change)
+	if response.change == nil {
+		response.change = new(Change)
+	}
+	return response.change
 }
 
 // CodesHeader is the header that asks for the sentences of an error as codes. Without it
