@@ -94,7 +94,7 @@ func (m *Watch) Short() bool { return m.short.Load() }
 func (m *Watch) Run(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
-	collector := pace{growth: usualGrowth}
+	collector := pace{growth: usualGrowth, off: os.Getenv("GOGC") != ""}
 	defer func() { collector.set(usualGrowth) }()
 	var cycles uint64       // of the collector, at the last look
 	var collected time.Time // when Run had memory collected

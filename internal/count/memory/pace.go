@@ -19,11 +19,15 @@ const (
 // pace decides how much the heap grows before the collector runs.
 type pace struct {
 	growth uint64 // GOGC as it was set last
+	off    bool   // the environment sets it
 }
 
-// follow sets the growth until the next collection, unless the environment or a test has set
-// another one. A collection must have ended.
+// follow sets the growth until the next collection, unless somebody else has set another one. A
+// collection must have ended.
 func (p *pace) follow(limit int64) {
+	if p.off {
+		return
+	}
 	samples := []metrics.Sample{
 		{Name: "/gc/gogc:percent"}, {Name: "/gc/heap/live:bytes"},
 		{Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},

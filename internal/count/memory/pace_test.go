@@ -58,9 +58,14 @@ func TestSmallHeapIsCollectedSeldom(t *testing.T) {
 func TestPaceLeavesAnotherGrowthAlone(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(150))
 	runtime.GC()
-	p := pace{growth: usualGrowth}
-	p.follow(math.MaxInt64)
-	if got := debug.SetGCPercent(150); got != 150 {
-		t.Errorf("GOGC is %d, want 150", got)
+	for _, test := range []struct {
+		percent int
+		pace    pace
+	}{{150, pace{growth: usualGrowth}}, {usualGrowth, pace{growth: usualGrowth, off: true}}} {
+		debug.SetGCPercent(test.percent)
+		test.pace.follow(math.MaxInt64)
+		if got := debug.SetGCPercent(test.percent); got != test.percent {
+			t.Errorf("GOGC is %d, want %d", got, test.percent)
+		}
 	}
 }
