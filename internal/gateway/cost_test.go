@@ -54,7 +54,7 @@ func TestAllocationsPerChatRequest(t *testing.T) {
 	if gatewaytest.RaceEnabled {
 		t.Skip("the race detector allocates, too")
 	}
-	const most = 11
+	const most = 9
 	completion := `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 	backend := replies(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(completion), completion))
 	r := gatewaytest.Start(t, "services: {chat: {health-check: {enabled: false}, instances: [{name: m, base-url: \""+backend+"\"}]}}")

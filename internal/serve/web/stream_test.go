@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -236,4 +237,13 @@ func TestConnectionsOfHTTP2EndWhileTheGatewayStops(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Every request gets a Response, which is not used again. The next size in which Go allocates is an
+// eighth larger: what few requests need is behind a pointer.
+func TestResponsesAreSmall(t *testing.T) {
+	const most = 1024 - 8 // Go needs 8 bytes beside an object of this size
+	if size := reflect.TypeFor[Response]().Size(); size > most {
+		t.Errorf("a Response has %d bytes, want no more than %d", size, most)
+	}
 }
