@@ -41,9 +41,37 @@ func Narrow(wanted access.Terms, bounds []Bound, report func(path string, fault 
 		if b.Completes && b.Terms.Priority != schema.NoClass {
 			wanted.Priority = min(wanted.Priority.Or(b.Terms.Priority), b.Terms.Priority)
 		}
-		wanted.ExpiresAt = narrowTime(wanted.ExpiresAt, b, report)
+		if b.Completes { // nobody asks for limits of runs
+			wanted.Runs = wanted.Runs.Lesser(b.Terms.Runs)
+		}
 	}
+	wanted.ExpiresAt = narrowTime(wanted.ExpiresAt, bounds, report)
 	return wanted
+}
+
+// Change is Narrow for a key that has terms already. A field that stays as it was is not completed,
+// and one that is emptied is: the key of a team does not get rid of its bounds by a change.
+func Change(before, wanted access.Terms, bounds []Bound,
+	report func(path string, fault say.Sentence)) access.Terms {
+	changed := Narrow(wanted, bounds, report)
+	if slices.Equal(wanted.Services, before.Services) {
+		changed.Services = before.Services
+	}
+	if slices.Equal(wanted.Models, before.Models) {
+		changed.Models = before.Models
+	}
+	if wanted.ExpiresAt == before.ExpiresAt {
+		changed.ExpiresAt = before.ExpiresAt
+	}
+	was, asked := numbersOf(&before), numbersOf(&wanted)
+	for i, field := range numbersOf(&changed) {
+		if *asked[i].value == *was[i].value {
+			*field.value = *was[i].value
+		}
+	}
+	changed.Instances, changed.Addresses = before.Instances, before.Addresses
+	changed.Priority, changed.Runs = before.Priority, before.Runs
+	return changed
 }
 
 // isNarrower reports whether everything that a pattern matches is matched by the wider one. A *
@@ -135,18 +163,21 @@ func (n number) narrow(place int, bounds []Bound, report func(path string, fault
 	}
 }
 
-// narrowTime checks the expiry of a key against that of a bound.
-func narrowTime(wanted string, b Bound, report func(path string, fault say.Sentence)) string {
-	latest, err := time.Parse(time.RFC3339, b.Terms.ExpiresAt)
-	if err != nil {
-		return wanted // the bound has none
-	}
+// narrowTime checks the expiry of a key against those of the bounds. Where it is not given, the
+// earliest of the bounds that complete it takes its place.
+func narrowTime(wanted string, bounds []Bound, report func(path string, fault say.Sentence)) string {
 	given, err := time.Parse(time.RFC3339, wanted)
-	switch {
-	case err != nil && b.Completes:
-		return b.Terms.ExpiresAt
-	case err == nil && given.After(latest):
-		report("expiresAt", say.New("field.beyond_time", "most", b.Terms.ExpiresAt, "of", b.Of))
+	isGiven := err == nil
+	for i := range bounds {
+		b := &bounds[i]
+		latest, err := time.Parse(time.RFC3339, b.Terms.ExpiresAt)
+		switch {
+		case err != nil: // the bound has none
+		case isGiven && given.After(latest):
+			report("expiresAt", say.New("field.beyond_time", "most", b.Terms.ExpiresAt, "of", b.Of))
+		case !isGiven && b.Completes && (given.IsZero() || latest.Before(given)):
+			given, wanted = latest, b.Terms.ExpiresAt
+		}
 	}
 	return wanted
 }

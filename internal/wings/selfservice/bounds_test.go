@@ -116,3 +116,64 @@ func TestBoundsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// A change of a key never lifts a bound: whoever empties a field gets what the terms allow, and a field that stays is left
+// as it is.
+func TestAChangeLiftsNoBound(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(3, 4))
+	now := time.Now().UTC().Truncate(time.Second)
+	settings := selfservice.DefaultSettings()
+	accepted := 0
+	for range 4_000 {
+		member := access.Membership{Tenant: "t", Role: access.TeamAdmin, Terms: someTerms(random, now)}
+		settings.Terms = someTerms(random, now)
+		bounds := settings.Bounds(member, access.TermSet{Tenants: []access.Tenant{{Name: "t"}}}, now)
+		faults := 0
+		count := func(string, say.Sentence) { faults++ }
+		before := selfservice.Narrow(access.Terms{}, bounds, count)
+		got := selfservice.Change(before, someTerms(random, now), bounds, count)
+		if faults > 0 {
+			continue
+		}
+		accepted++
+		again := selfservice.Narrow(got, bounds, func(path string, fault say.Sentence) { t.Fatalf("%s %s: %+v", path, fault, got) })
+		if again.ExpiresAt != got.ExpiresAt || again.Limits != got.Limits || again.Budgets != got.Budgets || again.Runs != got.Runs ||
+			!slices.Equal(again.Models, got.Models) || !slices.Equal(again.Services, got.Services) {
+			t.Fatalf("%+v was changed to %+v, and %+v is allowed", before, got, again)
+		}
+	}
+	if accepted < 200 {
+		t.Errorf("only %d of the changes were good", accepted)
+	}
+	free := access.Terms{Instances: []string{"m@x"}, Addresses: []string{"192.0.2.1"}, Priority: schema.Interactive}
+	free.Runs.Cost = 7
+	wanted := free
+	wanted.Models = []string{"a"}
+	wanted.Runs.Cost, wanted.Instances = 0, nil
+	settings.Terms = access.Terms{Models: []string{"a*"}}
+	settings.Terms.Limits.RequestsPerMinute, settings.Terms.Runs.Cost = 60, 1
+	got := selfservice.Change(free, wanted, settings.Bounds(access.Membership{Tenant: "t"}, access.TermSet{}, now),
+		func(path string, fault say.Sentence) { t.Errorf("%s %s", path, fault) })
+	if got.ExpiresAt != "" || got.Limits.RequestsPerMinute != 0 || got.Runs.Cost != 7 || len(got.Instances) != 1 || got.Priority != schema.Interactive {
+		t.Errorf("a change of the models left %+v", got)
+	}
+}
+
+// What is not asked for becomes the least that the terms allow, the limits of runs and the expiry too.
+func TestTermsCompleteAKey(t *testing.T) {
+	t.Parallel()
+	now := time.Now().UTC().Truncate(time.Second)
+	settings := selfservice.DefaultSettings()
+	settings.Terms.Runs.Cost, settings.Terms.Runs.Requests = 5, 10
+	member := access.Membership{Tenant: "t", Terms: access.Terms{ExpiresAt: now.AddDate(2, 0, 0).Format(time.RFC3339)}}
+	member.Terms.Runs.Cost = 3
+	terms := access.TermSet{Tenants: []access.Tenant{{Name: "t", Terms: access.Terms{ExpiresAt: now.AddDate(0, 0, 7).Format(time.RFC3339)}}}}
+	got := selfservice.Narrow(access.Terms{}, settings.Bounds(member, terms, now), func(path string, fault say.Sentence) { t.Errorf("%s %s", path, fault) })
+	if got.Runs.Cost != 3 || got.Runs.Requests != 10 {
+		t.Errorf("the limits of runs are %+v", got.Runs)
+	}
+	if want := now.Add(settings.LongestLife.Length()).Format(time.RFC3339); got.ExpiresAt != want {
+		t.Errorf("it expires at %s, want %s", got.ExpiresAt, want)
+	}
+}

@@ -158,6 +158,18 @@ func TestATeamAdminManagesTheTenant(t *testing.T) {
 	}
 	do(http.MethodPut, "/keys/"+own.ID, `{"budgets":{"day":{"requests":1}}}`).Is(t, 200)
 	do(http.MethodPut, "/keys/"+own.ID, `{"budgets":{"day":{"requests":1000}}}`).Is(t, 400, "budgets.day.requests")
+	// Whoever empties a field gets what the terms allow, and not more.
+	for _, body := range []string{`{"limits":{"requestsPerMinute":0}}`, `{"limits":null}`, `{"expiresAt":""}`, `{"services":[],"models":null}`} {
+		var after struct {
+			ExpiresAt string
+			Limits    struct{ RequestsPerMinute int64 }
+			Budgets   struct{ Day struct{ Requests int64 } }
+		}
+		read(t, do(http.MethodPut, "/keys/"+team.ID, body).Is(t, 200), &after)
+		if after.ExpiresAt == "" || after.Limits.RequestsPerMinute != 60 || after.Budgets.Day.Requests != 3 {
+			t.Errorf("%s: %+v", body, after)
+		}
+	}
 	do(http.MethodPost, "/keys/"+own.ID+"/rotate", "").Is(t, 403)
 	do(http.MethodPost, "/keys/"+team.ID+"/rotate", "").Is(t, 200)
 	ask(r, own.Key).Succeeds(t)

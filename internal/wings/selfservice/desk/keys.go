@@ -167,9 +167,6 @@ func (d *desk) editTeamKey(c *web.Call) (manage.KeyView, error) {
 		return manage.KeyView{}, err
 	}
 	bounds := d.teamBounds(c, now)
-	for i := range bounds {
-		bounds[i].Completes = false // a change of one field leaves the others alone
-	}
 	edited, err := d.core.Credentials.Keys.Edit(c.Context(), c.PathValue("id"), manage.ChangeAt(c, now),
 		func(before access.IssuedKey) (access.Key, error) {
 			fields := wishedTerms{before.ExpiresAt, before.Services, before.Models, manage.KeyLimits(before.Limits),
@@ -178,14 +175,13 @@ func (d *desk) editTeamKey(c *web.Call) (manage.KeyView, error) {
 				return access.Key{}, err
 			}
 			wanted := fields.terms()
-			wanted.Instances, wanted.Addresses, wanted.Priority = before.Instances, before.Addresses, before.Priority
 			key := before.Key
 			expiry := wanted.ExpiresAt
 			if expiry == before.ExpiresAt {
 				expiry = "" // an unchanged value may be in the past
 			}
 			return key, manage.CheckCredential(func(report func(path string, fault say.Sentence)) {
-				key.Terms = selfservice.Narrow(wanted, bounds, report)
+				key.Terms = selfservice.Change(before.Terms, wanted, bounds, report)
 				key.Check(report)
 			}, expiry, now)
 		})
