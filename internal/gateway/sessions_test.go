@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster/registry"
@@ -62,6 +63,29 @@ func TestACopiedCookieIsWorthNothingAfterTheLogout(t *testing.T) {
 	check(r)
 	r.Halt()
 	check(gatewaytest.StartWith(t, setup))
+}
+
+// Whoever logs out can log in again at once, also with a token that expires before a session would
+// end, and no two browsers have the same session.
+func TestALoginAfterALogoutIsGood(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
+	issued := gatewaytest.DataOf[map[string]any](t, r.API(http.MethodPost, "/api/auth/tokens",
+		`{"name":"soon","role":"ADMIN","expiresAt":"`+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`"}`, "Authorization", asAdmin).Is(t, http.StatusCreated))
+	text, _ := issued["token"].(string)
+	for _, token := range []string{"viewer-token", text} {
+		other := sessionOf(t, r, token)
+		for range 5 {
+			cookie := sessionOf(t, r, token)
+			if cookie == other {
+				t.Fatal("two browsers have the same session")
+			}
+			r.Do(http.MethodGet, mePath, "", "Cookie", cookie).Succeeds(t)
+			r.Do(http.MethodDelete, "/api/auth/session", "", "Cookie", cookie).Succeeds(t)
+			r.API(http.MethodGet, mePath, "", "Cookie", cookie).Is(t, http.StatusUnauthorized, "the session was ended")
+		}
+		r.Do(http.MethodGet, mePath, "", "Cookie", other).Succeeds(t)
+	}
 }
 
 // An administrator sees the sessions and ends one of them; nobody else does.

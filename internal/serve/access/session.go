@@ -153,16 +153,17 @@ func (c *Credentials) makeSessionKey(ctx context.Context) error {
 }
 
 // BeginSession returns a session for the bearer of the token that a request
-// presents, and when it ends. The first session makes the key that signs all.
-func (c *Credentials) BeginSession(ctx context.Context, h http.Header,
-	now time.Time) (text string, end time.Time, err error) {
+// presents, and when it ends: as late as it may, or some time sooner, because sessions of a token
+// with the same end are the same. The first session makes the key that signs all.
+func (c *Credentials) BeginSession(ctx context.Context, h http.Header, now time.Time,
+	sooner time.Duration) (text string, end time.Time, err error) {
 	if c.Roster() == nil || bearer(h) == "" {
 		return "", end, ErrNoToken
 	}
 	if err := c.needSessionKey(ctx); err != nil {
 		return "", end, err
 	}
-	return c.Roster().beginSession(h, c.settings.Session.Life(), now)
+	return c.Roster().beginSession(h, c.settings.Session.Life(), now, sooner)
 }
 
 // needSessionKey makes the key that signs sessions where there is none.
@@ -225,17 +226,18 @@ func (r *Roster) PassID(text string) (id string, isPass bool, err error) {
 	return hex.EncodeToString(data[:passBytes]), true, nil
 }
 
-func (r *Roster) beginSession(h http.Header, life time.Duration,
-	now time.Time) (text string, end time.Time, err error) {
+func (r *Roster) beginSession(h http.Header, life time.Duration, now time.Time,
+	sooner time.Duration) (text string, end time.Time, err error) {
 	sum := sha256.Sum256([]byte(bearer(h)))
 	found, known := r.entries[sum]
 	if !known || found.expired(now) {
 		return "", end, ErrNoToken
 	}
-	end = now.Add(life).Truncate(time.Second)
+	end = now.Add(life)
 	if !found.expires.IsZero() && found.expires.Before(end) {
 		end = found.expires
 	}
+	end = end.Add(-min(sooner, end.Sub(now)/2)).Truncate(time.Second)
 	signed := binary.BigEndian.AppendUint64(nil, uint64(end.Unix()))
 	print := fingerprint(sum)
 	signed = append(signed, print[:]...)

@@ -21,11 +21,11 @@ func TestSessionsAreGoodWhileTheirTokenIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, end, err := one.BeginSession(t.Context(), bearing(token), now)
+	session, end, err := one.BeginSession(t.Context(), bearing(token), now, 0)
 	if err != nil || !end.Equal(now.Add(access.SessionLife).Truncate(time.Second)) {
 		t.Fatalf("%v until %v", err, end)
 	}
-	ofFile, _, err := two.BeginSession(t.Context(), bearing("from-file"), now)
+	ofFile, _, err := two.BeginSession(t.Context(), bearing("from-file"), now, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestSessionsEndWithTheirToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, end, err := c.BeginSession(t.Context(), bearing(token), now)
+	session, end, err := c.BeginSession(t.Context(), bearing(token), now, 0)
 	if err != nil || !end.Equal(expiry) {
 		t.Fatalf("%v until %v", err, end)
 	}
@@ -92,16 +92,16 @@ func TestNobodyMakesASessionWithoutAToken(t *testing.T) {
 	secured := access.Settings{Enabled: true, Tokens: []access.Token{{Name: "file", Role: access.Admin, TokenSHA256: access.HashOf("from-file")}}}
 	c := openKeys(t, t.TempDir(), secured)
 	for _, header := range []http.Header{{}, bearing("wrong"), bearing(access.HashOf("from-file"))} {
-		if text, _, err := c.BeginSession(t.Context(), header, now); !errors.Is(err, access.ErrNoToken) || text != "" {
+		if text, _, err := c.BeginSession(t.Context(), header, now, 0); !errors.Is(err, access.ErrNoToken) || text != "" {
 			t.Errorf("%v: %q %v", header, text, err)
 		}
 	}
 	if open := openKeys(t, t.TempDir(), access.Settings{}); open.Roster() == nil {
-		if _, _, err := open.BeginSession(t.Context(), bearing("from-file"), now); !errors.Is(err, access.ErrNoToken) {
+		if _, _, err := open.BeginSession(t.Context(), bearing("from-file"), now, 0); !errors.Is(err, access.ErrNoToken) {
 			t.Errorf("an open gateway: %v", err)
 		}
 	}
-	session, _, err := c.BeginSession(t.Context(), bearing("from-file"), now)
+	session, _, err := c.BeginSession(t.Context(), bearing("from-file"), now, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func tokenSettings(master string) access.Settings {
 
 func beginSession(t *testing.T, c *access.Credentials) {
 	t.Helper()
-	if _, _, err := c.BeginSession(t.Context(), http.Header{"Authorization": {"Bearer t"}}, time.Now()); err != nil {
+	if _, _, err := c.BeginSession(t.Context(), http.Header{"Authorization": {"Bearer t"}}, time.Now(), 0); err != nil {
 		t.Fatal(err)
 	}
 }

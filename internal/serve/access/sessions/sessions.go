@@ -3,6 +3,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -175,9 +176,15 @@ func (s *Session) owner() string {
 	return digest("token", s.Name)
 }
 
-// Begin keeps a new session, and remembers its person. ErrExists means that the id is taken.
+// Begin keeps a new session, and remembers its person. ErrExists means that the id is taken, or
+// was, and would be that of a session that has ended.
 func (s *Sessions) Begin(ctx context.Context, session Session) error {
 	docs := s.options.Documents
+	if session.Subject == "" { // the id of a pass is random
+		if _, err := docs.Get(ctx, kindEnd, session.ID); !errors.Is(err, documents.ErrNotFound) {
+			return cmp.Or(err, ErrExists)
+		}
+	}
 	s.mu.RLock()
 	if end, is := s.ends[session.owner()]; is && !session.Since.After(end.At) {
 		session.Since = end.At.Add(time.Millisecond) // another gateway's clock is ahead
@@ -347,6 +354,24 @@ func (s *Sessions) EndPerson(ctx context.Context, issuer, subject string) error 
 	}
 	// A gateway with a clock that is ahead may have begun one later than now.
 	return s.endOldest(ctx, id, 0)
+}
+
+// Left notes that a provider has identified a person to whom no rule gives a role any more: the sessions
+// of the person end. Nothing is noted of people who were never let in.
+func (s *Sessions) Left(ctx context.Context, issuer, subject string) error {
+	person, isKnown := s.Person(issuer, subject)
+	if !isKnown {
+		return nil
+	}
+	id := personOf(issuer, subject)
+	person.LastSeen, person.Places = time.Now(), []Place{}
+	if err := s.replace(ctx, kindPerson, id, person.LastSeen, person); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.people[id] = person
+	s.mu.Unlock()
+	return s.EndPerson(ctx, issuer, subject)
 }
 
 func (s *Sessions) end(ctx context.Context, id string, end ended) error {

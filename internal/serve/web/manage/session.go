@@ -2,6 +2,7 @@ package manage
 
 import (
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/say"
@@ -88,23 +89,25 @@ func (a *API) beginSession(c *web.Call) (view sessionView, err error) {
 // newSession begins a session of the token of a request. It is good even if it cannot be kept now,
 // and not listed then.
 func (a *API) newSession(c *web.Call) (text string, end time.Time, err error) {
-	now := time.Now()
+	const tries = 20
+	now, sooner := time.Now(), time.Duration(0)
 	// Two sessions of a token have different ends, because one of them may be ended.
-	for at := now; ; at = at.Add(-time.Second) {
-		text, end, err = a.options.Credentials.BeginSession(c.Context(), c.Header, at)
+	for range tries {
+		text, end, err = a.options.Credentials.BeginSession(c.Context(), c.Header, now, sooner)
 		if err != nil {
 			return "", end, err
 		}
 		err = a.options.Sessions.Begin(c.Context(), sessions.Session{ID: access.SessionID(text), Name: c.Who.Name,
 			Since: now, Until: end, Address: web.ClientAddr(c.Request, a.options.TrustedProxies).String()})
-		if errors.Is(err, sessions.ErrExists) && at.After(now.Add(-time.Minute)) {
-			continue
+		if !errors.Is(err, sessions.ErrExists) {
+			break
 		}
-		if err != nil {
-			a.options.Log.Warn("a session has begun and is not listed", "who", c.Who.Name, "error", err)
-		}
-		return text, end, nil
+		sooner += rand.N(time.Minute) + time.Second
 	}
+	if err != nil {
+		a.options.Log.Warn("a session has begun and is not listed", "who", c.Who.Name, "error", err)
+	}
+	return text, end, nil
 }
 
 func (a *API) endSession(c *web.Call) (view sessionView, err error) {
