@@ -84,6 +84,24 @@ func (g *Gate) record(w http.ResponseWriter, r *http.Request, route *Route, who 
 	return rec, true
 }
 
+// Intend notes that an operation begins, before it is done, for somebody whom its handler has made
+// known, such as a person who signs in. An error is for the caller: the operation cannot be recorded.
+func Intend(w http.ResponseWriter, who access.Identity) error {
+	ChangeOf(w).Who = who
+	response, ok := w.(*Response)
+	if !ok || response.recording == nil {
+		return nil
+	}
+	rec := response.recording
+	rec.act.by(&who)
+	id, err := rec.trail.Begin(rec.ctx, rec.act)
+	if err != nil {
+		return say.Wrap(err, errUnrecorded(err).Code)
+	}
+	rec.id = id
+	return nil
+}
+
 func (g *Gate) actOf(r *http.Request, route *Route, who access.Identity) Act {
 	act := Act{Began: time.Now(), Action: route.Pattern, Object: loggedPath(r)}
 	if addr := ClientAddr(r, g.options.TrustedProxies); addr.IsValid() {
@@ -130,7 +148,7 @@ func (rec *recording) end(status int) {
 		act.Object += ": " + change.Summary
 	}
 	act.Result = resultOf(status)
-	if act.Who == "" && rec.id == "" { // strangers may be many
+	if rec.id == "" && (act.Who == "" || status >= http.StatusBadRequest) { // they may be many
 		rec.trail.Refuse(rec.ctx, act)
 		return
 	}

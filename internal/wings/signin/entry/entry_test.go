@@ -382,9 +382,6 @@ func TestAProviderSignsPeopleOut(t *testing.T) {
 	t.Parallel()
 	p := startProvider(t)
 	r := gatewaytest.Start(t, yamlOf(p, ""))
-	tell := func(token string) int {
-		return r.Do(http.MethodPost, "/auth/backchannel-logout", url.Values{"logout_token": {token}}.Encode(), "Content-Type", "application/x-www-form-urlencoded").Status
-	}
 	b := newBrowser(t, r)
 	b.signIn("/")
 	for name, claims := range map[string]map[string]any{
@@ -395,14 +392,14 @@ func TestAProviderSignsPeopleOut(t *testing.T) {
 		"another issuer":   {"sid": "seat-1", "iss": "https://evil.example"},
 		"old":              {"sid": "seat-1", "iat": time.Now().Add(-time.Hour).Unix()},
 	} {
-		if status := tell(p.logoutToken(claims)); status != http.StatusBadRequest {
+		if status := logOut(r, p.logoutToken(claims)); status != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, status)
 		}
 	}
 	if _, status := b.me(); status != http.StatusOK {
 		t.Fatalf("%d", status)
 	}
-	if status := tell(p.logoutToken(map[string]any{"sid": "seat-1"})); status != http.StatusOK {
+	if status := logOut(r, p.logoutToken(map[string]any{"sid": "seat-1"})); status != http.StatusOK {
 		t.Errorf("%d", status)
 	}
 	if _, status := b.me(); status != http.StatusUnauthorized {
@@ -413,7 +410,7 @@ func TestAProviderSignsPeopleOut(t *testing.T) {
 	if _, status := b.me(); status != http.StatusOK {
 		t.Fatalf("%d", status)
 	}
-	if status := tell(p.logoutToken(map[string]any{"sub": "ada-1"})); status != http.StatusOK {
+	if status := logOut(r, p.logoutToken(map[string]any{"sub": "ada-1"})); status != http.StatusOK {
 		t.Errorf("%d", status)
 	}
 	if _, status := b.me(); status != http.StatusUnauthorized {

@@ -201,10 +201,20 @@ func (h *hall) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	noteWho(w, "%s, subject %s, at %s", person.Name, web.Shorten(person.Subject), p.Name)
 	role, memberships := p.Rights(signin.Restored(person.Claims))
-	web.ChangeOf(w).Who = access.Identity{Name: person.Name, Subject: person.Subject, Issuer: p.Issuer, Role: role,
+	who := access.Identity{Name: person.Name, Subject: person.Subject, Issuer: p.Issuer, Role: role,
 		Memberships: memberships}
 	if !role.Valid() && len(memberships) == 0 {
+		web.ChangeOf(w).Who = who
+		if err := h.core.Sessions.Left(r.Context(), p.Issuer, person.Subject); err != nil {
+			h.core.Log.Error("a person without a role any more cannot be signed out now", "provider", p.Name,
+				"who", person.Name, "error", err)
+		}
 		h.deny(w, http.StatusForbidden, say.Error("signin.no_rule", "name", person.Name, "provider", p.Name))
+		return
+	}
+	if err := web.Intend(w, who); err != nil {
+		h.core.SignIns.Failed.Add(1)
+		h.refuse(w, http.StatusServiceUnavailable, say.From(err))
 		return
 	}
 	if err := h.begin(w, r, p, person, memberships); err != nil {

@@ -153,7 +153,7 @@ func (h *hall) backChannel(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	r.Body = http.MaxBytesReader(w, r.Body, 2*jwt.MaxLength)
 	token := r.PostFormValue("logout_token")
-	err := h.endByToken(r.Context(), token)
+	err := h.endByToken(w, r, token)
 	var refused *notKept
 	switch {
 	case errors.As(err, &refused):
@@ -173,7 +173,8 @@ type notKept struct{ cause error }
 
 func (n *notKept) Error() string { return n.cause.Error() }
 
-func (h *hall) endByToken(ctx context.Context, token string) error {
+func (h *hall) endByToken(w http.ResponseWriter, r *http.Request, token string) error {
+	ctx := r.Context()
 	issuer, isToken := jwt.IssuerOf(token)
 	if !isToken {
 		return say.Error("token.form")
@@ -187,6 +188,9 @@ func (h *hall) endByToken(ctx context.Context, token string) error {
 		if subject, seat, err = p.LoggedOut(ctx, token); err != nil {
 			continue // another client of the same issuer may be meant
 		}
+		// A session that ends is taken away, so it ends also where that cannot be recorded now.
+		_ = web.Intend(w, access.Identity{Name: "provider " + p.Name})
+		noteEnd(w, subject, seat)
 		if seat != "" {
 			err = h.core.Sessions.EndSeat(ctx, issuer, seat)
 		} else {
@@ -199,6 +203,17 @@ func (h *hall) endByToken(ctx context.Context, token string) error {
 		return nil
 	}
 	return err
+}
+
+// noteEnd notes for the audit whose sessions a provider has ended.
+func noteEnd(w http.ResponseWriter, subject, seat string) {
+	var parts []string
+	for _, part := range [...]struct{ name, value string }{{"subject", subject}, {"sid", seat}} {
+		if part.value != "" {
+			parts = append(parts, part.name+" "+web.Shorten(part.value))
+		}
+	}
+	web.ChangeOf(w).Summary = "sessions ended of " + strings.Join(parts, ", ")
 }
 
 // state adds the sessions to the state for a scrape.
