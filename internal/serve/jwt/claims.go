@@ -23,6 +23,15 @@ func ReadClaims(payload []byte) (Claims, error) {
 	return claims, nil
 }
 
+// WithoutUnverified returns the claims without an e-mail address that the issuer says it has not
+// verified: such an address is what its owner claims to be.
+func (c Claims) WithoutUnverified() Claims {
+	if verified, said := c["email_verified"]; said && (verified == false || verified == "false") {
+		delete(c, "email")
+	}
+	return c
+}
+
 // At returns the value of a claim: the claim with this very name, else the one that a path with
 // dots leads to, such as realm_access.roles. A step of the path may have dots itself, as in
 // kubernetes.io.namespace, where no shorter one leads to a claim.

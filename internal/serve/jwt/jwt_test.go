@@ -175,6 +175,25 @@ func TestClaimsAreFoundByNameAndPath(t *testing.T) {
 	})
 }
 
+// An address that the issuer has not verified is what anybody could write into their profile.
+func TestUnverifiedAddressesDoNotCount(t *testing.T) {
+	i := jwttest.New(t)
+	for _, c := range []struct {
+		verified any
+		counts   bool
+	}{{nil, true}, {true, true}, {"true", true}, {false, false}, {"false", false}} {
+		more := map[string]any{"email": "boss@example.com"}
+		if c.verified != nil {
+			more["email_verified"] = c.verified
+		}
+		claims, err := setOf(t, i).Verify(i.Sign(jwttest.Claims(issuer, audience, "eve", more)), expected, time.Now())
+		rule := jwt.Match{Claim: "email", Value: jwt.Texts{"boss@example.com"}}
+		if err != nil || rule.Holds(claims) != c.counts {
+			t.Errorf("email_verified %v: %v, %v", c.verified, claims, err)
+		}
+	}
+}
+
 func TestStepsOfAPathMayHaveDots(t *testing.T) {
 	claims, err := jwt.ReadClaims([]byte(`{"kubernetes.io":{"namespace":"shop","a.b":{"c":1}},"a":{"b":{"c":2}},"a.b":{"c":3,"d":4}}`))
 	if err != nil {

@@ -297,7 +297,8 @@ func (c *Client) userInfo(ctx context.Context, meta *Metadata, token string) (cl
 		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
-	return claims, c.ask(ctx, request, &claims)
+	err = c.ask(ctx, request, &claims)
+	return claims.WithoutUnverified(), err
 }
 
 // ask sends a question to the provider and reads the answer, which is JSON.

@@ -133,3 +133,29 @@ func TestWhoHasNoRoleAnyMoreHasLeft(t *testing.T) {
 	}
 	ask().Succeeds(t)
 }
+
+// A rule about an e-mail address does not hold for one that the provider has not verified, in the id token or
+// at userinfo.
+func TestUnverifiedAddressesGiveNoRole(t *testing.T) {
+	t.Parallel()
+	p := startProvider(t)
+	r := gatewaytest.Start(t, strings.Replace(yamlOf(p, ""), rules, "[{claim: email, value: boss@example.com, role: ADMIN}]", 1))
+	for _, c := range []struct {
+		token, info map[string]any
+		want        int
+	}{
+		{map[string]any{"sub": "1", "email": "boss@example.com", "email_verified": false}, nil, http.StatusForbidden},
+		{map[string]any{"sub": "1"}, map[string]any{"sub": "1", "email": "boss@example.com", "email_verified": false}, http.StatusForbidden},
+		{map[string]any{"sub": "1", "email": "boss@example.com", "email_verified": true}, nil, http.StatusSeeOther},
+	} {
+		p.set(func() {
+			p.claims, p.info = c.token, c.info
+			if p.info == nil {
+				p.info = map[string]any{"sub": "1"}
+			}
+		})
+		if page := newBrowser(t, r).signIn("/"); page.status != c.want {
+			t.Errorf("%v %v: %d", c.token, c.info, page.status)
+		}
+	}
+}
