@@ -102,8 +102,8 @@ export const explain = (service: ServiceType, model: string) =>
   })
 
 /** What would happen to a request, which is not sent. */
-export const explainRequest = (door: 'chat', request: object) =>
-  data(api.POST('/api/route/explain', { params: { query: { door } }, body: request as Record<string, unknown> }))
+export const explainRequest = (door: 'chat', request: object, key: string) =>
+  data(api.POST('/api/route/explain', { params: { query: { door } }, headers: key === '' ? {} : { 'X-Api-Key': key }, body: request as Record<string, unknown> }))
 
 /** The requests of each instance in the last five minutes, in steps of ten seconds, by "service instanceId". */
 export const instanceTraffic = queryOptions({

@@ -518,6 +518,8 @@ export const en = {
   'pg.send': 'Send',
   'pg.where': 'Where would it go?',
   'pg.picked': 'picked',
+  'pg.askedBy': 'You are {who}',
+  'pg.caller': 'sent by {who}',
   'pg.prefill': 'Prompt',
   'pg.stop': 'Stop',
   'pg.clear': 'Clear',

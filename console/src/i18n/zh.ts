@@ -519,6 +519,8 @@ export const zh: Dictionary = {
   'pg.send': '发送',
   'pg.where': '会发往哪里？',
   'pg.picked': '选中',
+  'pg.askedBy': '您是 {who}',
+  'pg.caller': '由 {who} 发送',
   'pg.prefill': '提示词',
   'pg.stop': '停止',
   'pg.clear': '清空',

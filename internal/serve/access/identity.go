@@ -18,6 +18,8 @@ type Identity struct {
 	Name string
 	// Role is the role in the whole gateway. A person may have none.
 	Role Role
+	// Rule is the setting that gives a person the role, for people.
+	Rule string
 	// SeesSecrets reports whether the stored keys of backends may be shown.
 	SeesSecrets bool
 	// Issuer and Subject identify a person who signed in. Both are empty for the bearer of a
@@ -35,6 +37,8 @@ type Membership struct {
 	Role   TeamRole
 	// Terms bound the keys that the person may make for the tenant.
 	Terms Terms
+	// Rule is the setting that gives the role, for people.
+	Rule string
 }
 
 // TeamRole is the role of a person in one tenant. It gives access only to operations that name

@@ -25,6 +25,14 @@ type Owner struct {
 // IsSet reports whether there is an owner.
 func (o Owner) IsSet() bool { return o.Subject != "" }
 
+// String returns the name, subject and issuer of the owner, as the audit has them.
+func (o Owner) String() string {
+	if !o.IsSet() {
+		return ""
+	}
+	return fmt.Sprintf("%s <%s at %s>", o.Name, o.Subject, o.Issuer)
+}
+
 // ID names the owner in ids of keys and in paths. It does not reveal the subject.
 func (o Owner) ID() string {
 	sum := sha256.Sum256([]byte(o.Issuer + "\x00" + o.Subject))

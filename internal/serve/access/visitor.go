@@ -33,6 +33,8 @@ type Visitor struct {
 	// Issuer is the name of the issuer in the settings, and Subject whom the token is about.
 	Issuer, Subject string
 	Tenant          string
+	// Rule is the setting that lets the visitor in, for people.
+	Rule string
 	// User is the person for whom requests are made; empty leaves it to the request.
 	User  string
 	Terms Terms

@@ -118,7 +118,7 @@ func (g *Gate) actOf(r *http.Request, route *Route, who access.Identity) Act {
 func (a *Act) by(who *access.Identity) {
 	a.Who, a.Role = who.Name, who.RoleName()
 	if who.IsPerson() {
-		a.Who = fmt.Sprintf("%s <%s at %s>", who.Name, who.Subject, who.Issuer)
+		a.Who = who.Owner().String()
 	}
 	if len(who.Memberships) == 1 && !who.Role.Valid() {
 		a.Tenant = who.Memberships[0].Tenant

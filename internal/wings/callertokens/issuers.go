@@ -3,6 +3,7 @@ package callertokens
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -140,11 +141,12 @@ func (all *Issuers) Again(name, claims string) *access.Visitor {
 // visitor returns the bearer of a token with claims: the tenant and the terms of the first rule that
 // holds, completed with those of the claims and of the issuer.
 func (i *issuer) visitor(claims jwt.Claims) (*access.Visitor, *schema.Error) {
-	who := &access.Visitor{Issuer: i.Name, Subject: claims.Subject(), Terms: i.Terms}
+	who := &access.Visitor{Issuer: i.Name, Subject: claims.Subject(), Terms: i.Terms, Rule: "security.jwt " + i.Name}
 	at := slices.IndexFunc(i.Rules, func(r Rule) bool { return r.Holds(claims) })
 	switch {
 	case at >= 0:
 		who.Tenant, who.Terms = i.Rules[at].Tenant, i.Rules[at].Terms.Or(i.Terms)
+		who.Rule += fmt.Sprintf(" rules[%d]", at)
 	case len(i.Rules) > 0:
 		return nil, schema.NewError(schema.CodePermissionDenied, say.New("token.no_rule"))
 	}

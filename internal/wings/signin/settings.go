@@ -190,28 +190,29 @@ func (s Settings) CheckTogether(isSecured bool, publicURL string, report func(pa
 	}
 }
 
-// Rights returns what the rules give a person with claims.
-func (p *Provider) Rights(claims jwt.Claims) (role access.Role, memberships []access.Membership) {
+// Rights returns what the rules give a person with claims: the role and the memberships.
+func (p *Provider) Rights(claims jwt.Claims) (who access.Identity) {
 	for i := range p.Rules {
 		rule := &p.Rules[i]
 		if !rule.Holds(claims) {
 			continue
 		}
+		name := fmt.Sprintf("security.oidc %s rules[%d]", p.Name, i)
 		if rule.Tenant == "" {
-			if !role.Valid() {
-				role = rule.Role.whole()
+			if !who.Role.Valid() {
+				who.Role, who.Rule = rule.Role.whole(), name
 			}
 			continue
 		}
-		at := slices.IndexFunc(memberships, func(m access.Membership) bool { return m.Tenant == rule.Tenant })
+		member := access.Membership{Tenant: rule.Tenant, Role: rule.Role.team(), Terms: rule.Terms, Rule: name}
+		at := slices.IndexFunc(who.Memberships, func(m access.Membership) bool { return m.Tenant == rule.Tenant })
 		if at < 0 {
-			memberships = append(memberships, access.Membership{Tenant: rule.Tenant, Role: rule.Role.team(),
-				Terms: rule.Terms})
-			continue
+			who.Memberships = append(who.Memberships, member)
+		} else if known := &who.Memberships[at]; member.Role > known.Role {
+			known.Role, known.Rule = member.Role, name // the terms stay those of the first
 		}
-		memberships[at].Role = max(memberships[at].Role, rule.Role.team())
 	}
-	return role, memberships
+	return who
 }
 
 // Kept returns the part of a person's claims that the rules ask for. Claims of the id token come

@@ -39,12 +39,12 @@ func TestRulesGiveRoles(t *testing.T) {
 	} {
 		// The claims that a session keeps give the same.
 		for how, claims := range map[string]jwt.Claims{"token": test.claims, "session": signin.Restored(p.Kept(test.claims))} {
-			role, memberships := p.Rights(claims)
+			who := p.Rights(claims)
 			var list []string
-			for _, m := range memberships {
+			for _, m := range who.Memberships {
 				list = append(list, fmt.Sprint(m.Tenant, " ", m.Role, " ", m.Terms.Models))
 			}
-			if got := fmt.Sprint(role, " ", list); got != test.want {
+			if got := fmt.Sprint(who.Role, " ", list); got != test.want {
 				t.Errorf("%s, %s: %s, want %s", test.name, how, got, test.want)
 			}
 		}

@@ -1,16 +1,28 @@
 import { useMutation } from '@tanstack/react-query'
 import { X } from 'lucide-react'
 import { explainRequest } from '@/api/queries'
+import type { Explain } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { duration, percent, splitId, text } from '@/lib/format'
 import { useDenied } from '@/shell/guard'
 import { ErrorNote } from '@/ui/feedback'
+import { gatewayKey } from './call'
+
+/** Who asks, with the role and the rule that gives it. */
+function whoAsked({ askedBy: { name, role, rule } }: Explain) {
+  return [name, role, rule].filter((part) => part !== undefined && part !== '').join(', ')
+}
+
+/** Whom the gateway takes the sender for: key, tenant, and what lets them in. */
+function whoSends({ caller }: Explain) {
+  return [caller?.keyId, caller?.user, caller?.tenant, caller?.rule, caller?.status].filter((part) => part !== undefined && part !== '').join(', ')
+}
 
 /** Asks where a chat would go, without sending it, and shows what is expected of each instance. */
 export function useWhere() {
   const { t, said } = useI18n()
   const denied = useDenied('config:instance:write')
-  const asked = useMutation({ mutationFn: (request: object) => explainRequest('chat', request) })
+  const asked = useMutation({ mutationFn: (request: object) => explainRequest('chat', request, gatewayKey()) })
   const button = (request: object, disabled: boolean) => (
     <button type="button" className="btn ghost onlydesk" title={denied} disabled={disabled || denied !== undefined || asked.isPending} onClick={() => asked.mutate(request)}>
       {t('pg.where')}
@@ -34,6 +46,11 @@ export function useWhere() {
               <X className="ic s14" aria-hidden />
             </button>
           </div>
+          <p className="hint wrap px-3 pb-2">
+            {t('pg.askedBy', { who: whoAsked(data) })}
+            {data.caller !== undefined && ' · '}
+            {data.caller !== undefined && t('pg.caller', { who: whoSends(data) })}
+          </p>
           {(hasFigures || hasWords) && <table className="tbl">
             <thead>
               <tr>

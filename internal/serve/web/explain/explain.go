@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // Explanation describes the way that a request would take, as JSON.
@@ -56,8 +57,41 @@ type Explanation struct {
 	AnswerCache bool `json:"answerCache" doc:"Whether answers to deterministic requests are kept for the next one."`
 	// SingleFlight says that equal requests in flight share one call.
 	SingleFlight bool `json:"singleFlight" doc:"Whether equal deterministic requests of a tenant share one call."`
+	// AskedBy is who asks, as management knows them, and Caller who would send the request.
+	AskedBy AskedBy `json:"askedBy" doc:"You."`
+	Caller  *Caller `json:"caller,omitzero" doc:"Who would send it, by keyId, or by a key or token in X-Api-Key."`
 	// Run is the agent's run that the request would belong to.
 	Run *Run `json:"run,omitzero" doc:"The agent's run that the request in the body would belong to."`
+}
+
+// AskedBy is the sender of a request for an explanation.
+type AskedBy struct {
+	Name    string  `json:"name" doc:"Of the token or of the person; open where security is off."`
+	Role    string  `json:"role,omitzero" doc:"In the whole gateway."`
+	Rule    string  `json:"rule,omitzero" doc:"The setting that gives a person the role."`
+	Issuer  string  `json:"issuer,omitzero"`
+	Subject string  `json:"subject,omitzero"`
+	Tenants []Place `json:"tenants,omitzero" doc:"The roles of a person in tenants."`
+}
+
+// Place is the role of a person in a tenant.
+type Place struct {
+	Tenant string `json:"tenant"`
+	Role   string `json:"role"`
+	Rule   string `json:"rule" doc:"The setting that gives the role."`
+}
+
+// Caller is the sender of an explained request.
+type Caller struct {
+	KeyID   string        `json:"keyId"`
+	Tenant  string        `json:"tenant"`
+	Status  string        `json:"status,omitzero" doc:"Of a key: ACTIVE, SLEEPING, EXPIRED, REVOKED or UNREADABLE."`
+	Issuer  string        `json:"issuer,omitzero" doc:"Of a token: its name in security.jwt."`
+	Rule    string        `json:"rule,omitzero" doc:"The setting that lets the bearer of a token in."`
+	User    string        `json:"user,omitzero" doc:"The person of a token, by the claim that claims.user names."`
+	Owner   string        `json:"owner,omitzero" doc:"The person who made the key, for ADMIN."`
+	Terms   *access.Terms `json:"terms,omitzero" doc:"Those in force beside the tenant's, for ADMIN."`
+	Refusal *refusalView  `json:"refusal" doc:"Why the caller is refused, whatever instances do; else null."`
 }
 
 // Run is an agent's run in an explanation.
@@ -247,10 +281,7 @@ func View(x survey.Explanation, door schema.Door, model string, client netip.Add
 			milliseconds(x.Queue.Wait.Seconds()),
 		}
 	}
-	if x.Refusal != nil {
-		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, say.All(x.Refusal.Said),
-			x.Refusal.RetryAfter.Milliseconds()}
-	}
+	view.Refusal = viewRefusal(x.Refusal)
 	view.TTFTTargetMs, view.TTFTTargetMet = milliseconds(x.Target.Seconds()), targetMet(&x)
 	if x.Pick != nil {
 		view.Pick = &x.Pick.ID
@@ -267,6 +298,13 @@ func View(x survey.Explanation, door schema.Door, model string, client netip.Add
 	}
 	view.Why, view.Said = say.Join(said), say.All(said...)
 	return view
+}
+
+func viewRefusal(err *schema.Error) *refusalView {
+	if err == nil {
+		return nil
+	}
+	return &refusalView{err.Type, err.Code, err.Message, say.All(err.Said), err.RetryAfter.Milliseconds()}
 }
 
 // whyTier says why the instances of a tier are picked.

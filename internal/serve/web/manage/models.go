@@ -83,8 +83,8 @@ func (a *API) explain(c *web.Call, q *explainQuery) (explain.Explanation, error)
 type explainBodyQuery struct {
 	Door     schema.Door  `json:"door" required:"true" doc:"The endpoint of the request."`
 	ClientIP netip.Addr   `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"field.client"`
-	Tenant   string       `json:"tenant" doc:"Whose request it is, where prompt-sharing keeps tenants apart."`
-	KeyID    string       `json:"keyId" doc:"The same where it keeps keys apart."`
+	Tenant   string       `json:"tenant" doc:"Whose request it is, where the key does not say."`
+	KeyID    string       `json:"keyId"`
 	Priority schema.Class `json:"priority" empty:"true" doc:"Its class; else that of the service type."`
 	Target   int          `json:"ttftTarget" minimum:"1" maximum:"600000"`
 }
@@ -94,6 +94,8 @@ func (explainBodyQuery) Docs() map[string]string {
 	return map[string]string{
 		"clientIp":   "The client's address; yours if left out.",
 		"ttftTarget": "Within how many milliseconds it wants its first token; else as x-router-ttft-target says.",
+		"keyId": "The key with which it would be sent; the reply tells whose it is. A key or token itself goes into the " +
+			"header X-Api-Key.",
 	}
 }
 
@@ -110,11 +112,19 @@ func (a *API) explainBody(c *web.Call, q *explainBodyQuery) (explain.Explanation
 		return explain.Explanation{}, err
 	}
 	c.Done("explained a request of %s", q.Door)
-	return a.explained(c, survey.Subject{
+	sender := a.options.Credentials.SenderOf(q.KeyID, c.Header, time.Now())
+	if sender != nil && sender.Grant != nil {
+		q.KeyID, q.Tenant = sender.KeyID, sender.Tenant
+	}
+	view := a.explained(c, survey.Subject{
 		Class: q.Priority, Target: target, Door: q.Door, Model: string(request.Model),
 		Client: a.explainedClient(c, q.ClientIP), Request: request, Speaks: speaks,
 		Header: c.Header, Tenant: q.Tenant, KeyID: q.KeyID,
-	}), nil
+	})
+	if sender != nil {
+		view.SetCaller(sender, &c.Who, a.table())
+	}
+	return view, nil
 }
 
 // explainedTarget returns within what time an explained request wants its first token: as its
@@ -137,6 +147,7 @@ func (a *API) explained(c *web.Call, asked survey.Subject) explain.Explanation {
 		Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason,
 		FailOpen: ledger.Settings.FailOpen,
 	}
+	view.AskedBy = explain.By(&c.Who)
 	a.options.Explain(&view, asked)
 	return view
 }

@@ -200,10 +200,9 @@ func (h *hall) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	noteWho(w, "%s, subject %s, at %s", person.Name, web.Shorten(person.Subject), p.Name)
-	role, memberships := p.Rights(signin.Restored(person.Claims))
-	who := access.Identity{Name: person.Name, Subject: person.Subject, Issuer: p.Issuer, Role: role,
-		Memberships: memberships}
-	if !role.Valid() && len(memberships) == 0 {
+	who := p.Rights(signin.Restored(person.Claims))
+	who.Name, who.Subject, who.Issuer = person.Name, person.Subject, p.Issuer
+	if !who.Role.Valid() && len(who.Memberships) == 0 {
 		web.ChangeOf(w).Who = who
 		if err := h.core.Sessions.Left(r.Context(), p.Issuer, person.Subject); err != nil {
 			h.core.Log.Error("a person without a role any more cannot be signed out now", "provider", p.Name,
@@ -217,7 +216,7 @@ func (h *hall) callback(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, http.StatusServiceUnavailable, say.From(err))
 		return
 	}
-	if err := h.begin(w, r, p, person, memberships); err != nil {
+	if err := h.begin(w, r, p, person, who.Memberships); err != nil {
 		h.core.Log.Error("a session cannot be begun", "provider", p.Name, "error", err)
 		h.core.SignIns.Failed.Add(1)
 		said := say.New("signin.not_kept")

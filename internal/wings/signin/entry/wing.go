@@ -143,9 +143,10 @@ func (h *hall) session(text string, now time.Time) (who access.Identity, known b
 }
 
 func identity(p *signin.Client, s *sessions.Session) access.Identity {
-	role, memberships := p.Rights(signin.Restored(s.Claims))
-	return access.Identity{Name: s.Name, Role: role, SeesSecrets: role == access.Admin, Issuer: s.Issuer,
-		Subject: s.Subject, Session: s.ID, Memberships: memberships}
+	who := p.Rights(signin.Restored(s.Claims))
+	who.Name, who.Issuer, who.Subject, who.Session = s.Name, s.Issuer, s.Subject, s.ID
+	who.SeesSecrets = who.Role == access.Admin
+	return who
 }
 
 // backChannel ends the sessions of a person whom a provider has signed out.
