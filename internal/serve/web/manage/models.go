@@ -94,8 +94,8 @@ func (explainBodyQuery) Docs() map[string]string {
 	return map[string]string{
 		"clientIp":   "The client's address; yours if left out.",
 		"ttftTarget": "Within how many milliseconds it wants its first token; else as x-router-ttft-target says.",
-		"keyId": "The key with which it would be sent; the reply tells whose it is. A key or token itself goes into the " +
-			"header X-Api-Key.",
+		"keyId": "The key with which it would be sent; the reply tells whose it is. A key or token itself goes " +
+			"into the header X-Api-Key.",
 	}
 }
 
