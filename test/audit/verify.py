@@ -150,6 +150,8 @@ def check_heads(chains, heads, keys):
         if any(r["seq"] == head["seq"] and r["hash"] == head["hash"] for records in own for r in records):
             continue
         of_its_time = [records for records in own if records[0]["time"] <= head["time"]]
+        if own and not of_its_time and own[0][0]["seq"] == 1 and "; chain " not in own[0][0]["object"]:
+            fail(1, "nothing says that records were before it")
         if own and not of_its_time or of_its_time and head["seq"] < of_its_time[-1][0]["seq"]:
             continue  # it left because of its age
         last = of_its_time[-1][-1]["seq"] if own else 0

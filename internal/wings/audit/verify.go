@@ -280,16 +280,23 @@ func (v *Verifier) checkHeads() {
 
 // checkHead looks for the record of a head that no record matched.
 func (v *Verifier) checkHead(h Head) {
-	var of *verified // the chain of its time
-	isThere := false
+	var first, of *verified // the oldest chain, and that of the head's time
 	for _, c := range v.chains {
-		if isThere = isThere || c.Gateway == h.Gateway; c.Gateway == h.Gateway && c.firstTime <= h.Time {
+		if c.Gateway != h.Gateway {
+			continue
+		}
+		if first == nil {
+			first = c
+		}
+		if c.firstTime <= h.Time {
 			of = c
 		}
 	}
 	switch {
-	case !isThere:
+	case first == nil:
 		v.fault = &Fault{h.Gateway, h.Seq, "the gateway signed it, and no record of this gateway is there"}
+	case of == nil && first.First == 1 && first.follows == 0:
+		v.fail(first, 1, "nothing says that records were before it, and the gateway signed one")
 	case of == nil || h.Seq < of.First || v.HasMore && h.Seq > of.Last:
 		// It left because of its age, or is in another file.
 	case h.Seq > of.Last:

@@ -142,6 +142,42 @@ func TestRecordsWrittenAnewAreNotTheSignedOnes(t *testing.T) {
 	}
 }
 
+// A chain that is written anew from its first record on, with later times, does not pass for one whose signed records
+// left because of their age.
+func TestAChainOfLaterTimesDoesNotHideSignedRecords(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := open(t, dir)
+	for i := range 4 {
+		do(t, c, fmt.Sprint("a", i))
+	}
+	c.Close() // signs
+	store := audit.NewFiles(durable.At(dir))
+	heads, err := store.Heads(context.Background(), 0)
+	if err != nil || len(heads) != 1 {
+		t.Fatalf("%+v, %v", heads, err)
+	}
+	keys, err := store.Keys(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := audit.NewVerifier(heads, keys)
+	previous := ""
+	for i, r := range records(t, dir) {
+		line := changed(t, r.Line(), "time", fmt.Sprintf("2999-01-01T00:00:0%d.000000Z", i), false)
+		line = changed(t, line, "previous", previous, true)
+		got, err := audit.Read(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		previous = got.Hash
+		v.Add(1, line)
+	}
+	if _, err := v.Finish(); err == nil || !strings.Contains(err.Error(), "seq 1 ") {
+		t.Errorf("%v", err)
+	}
+}
+
 // The hash is the one of the canonical JSON of RFC 8785.
 func TestHashIsThatOfTheCanonicalJSON(t *testing.T) {
 	t.Parallel()
