@@ -39,3 +39,21 @@ func TestPropertyMasksAreKnownForWhatTheyAre(t *testing.T) {
 		}
 	})
 }
+
+// Credentials in a path are masked, whatever they are; ids are not.
+func TestCredentialsInPathsAreMasked(t *testing.T) {
+	key, _ := access.NewKeyText()
+	token, _ := access.NewTokenText()
+	signed := "eyJhbGciOiJSUzI1NiJ9." + strings.Repeat("x", 40) + ".c2lnbmF0dXJl"
+	for _, secret := range []string{key, token, "s1." + strings.Repeat("x", 70), "s2." + strings.Repeat("x", 64), signed} {
+		got := access.MaskPath("/api/auth/keys/" + secret + "/rotate")
+		if want := "/api/auth/keys/****" + secret[len(secret)-4:] + "/rotate"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for _, path := range []string{"/", "", "/api/auth/keys/pb-gateway", "/v1/responses/resp_" + strings.Repeat("x", 60), "/api/auth/keys/me-e0c8c479ae70cd7a-1/" + strings.Repeat("a.", 40)} {
+		if got := access.MaskPath(path); got != path {
+			t.Errorf("%s became %s", path, got)
+		}
+	}
+}

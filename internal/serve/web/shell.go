@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // Shell is the outermost handler. It does the work that every request needs before and
@@ -312,7 +313,7 @@ func (s *Shell) logArrival(c *calls.Record, r *http.Request) {
 // the log, even if the client sent more.
 func loggedPath(r *http.Request) string {
 	const longest = 512
-	return CutText(r.URL.Path, longest)
+	return CutText(access.MaskPath(r.URL.Path), longest)
 }
 
 // levelOf returns the level of a request's line. A client that left is not a warning.

@@ -114,6 +114,12 @@ func TestOperationsAreRecorded(t *testing.T) {
 	if got := do(http.MethodGet, "/api/audit?format=xml", "", asAdmin); got.Status != 400 {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
+	// Who wants to revoke a key may put the key itself where its id belongs.
+	do(http.MethodDelete, keysPath+"/"+text, "", asAdmin)
+	lines = do(http.MethodGet, "/api/audit?format=jsonl", "", asAdmin).Body
+	if !strings.Contains(lines, keysPath+"/****"+text[len(text)-4:]) || strings.Contains(lines+r.Logs.String(), text) {
+		t.Errorf("%s", lines)
+	}
 	r.Halt()
 	if !strings.Contains(r.Logs.String(), `"msg":"audit head"`) {
 		t.Error("the log has no head")
