@@ -48,9 +48,12 @@ func (g *Gateway) clusterSource() string {
 // sharesInRedis reports whether gateways share limits, budgets or the ledger there.
 func (g *Gateway) sharesInRedis() bool { return g.Shared.Stats().Limits > 0 || g.sharesCounts() }
 
-// sharesCounts reports whether gateways share the ledger or the budgets.
+// sharesBudgets reports whether gateways share the budgets or the limits of runs.
+func (g *Gateway) sharesBudgets() bool { return g.book.IsShared() || g.runsBook.Load().IsShared() }
+
+// sharesCounts reports whether gateways share the ledger, the budgets or the limits of runs.
 func (g *Gateway) sharesCounts() bool {
-	if g.book.IsShared() {
+	if g.sharesBudgets() {
 		return true
 	}
 	if g.Ledger == nil {
@@ -74,7 +77,7 @@ func (g *Gateway) member(started time.Time) cluster.Member {
 	if s := g.Shared.Stats(); s.Limits > 0 {
 		m.Stores["sharedLimits"] = s.Failure == nil
 	}
-	if g.book.IsShared() {
+	if g.sharesBudgets() {
 		m.Stores["sharedBudgets"] = g.Shared.Stats().Failure == nil
 	}
 	if g.Ledger != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -55,7 +56,8 @@ type Gateway struct {
 	moreWings    []wing.New
 	steps        []account.Step
 	file         configFile
-	book         *budget.Book // nil where no key is known
+	book         *budget.Book                // nil where no key is known
+	runsBook     atomic.Pointer[budget.Book] // of the runs of agents; nil where nobody governs them
 	closeBook    func()
 	attempts     *access.Attempts     // counts the wrong keys and tokens
 	traces       *telemetry.Exporter  // nil when no traces are sent

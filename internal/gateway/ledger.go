@@ -65,7 +65,11 @@ func (g *Gateway) newBookOf(folder string, runs *budget.Runs) *budget.Book {
 	if doc.Quota.Distributed.Enabled {
 		options.Shared, options.Prefix = g.Shared, doc.Quota.Distributed.KeyPrefix
 	}
-	return budget.New(options)
+	book := budget.New(options)
+	if runs != nil {
+		g.runsBook.Store(book)
+	}
+	return book
 }
 
 // writeLast closes a ledger, which writes its last counts. Counts that cannot be written
