@@ -186,6 +186,7 @@ var packageOrder = []string{
 	"internal/wings/spend",
 	"internal/wings/signin/entry",
 	"internal/wings/selfservice/desk",
+	"internal/wings/runs/board",
 	"internal/wings/runs/governor",
 	"internal/wings/audit/managedaudit",
 	"internal/testing/simulator",

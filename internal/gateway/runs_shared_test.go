@@ -5,8 +5,11 @@ package gateway_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
@@ -57,5 +60,101 @@ func TestGatewaysThatShareOnlyRunsCountThemTogether(t *testing.T) {
 	}
 	if got := passed.Load(); got != 3 {
 		t.Errorf("%d of the last 3 requests passed while Redis was away", got)
+	}
+}
+
+// A list has the runs of all gateways that share something, whoever is asked raises and ends them, and
+// an end with now=true cuts the calls wherever they are, within five seconds.
+func TestRunsOfAllGatewaysAreListedRaisedAndEnded(t *testing.T) {
+	t.Parallel()
+	for name, shared := range map[string]func(t *testing.T) string{
+		"Redis": func(t *testing.T) string { return inRedis(storetest.Redis(t)) },
+		"database": func(t *testing.T) string {
+			return "store: {url: " + gatewaytest.Quote(storetest.Postgres(t).URL) + "}\n"
+		},
+		"configuration": func(t *testing.T) string {
+			return "store: {config: " + gatewaytest.Quote(storetest.Postgres(t).URL) + "}\n"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			held := gatewaytest.StartHeldBackend(t)
+			yaml := gatewaytest.ChatYAML(gatewaytest.Instance("m", held.URL)) + priced +
+				"runs: {enabled: true, limits: {requests: 3}}\n" + shared(t)
+			one, other := gatewaytest.Start(t, yaml), gatewaytest.Start(t, yaml)
+			var running sync.WaitGroup
+			var cut gatewaytest.Reply
+			var ended time.Time
+			running.Go(func() {
+				cut = turn(one, "task", strings.Replace(small, "{", `{"stream":true,`, 1))
+				ended = time.Now()
+			})
+			<-held.Entered
+			gatewaytest.Eventually(t, "the other gateway lists the run", func() bool { return len(listRuns(t, other, "")) == 1 })
+			found := listRuns(t, other, "")[0]
+			if found.Name != "task" || found.Sign != "x-router-run" || found.Limits.Requests != 3 || name == "Redis" && found.State != "RUNNING" {
+				t.Errorf("%+v", found)
+			}
+			if shown := showRun(t, other, found.ID); shown.Name != "task" {
+				t.Errorf("%+v", shown)
+			}
+			other.API(http.MethodPost, "/api/runs/"+found.ID+"/raise", `{"requests":2}`).Is(t, 200)
+			gatewaytest.Eventually(t, "the raise reaches the gateway of the run", func() bool {
+				return showRun(t, one, found.ID).Limits.Requests == 5
+			})
+			began := time.Now()
+			other.API(http.MethodPost, "/api/runs/"+found.ID+"/end?now=true", "").Is(t, 200)
+			running.Wait()
+			if took := ended.Sub(began); took > 5*time.Second || !strings.Contains(cut.Body, "run_ended") {
+				t.Errorf("after %v: %d %s", took, cut.Status, cut.Body)
+			}
+			for _, r := range []*gatewaytest.Gateway{one, other} {
+				if refused := turn(r, "task", small); codeOf(refused) != "run_ended" {
+					t.Errorf("%d %s", refused.Status, refused.Body)
+				}
+			}
+			one.API(http.MethodPost, "/api/runs/"+found.ID+"/raise", "").Is(t, 200)
+			close(held.Open)
+			for _, r := range []*gatewaytest.Gateway{one, other} {
+				gatewaytest.Eventually(t, "the run goes on at both", func() bool {
+					return turn(r, "task", strings.Replace(small, "{", `{"stream":true,`, 1)).Status == http.StatusOK
+				})
+			}
+		})
+	}
+}
+
+// Gateways that share nothing but the database of the ledger know each other's use of a run after the
+// interval in which it is written.
+func TestGatewaysThatShareADatabaseCountRunsTogether(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(15, 5))
+	yaml := governed(b, "limits: {requests: 4}") + "quota: {flush-interval-seconds: 1}\nstore: {url: " +
+		gatewaytest.Quote(storetest.Postgres(t).URL) + "}\n"
+	one, other := gatewaytest.Start(t, yaml), gatewaytest.Start(t, yaml)
+	for range 3 {
+		turn(one, "task", small).Succeeds(t)
+	}
+	knows := func(r *gatewaytest.Gateway, requests int64) {
+		t.Helper()
+		gatewaytest.Eventually(t, "a gateway knows of the requests at the other one", func() bool {
+			found := listRuns(t, r, "")
+			return len(found) == 1 && found[0].Used.Requests == requests
+		})
+	}
+	knows(other, 3)
+	turn(other, "task", small).Succeeds(t)
+	if refused := turn(other, "task", small); codeOf(refused) != "run_limit_reached" {
+		t.Errorf("%d %s", refused.Status, refused.Body)
+	}
+	knows(one, 4)
+	if refused := turn(one, "task", small); codeOf(refused) != "run_limit_reached" {
+		t.Errorf("%d %s", refused.Status, refused.Body)
+	}
+	third := gatewaytest.Start(t, yaml) // it was not there when the run began
+	knows(third, 4)
+	if refused := turn(third, "task", small); codeOf(refused) != "run_limit_reached" {
+		t.Errorf("%d %s", refused.Status, refused.Body)
 	}
 }

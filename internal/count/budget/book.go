@@ -28,7 +28,7 @@ type Ledger interface {
 	Admit(ticket *quota.Ticket, who quota.Subject, arrived time.Time) error
 	JournalFailure() *condition.Failure
 	Totals(ctx context.Context, windows []quota.CalendarWindow) ([]quota.Row, string, error)
-	TotalsSince(ctx context.Context, w quota.Window, since time.Time) ([]quota.Row, string, error)
+	TotalsSince(ctx context.Context, w quota.Window, since, changed time.Time) ([]quota.Row, string, error)
 	RecoveredWriters() []string
 	Stats() quota.Stats
 	Close(ctx context.Context) error
@@ -79,8 +79,9 @@ type Book struct {
 	lookedAt  time.Time
 	takenOver int
 	hasLooked atomic.Bool
-	// refusedTotals counts totals in the store that were not believed.
-	refusedTotals atomic.Int64
+	// refusedTotals counts totals in the store that were not believed, and decisions the terms of runs
+	// that came from other gateways.
+	refusedTotals, decisions atomic.Int64
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -220,11 +221,19 @@ func (b *Book) begin() {
 func (b *Book) loop(ctx context.Context) {
 	b.exchange(ctx)
 	read := time.Now()
+	if b.sharesDatabase() {
+		b.learnRuns(ctx)
+	}
 	waiting.Every(ctx, beat, func(time.Time) {
 		b.exchange(ctx)
-		if b.options.Runs == nil && time.Since(read) >= b.options.ReadEvery || !b.isKnown.Load() {
+		isDue := time.Since(read) >= b.options.ReadEvery
+		switch {
+		case b.options.Runs == nil && isDue || !b.isKnown.Load():
 			read = time.Now()
 			b.learn(ctx)
+		case isDue && b.sharesDatabase():
+			read = time.Now()
+			b.learnRuns(ctx)
 		}
 	})
 }
@@ -251,7 +260,7 @@ func (b *Book) hasEnded(process string) bool { return b.isKnown.Load() && b.ende
 // now.
 func (b *Book) fetch(ctx context.Context) (rows []quota.Row, own string, err error) {
 	if b.options.Runs != nil {
-		return b.options.Ledger.TotalsSince(ctx, quota.BudgetRun, b.options.Now().Add(-longestRun))
+		return b.options.Ledger.TotalsSince(ctx, quota.BudgetRun, b.options.Now().Add(-longestRun), time.Time{})
 	}
 	return b.options.Ledger.Totals(ctx, quota.OpenWindows(b.options.Now(), b.windows))
 }
@@ -268,7 +277,7 @@ func (b *Book) take(rows []quota.Row, own string, err error) {
 	b.known = map[place]map[string]Amounts{}
 	for i := range rows {
 		row := &rows[i]
-		if row.Writer == own || strings.HasPrefix(row.Writer, own+".") { // a window that is counted again
+		if isWriter(row, own) {
 			continue
 		}
 		at := place{accountName(&row.Key), row.Window, row.Start.Unix()}
@@ -283,12 +292,22 @@ func (b *Book) take(rows []quota.Row, own string, err error) {
 		}
 		b.known[at][row.Writer] = b.known[at][row.Writer].greater(Amounts{row.Requests, row.Tokens, row.Cost})
 	}
+	b.tellAccounts()
+	b.isKnown.Store(err == nil)
+}
+
+// isWriter reports whether a row is of a process, which may count a window again.
+func isWriter(row *quota.Row, process string) bool {
+	return row.Writer == process || strings.HasPrefix(row.Writer, process+".")
+}
+
+// tellAccounts raises what others have settled in all accounts; mu is held.
+func (b *Book) tellAccounts() {
 	for _, s := range b.accounts {
 		s.mu.Lock()
 		s.takeKnown(s.spans...)
 		s.mu.Unlock()
 	}
-	b.isKnown.Store(err == nil)
 }
 
 // accountName returns the name of the account that a key of the ledger belongs to.
@@ -336,7 +355,8 @@ func (b *Book) commitAll(ctx context.Context) error {
 	all, isNews := b.states(), false
 	// Each request of a run asks the store. Where there are many runs, quiet ones are therefore
 	// told only to a store that has lost its data. One with reservations elsewhere is not quiet:
-	// this process must see that their gateways live.
+	// this process must see that their gateways live. One with calls here is not quiet either: it may be
+	// ended by another gateway.
 	isPartial := len(all) > manyRuns && b.options.Runs != nil && b.options.Shared.IsSettled()
 	states := all[:0]
 	for _, s := range all {
@@ -345,7 +365,7 @@ func (b *Book) commitAll(ctx context.Context) error {
 		s.demand.next()
 		s.lookAhead()
 		hasNews := s.isNews()
-		isQuiet := isPartial && !hasNews && !s.isReservedElsewhere()
+		isQuiet := isPartial && !hasNews && !s.isReservedElsewhere() && !s.isBusy()
 		s.mu.Unlock()
 		isNews = hasNews || isNews
 		if !isQuiet {

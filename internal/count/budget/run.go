@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,6 +23,9 @@ type Runs struct {
 	// GoesOn reports whether the run of a row that the ledger has goes on. It is called when
 	// the book begins, and again where the ledger could not be read whole.
 	GoesOn func(row *quota.Row) bool
+	// Found is called with a row of another gateway whose run is not known here and goes on. It is nil
+	// where gateways do not share the database of the ledger.
+	Found func(row *quota.Row)
 }
 
 // longestRun is how long the ledger has the rows of a run.
@@ -30,8 +34,9 @@ const longestRun = 8 * 24 * time.Hour
 // run is the state of a run that no key has.
 type run struct {
 	terms atomic.Pointer[Terms]
-	// told is the version of the terms that the store has.
-	told atomic.Int64
+	// told is the version of the terms that the store has, and toldUse the time of the latest
+	// request that it has, in nanoseconds.
+	told, toldUse atomic.Int64
 	// began and used are when the run had its first and its latest request at any gateway, in
 	// nanoseconds. counted is when it began here, which the ledger knows it by.
 	began, used atomic.Int64
@@ -47,8 +52,8 @@ type Terms struct {
 	Longer time.Duration
 	// MostCost is the cost that the client asked to stay below; 0 asks for nothing.
 	MostCost int64
-	// IsEnded says that somebody has ended the run.
-	IsEnded bool
+	// IsEnded says that somebody has ended the run, and IsCut that its calls in progress end, too.
+	IsEnded, IsCut bool
 	// Looped counts the stops for loops, and Lifted those of them that were lifted.
 	Looped, Lifted int64
 }
@@ -114,6 +119,71 @@ func (b *Book) Forget(a *Account) {
 	}
 }
 
+// sharesDatabase reports whether gateways learn of each other's runs by the database alone.
+func (b *Book) sharesDatabase() bool {
+	runs := b.options.Runs
+	return runs != nil && runs.Found != nil && b.options.Shared == nil
+}
+
+// learnRuns takes over what other gateways have written of runs to the database that they share. Those
+// of which they have written while a run may be idle go on.
+func (b *Book) learnRuns(ctx context.Context) {
+	now := b.options.Now()
+	rows, own, err := b.options.Ledger.TotalsSince(ctx, quota.BudgetRun, now.Add(-longestRun),
+		now.Add(-b.options.Runs.Idle))
+	if err != nil {
+		return // the ledger says that its database is away
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for at := range b.known {
+		if b.accounts[at.account] == nil { // nobody has taken the run over
+			delete(b.known, at)
+		}
+	}
+	for i := range rows {
+		row := &rows[i]
+		if isWriter(row, own) || b.ended[row.Writer] {
+			continue
+		}
+		at, found := place{RunName(&row.Key), row.Window, 0}, Amounts{row.Requests, row.Tokens, row.Cost}
+		before := b.known[at][row.Writer]
+		if before.greater(found) == before {
+			continue
+		}
+		if b.known[at] == nil {
+			b.known[at] = map[string]Amounts{}
+		}
+		b.known[at][row.Writer] = before.greater(found)
+		if s := b.accounts[at.account]; s != nil {
+			s.Touch(now)
+		} else {
+			b.options.Runs.Found(row)
+		}
+	}
+	b.tellAccounts()
+}
+
+// Learn asks the store that gateways share for what was spent of runs. Those of which it does not tell
+// now are asked for later.
+func (b *Book) Learn(ctx context.Context, runs []*Account) {
+	if b.options.Shared == nil {
+		return
+	}
+	for some := range slices.Chunk(runs, commitAtOnce) {
+		states := make([]*state, len(some))
+		for i, a := range some {
+			states[i] = a.state
+		}
+		if b.commit(ctx, states...) != nil {
+			return
+		}
+	}
+}
+
+// Decisions counts the terms of runs that came from other gateways.
+func (b *Book) Decisions() int64 { return b.decisions.Load() }
+
 // Name returns the name of the account.
 func (a *Account) Name() string { return a.name }
 
@@ -170,18 +240,41 @@ func (a *Account) Decide(change func(*Terms)) error {
 	return errors.Join(err, a.Refresh())
 }
 
-// Restore sets the terms and the beginning of a run as an earlier process had them.
+// Restore sets the terms and the beginning of a run as an earlier process or another gateway had
+// them.
 func (a *Account) Restore(terms Terms, began time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if terms.Version > a.run.terms.Load().Version {
 		a.run.terms.Store(&terms)
+		a.book.decisions.Add(1)
 	}
 	a.beganAt(began)
 }
 
+// Meet sets the latest use of a run that another gateway has told of, and in which nothing was asked
+// for here.
+func (a *Account) Meet(used time.Time) {
+	a.run.used.Store(used.UnixNano())
+	a.run.toldUse.Store(used.UnixNano())
+}
+
 // Touch notes that something was asked for in a run.
 func (s *state) Touch(now time.Time) { s.run.used.Store(max(s.run.used.Load(), now.UnixNano())) }
+
+// touchedElsewhere notes that another gateway was asked for something in a run. Its clock may be ahead.
+func (s *state) touchedElsewhere(at time.Time) {
+	if now := s.book.options.Now(); at.After(now) {
+		at = now
+	}
+	s.Touch(at)
+	s.run.toldUse.Store(max(s.run.toldUse.Load(), at.UnixNano()))
+}
+
+// isBusy reports whether requests are under way here; mu is held.
+func (s *state) isBusy() bool {
+	return slices.ContainsFunc(s.spans, func(one *span) bool { return one.inFlight > 0 })
+}
 
 // Used returns when something was last asked for in a run, at any gateway.
 func (s *state) Used() time.Time { return time.Unix(0, s.run.used.Load()) }
@@ -222,33 +315,45 @@ func (s *state) expiry(one *span) time.Time {
 const (
 	termsWriter = "run:terms"
 	beganWriter = "run:began"
+	usedWriter  = "run:used"
 )
 
-// hasNewTerms reports whether the store lacks terms of a run.
+// useParts is how often the store hears, while a run is idle for as long as it may, of requests that
+// change no total, because they are refused: at other gateways the run is not over either.
+const useParts = 8
+
+// hasNewTerms reports whether the store lacks terms of a run, or that it is in use.
 func (s *state) hasNewTerms() bool {
 	terms := s.run.terms.Load()
-	return terms != nil && terms.Version > s.run.told.Load()
+	if terms == nil {
+		return false
+	}
+	isUsed := s.run.used.Load()-s.run.toldUse.Load() >= int64(s.book.options.Runs.Idle/useParts)
+	return isUsed || terms.Version > s.run.told.Load()
 }
 
-// addTerms adds terms and beginning of a run to its sheet, and returns their version; mu is held.
-func (s *state) addTerms(sheets []tally.Sheet) int64 {
+// addTerms adds the terms, the beginning and the latest use of a run to its sheet, and returns the
+// version of the terms and the use; mu is held.
+func (s *state) addTerms(sheets []tally.Sheet) (version, use int64) {
 	terms := s.run.terms.Load()
 	if terms == nil || len(sheets) == 0 {
-		return 0
+		return 0, 0
 	}
 	sheet := &sheets[0]
 	// The earliest beginning has the greatest order.
 	began := strconv.FormatInt(lastOrder-s.run.began.Load()/int64(time.Second), 10)
-	for writer, text := range map[string]string{termsWriter: terms.String(), beganWriter: began} {
+	use = s.run.used.Load()
+	used := strconv.FormatInt(use/int64(time.Second), 10)
+	for writer, text := range map[string]string{termsWriter: terms.String(), beganWriter: began, usedWriter: used} {
 		if keys := s.book.options.Keys; keys != nil {
 			text += " " + keys.Sign(writer, sheet.Name, text)
 		}
 		sheet.Totals = append(sheet.Totals, tally.Total{Writer: writer, Numbers: text})
 	}
-	return terms.Version
+	return terms.Version, use
 }
 
-// takeTerms takes over terms and beginning of a run from the store's sheet; mu is held.
+// takeTerms takes over terms, beginning and latest use of a run from the store's sheet; mu is held.
 func (s *state) takeTerms(p prepared, all []map[string]string) {
 	known := s.run.terms.Load()
 	if known == nil || len(all) == 0 {
@@ -257,10 +362,15 @@ func (s *state) takeTerms(p prepared, all []map[string]string) {
 	if p.terms > s.run.told.Load() {
 		s.run.told.Store(p.terms)
 	}
+	s.run.toldUse.Store(max(s.run.toldUse.Load(), p.use))
 	name := p.sheets[0].Name
 	if found, ok := ReadTerms(s.unsigned(name, termsWriter, all[0])); ok && found.Version > known.Version {
 		s.run.terms.Store(&found)
 		s.run.told.Store(found.Version)
+		s.book.decisions.Add(1)
+	}
+	if used, err := strconv.ParseInt(s.unsigned(name, usedWriter, all[0]), 10, 64); err == nil {
+		s.touchedElsewhere(time.Unix(used, 0))
 	}
 	if order, err := strconv.ParseInt(s.unsigned(name, beganWriter, all[0]), 10, 64); err == nil && order > 0 {
 		s.beganAt(time.Unix(lastOrder-order, 0))
@@ -282,11 +392,17 @@ func (s *state) unsigned(sheet, writer string, all map[string]string) string {
 	return text[:at]
 }
 
+// The numbers of an end: calls in progress go on, or are cut.
+const endedText, cutText = 1, 2
+
 // String returns the terms as a total: the version and numbers.
 func (t Terms) String() string {
 	ended := int64(0)
 	if t.IsEnded {
-		ended = 1
+		ended = endedText
+	}
+	if t.IsEnded && t.IsCut {
+		ended = cutText
 	}
 	text := write(t.Version, t.Raised)
 	for _, n := range [...]int64{int64(t.Longer / time.Second), t.MostCost, ended, t.Looped, t.Lifted} {
@@ -311,14 +427,15 @@ func ReadTerms(text string) (t Terms, ok bool) {
 		}
 		*to[i] = n
 	}
-	t.Longer, t.IsEnded = time.Duration(longer)*time.Second, ended == 1
+	t.Longer, t.IsEnded = time.Duration(longer)*time.Second, ended != 0
+	t.IsCut = ended == cutText
 	return t, true
 }
 
 // EachRun calls visit with the totals of every run of the last days that the ledger has: one
 // row for each gateway and process.
 func (b *Book) EachRun(ctx context.Context, since time.Time, visit func(*quota.Row)) error {
-	rows, _, err := b.options.Ledger.TotalsSince(ctx, quota.BudgetRun, since)
+	rows, _, err := b.options.Ledger.TotalsSince(ctx, quota.BudgetRun, since, time.Time{})
 	for i := range rows {
 		visit(&rows[i])
 	}

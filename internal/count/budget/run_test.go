@@ -14,7 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-func (l *ledger) TotalsSince(_ context.Context, w quota.Window, since time.Time) ([]quota.Row, string, error) {
+func (l *ledger) TotalsSince(_ context.Context, w quota.Window, since, _ time.Time) ([]quota.Row, string, error) {
 	var rows []quota.Row
 	for _, row := range l.rows {
 		isKnown := l.others || row.Writer == l.writer || slices.Contains(l.recovered, row.Writer)
@@ -207,10 +207,33 @@ func TestLimitsOfARunHoldInRandomHistories(t *testing.T) {
 	})
 }
 
+// A run in which something is asked for at one gateway is in use at the others, too, where nothing is
+// spent because all of it is refused: it stays ended there as well.
+func TestARunThatIsRefusedAtOneGatewayIsInUseAtAll(t *testing.T) {
+	t.Parallel()
+	w := &runWorld{lives: map[*node]time.Time{}}
+	w.data, w.nodes, w.limits = &database{map[string]quota.Row{}}, []*node{new(node), new(node)}, Amounts{1, 0, 0}
+	w.clock.at = time.Date(2026, 1, 31, 22, 0, 0, 0, time.UTC)
+	w.store = newTeam(w.clock.now)
+	for _, n := range w.nodes {
+		w.start(n)
+	}
+	for range 30 {
+		w.clock.add(time.Hour)
+		w.nodes[0].account.Touch(w.clock.now())
+		for _, n := range w.nodes {
+			n.exchange()
+		}
+	}
+	if ago := w.clock.now().Sub(w.nodes[1].account.Used()); ago > 24*time.Hour/useParts+time.Second {
+		t.Errorf("the other gateway knows of a request %v ago", ago)
+	}
+}
+
 // The decisions of people are texts in the store, which nobody else can write.
 func TestTermsOfARunAreReadAsWritten(t *testing.T) {
 	t.Parallel()
-	want := Terms{Version: 9, Raised: Amounts{1, 2, 3}, Longer: time.Hour, MostCost: 7, IsEnded: true, Looped: 3, Lifted: 2}
+	want := Terms{Version: 9, Raised: Amounts{1, 2, 3}, Longer: time.Hour, MostCost: 7, IsEnded: true, IsCut: true, Looped: 3, Lifted: 2}
 	if got, ok := ReadTerms(want.String()); !ok || got != want {
 		t.Errorf("%+v, %t", got, ok)
 	}

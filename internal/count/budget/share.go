@@ -41,7 +41,8 @@ type prepared struct {
 	spans  []*span
 	own    []Committed
 	sheets []tally.Sheet
-	terms  int64 // the version of the terms among them
+	// terms is the version of the terms among them, and use the latest use of a run.
+	terms, use int64
 }
 
 // prepare returns the sheets of the account, and reports whether they are news.
@@ -56,7 +57,7 @@ func (s *state) prepare() (p prepared, isNews bool) {
 		p.own = append(p.own, c)
 		p.sheets = append(p.sheets, s.sheet(one, s.book.writer, c, told{}))
 	}
-	p.terms = s.addTerms(p.sheets)
+	p.terms, p.use = s.addTerms(p.sheets)
 	return p, isNews
 }
 

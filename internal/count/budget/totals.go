@@ -79,7 +79,7 @@ func toldOf(all map[string]string, process string) told {
 // isProcess reports whether a name in a sheet names a process.
 func isProcess(name string) bool {
 	return !strings.HasSuffix(name, reservedSuffix) && !strings.HasSuffix(name, signedSuffix) &&
-		name != termsWriter && name != beganWriter
+		name != termsWriter && name != beganWriter && name != usedWriter
 }
 
 // read returns the commitment of a process, and reports whether the process told its

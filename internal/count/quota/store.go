@@ -77,6 +77,8 @@ type Filter struct {
 	Windows  []CalendarWindow
 	Kinds    []Window
 	From, To time.Time
+	// Changed leaves out what a store has that was written before that moment.
+	Changed time.Time
 	// Limit bounds the number of rows, the newest first; rows of one window and key
 	// stay together; 0 sets no bound.
 	Limit int

@@ -265,9 +265,12 @@ func (l *Ledger) Totals(ctx context.Context, windows []CalendarWindow) (rows []R
 	return l.totals(ctx, &Filter{Windows: windows})
 }
 
-// TotalsSince is Totals for all windows of one kind that began at a moment or later.
-func (l *Ledger) TotalsSince(ctx context.Context, w Window, since time.Time) (rows []Row, writer string, err error) {
-	return l.totals(ctx, &Filter{Kinds: []Window{w}, From: since, To: l.options.Now().Add(time.Hour)})
+// TotalsSince is Totals for all windows of one kind that began at a moment or later. Those that the
+// database has are left out where they were written before changed.
+func (l *Ledger) TotalsSince(
+	ctx context.Context, w Window, since, changed time.Time,
+) (rows []Row, writer string, err error) {
+	return l.totals(ctx, &Filter{Kinds: []Window{w}, From: since, To: l.options.Now().Add(time.Hour), Changed: changed})
 }
 
 func (l *Ledger) totals(ctx context.Context, filter *Filter) (rows []Row, writer string, err error) {

@@ -357,6 +357,10 @@ func (s *Store) where(f *quota.Filter) (string, []any) {
 		return "", nil
 	}
 	where := "(" + strings.Join(windows, " OR ") + ")"
+	if !f.Changed.IsZero() {
+		where += " AND updated_at >= " + p.next()
+		args = append(args, f.Changed.Unix())
+	}
 	for _, part := range []struct{ column, value string }{
 		{"tenant_id", f.Tenant}, {"api_key_id", f.APIKey}, {"user_id", f.User},
 		{"service_type", f.Service}, {"model", f.Model},

@@ -23,6 +23,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/loops"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/turns"
@@ -31,8 +32,9 @@ import (
 // Options are the parts and settings of a Governor.
 type Options struct {
 	Settings runs.Settings
-	// Book returns the book of runs, which asks goesOn about the runs that the ledger has.
-	Book func(goesOn func(*quota.Row) bool) *budget.Book
+	// Book returns the book of runs, which asks goesOn about the runs that the ledger has, and tells of
+	// those that other gateways have begun.
+	Book func(goesOn func(*quota.Row) bool, found func(*quota.Row)) *budget.Book
 	// Data is where the state of runs is kept that the ledger does not have; nil keeps none.
 	Data *durable.Dir
 	// Unbounded is the number of tokens to reserve for an answer without a limit.
@@ -40,6 +42,10 @@ type Options struct {
 	Currency  func() string
 	// PublicURL is the address by which people reach the console, empty where it is not known.
 	PublicURL string
+	// Board is where gateways show each other their runs; nil where they share nothing. It has the
+	// decisions about them, too, where IsPolled says so.
+	Board    board.Board
+	IsPolled bool
 	// Secret is the same for gateways that know conversations by their beginnings together.
 	Secret [32]byte
 	Log    *slog.Logger
@@ -69,6 +75,7 @@ type Governor struct {
 
 	refused [refusalCount]atomic.Int64
 	looped  [ruleCount][actionCount]atomic.Int64
+	others  others
 	warned  sync.Map // the models without a price that the log has told of
 }
 
@@ -101,6 +108,12 @@ type run struct {
 	looped time.Time
 	// stopped is the last refusal for good, nil where a request was let in since.
 	stopped *schema.Error
+	// isOurs says that something was asked for in it here, or decided about it. told is what the other
+	// gateways were told of it, elsewhere what they tell, and followed the terms that are in force.
+	isOurs    bool
+	told      shown
+	elsewhere refusedElsewhere
+	followed  budget.Terms
 }
 
 // New returns a governor that knows the runs which go on.
@@ -109,7 +122,8 @@ func New(options Options) *Governor {
 		options: options, known: known.NewBook(options.Secret), reader: turns.NewReader(),
 		seed: maphash.MakeSeed(), runs: map[identity]*run{}, byID: map[string]*run{}, saved: map[string]savedRun{},
 	}
-	g.book = options.Book(g.goesOn)
+	g.others.board, g.others.isPolled = options.Board, options.IsPolled
+	g.book = options.Book(g.goesOn, g.find)
 	g.readSaved()
 	g.book.Begin()
 	g.takeFound(time.Now())
@@ -174,9 +188,10 @@ func (g *Governor) open(who identity, found known.Run, caller *access.Caller, no
 	g.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.grant != caller.Grant || r.account == nil {
+	if r.grant != caller.Grant || !r.isOurs {
 		r.setLimits(g, caller.Grant)
 	}
+	r.isOurs = true
 	r.account.Touch(now)
 	return r
 }

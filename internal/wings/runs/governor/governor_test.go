@@ -36,7 +36,7 @@ func start(t *testing.T, limits budget.RunLimits) *governor.Governor {
 	open := func(ctx context.Context) (quota.Snapshots, error) { return sqlstore.Open(ctx, "sqlite:totals.db", dir) }
 	g := governor.New(governor.Options{
 		Settings: settings, Currency: func() string { return "USD" }, Log: slog.New(slog.DiscardHandler),
-		Book: func(goesOn func(*quota.Row) bool) *budget.Book {
+		Book: func(goesOn func(*quota.Row) bool, _ func(*quota.Row)) *budget.Book {
 			return budget.New(budget.Options{
 				Ledger: quota.New(counted, quota.Options{Dir: filepath.Join(dir, "runs"), OpenSnapshots: open}),
 				Runs:   &budget.Runs{Idle: idle, GoesOn: goesOn},

@@ -72,10 +72,15 @@ func (g *Governor) goesOn(row *quota.Row) bool {
 	if now.Sub(last) >= g.options.Settings.Idle.Std() {
 		return false
 	}
+	g.find(row)
+	return true
+}
+
+// find keeps a row of a run that goes on, until it is taken over.
+func (g *Governor) find(row *quota.Row) {
 	g.finding.Lock()
 	defer g.finding.Unlock()
 	g.found = append(g.found, *row)
-	return true
 }
 
 // takeFound takes the runs over that go on.
@@ -169,6 +174,16 @@ func (g *Governor) sweep(now time.Time) {
 	}
 }
 
+// sweepBoard removes the runs from the board that have been over for long.
+func (g *Governor) sweepBoard(ctx context.Context, now time.Time) {
+	if g.others.board == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, boardTime)
+	defer cancel()
+	_ = g.others.board.Sweep(ctx, now.Add(-2*g.idle()-keepShown)) // the next time does it
+}
+
 // Run removes runs that are over and writes the others, until the context ends.
 func (g *Governor) Run(ctx context.Context) {
 	saved, isTold := time.Now(), false
@@ -176,9 +191,11 @@ func (g *Governor) Run(ctx context.Context) {
 		if g.hasFound() {
 			g.takeFound(now)
 		}
+		g.exchange(ctx, now)
 		isDue := now.Sub(saved) >= g.saveEvery()
 		if isDue {
 			g.sweep(now)
+			g.sweepBoard(ctx, now)
 		}
 		if !isDue && !g.isChanged.Load() {
 			return
@@ -192,6 +209,16 @@ func (g *Governor) Run(ctx context.Context) {
 	})
 }
 
+// exchange tells other gateways of runs, and puts in force what they have decided.
+func (g *Governor) exchange(ctx context.Context, now time.Time) {
+	g.tellOthers(ctx, now)
+	if g.others.isPolled && now.Sub(g.others.polled) >= pollEvery {
+		g.others.polled = now
+		_ = g.meetOthers(ctx, now) // decisions are as they were read last; health shows the store
+	}
+	g.follow()
+}
+
 func (g *Governor) hasFound() bool {
 	g.finding.Lock()
 	defer g.finding.Unlock()
@@ -200,5 +227,8 @@ func (g *Governor) hasFound() bool {
 
 // Close writes the runs and the counts of their ledger.
 func (g *Governor) Close(ctx context.Context) error {
+	if g.others.board != nil {
+		defer g.others.board.Close()
+	}
 	return errors.Join(g.save(time.Now()), g.book.Close(ctx))
 }

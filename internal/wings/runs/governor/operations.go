@@ -133,23 +133,22 @@ func (g *Governor) view(r *run) RunView {
 		v.Loop = &loopView{*r.loop, r.looped}
 	}
 	v.State = r.stateNow()
-	switch {
-	case terms.IsEnded:
-		v.Code = schema.CodeRunEnded
-	case r.stopped != nil:
-		v.Code, v.Reason = r.stopped.Code, r.stopped.Message
+	v.Code, v.Reason = r.stoppedBy()
+	if terms.IsEnded {
+		v.Code, v.Reason = schema.CodeRunEnded, ""
 	}
 	return v
 }
 
 // stateNow returns what a run does; mu is held.
 func (r *run) stateNow() State {
+	code, _ := r.stoppedBy()
 	switch {
 	case r.account.Terms().IsEnded:
 		return Ended
-	case r.stopped != nil, r.isLooping():
+	case code != "", r.isLooping():
 		return Stopped
-	case len(r.underWay) > 0:
+	case r.isRunning():
 		return Running
 	}
 	return Waiting
@@ -225,6 +224,9 @@ func (o *office) list(c *web.Call, q *listQuery) ([]RunView, error) {
 			views = append(views, *v)
 		}
 	}
+	if o.governor.meetOthers(c.Context(), time.Now()) != nil {
+		c.Say("The store of runs does not answer: runs of other gateways may be missing.")
+	}
 	for _, r := range o.governor.all() {
 		v := o.governor.view(r)
 		known[r.id+v.Started.UTC().Truncate(time.Second).String()], known[r.id] = true, true
@@ -297,6 +299,10 @@ func (o *office) find(c *web.Call) (*run, error) {
 		return nil, unknown
 	}
 	r := o.governor.byPublicID(id)
+	if r == nil { // another gateway may know it; if that cannot be found out, nobody knows it here
+		_ = o.governor.meetOthers(c.Context(), time.Now())
+		r = o.governor.byPublicID(id)
+	}
 	if r == nil {
 		return nil, unknown
 	}
@@ -373,7 +379,7 @@ func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
 	err = o.governor.decide(r, func(t *budget.Terms) {
 		t.Raised = t.Raised.Plus(limits.Amounts())
 		t.Longer += limits.Time.Std()
-		t.IsEnded = false
+		t.IsEnded, t.IsCut = false, false
 		t.Lifted = t.Looped
 	})
 	c.Done("run %s raised by %s", r.id, c.Who.Name)
@@ -430,7 +436,7 @@ func (o *office) end(c *web.Call, q *endQuery) (RunView, error) {
 	if c.DryRun {
 		return o.governor.view(r), nil
 	}
-	err = o.governor.decide(r, func(t *budget.Terms) { t.IsEnded = true })
+	err = o.governor.decide(r, func(t *budget.Terms) { t.IsEnded, t.IsCut = true, t.IsCut || q.Now })
 	if q.Now {
 		o.governor.cut(r)
 	}
@@ -449,12 +455,15 @@ func (o *office) tell(c *web.Call, err error) {
 
 // decide changes the terms of a run, for this gateway, its next process and the other gateways.
 func (g *Governor) decide(r *run, change func(*budget.Terms)) error {
+	if g.others.isPolled { // the latest decision of another gateway
+		_ = g.meetOthers(context.Background(), time.Now())
+	}
 	err := r.latest().Decide(change)
 	r.mu.Lock()
-	r.stopped, r.loop = nil, nil
-	r.watch.Clear()
+	r.letGoOn()
+	r.followed = r.account.Terms()
 	r.mu.Unlock()
-	return cmp.Or(err, g.save(time.Now()))
+	return cmp.Or(err, g.tellOf(r), g.save(time.Now()))
 }
 
 // cut ends the calls of a run that are in progress here.
@@ -472,6 +481,12 @@ func (g *Governor) cut(r *run) {
 // visit tells other wings of the runs under way.
 func (g *Governor) visit(visit func(wing.Run)) {
 	for _, r := range g.all() {
+		r.mu.Lock()
+		isOurs := r.isOurs
+		r.mu.Unlock()
+		if !isOurs { // the gateways that serve it tell of it
+			continue
+		}
 		spent, _ := r.latest().Figures()
 		owner := ""
 		if r.owner != "" {

@@ -9,8 +9,12 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/loops"
 )
 
@@ -22,7 +26,11 @@ func NewWing(core *wing.Core) *wing.Wing {
 		if !core.Document.AgentRuns.Enabled {
 			return nil
 		}
-		g := New(optionsOf(core))
+		options, err := optionsOf(core)
+		if err != nil {
+			return err
+		}
+		g := New(options)
 		o.governor = g
 		core.Requests.SetGovernor(g)
 		core.Runs = g.visit
@@ -42,15 +50,18 @@ func NewWing(core *wing.Core) *wing.Wing {
 // closeTime bounds the last writes.
 const closeTime = 10 * time.Second
 
-func optionsOf(core *wing.Core) Options {
+func optionsOf(core *wing.Core) (Options, error) {
 	doc := core.Document
 	options := Options{
 		Settings: doc.AgentRuns, Data: core.Store.Data(), Unbounded: doc.Security.ReserveTokens, Log: core.Log,
 		Currency:  func() string { return core.Current.Load().Currency },
 		PublicURL: strings.TrimSuffix(doc.Server.PublicURL, "/"),
-		Book: func(goesOn func(*quota.Row) bool) *budget.Book {
+		Book: func(goesOn func(*quota.Row) bool, found func(*quota.Row)) *budget.Book {
+			if _, isFile := sqlstore.File(doc.Store.URL, doc.Server.DataDir); isFile {
+				found = nil
+			}
 			return core.NewBook(filepath.Join(doc.Server.DataDir, budget.RunsJournalDir),
-				&budget.Runs{Idle: doc.AgentRuns.Idle.Std(), GoesOn: goesOn})
+				&budget.Runs{Idle: doc.AgentRuns.Idle.Std(), GoesOn: goesOn, Found: found})
 		},
 	}
 	if keys := core.Takeovers.Keys(); keys != nil {
@@ -58,7 +69,39 @@ func optionsOf(core *wing.Core) Options {
 	} else {
 		_, _ = rand.Read(options.Secret[:]) // never fails
 	}
-	return options
+	var err error
+	options.Board, options.IsPolled, err = boardOf(core)
+	return options, err
+}
+
+// boardOf returns where gateways show each other their runs: the Redis in which they count them or, where
+// they share none, the database of the configuration or of the counts. isPolled says that the board is
+// the only way that decisions take.
+func boardOf(core *wing.Core) (shown board.Board, isPolled bool, err error) {
+	doc, idle := core.Document, core.Document.AgentRuns.Idle.Std()
+	if doc.Quota.Distributed.Enabled {
+		return board.NewRedis(core.Shared, doc.Quota.Distributed.KeyPrefix, idle, core.Takeovers.Keys()), false, nil
+	}
+	address := doc.Store.Config
+	if address == "" {
+		if _, isFile := sqlstore.File(doc.Store.URL, doc.Server.DataDir); isFile {
+			return nil, false, nil
+		}
+		address = doc.Store.URL
+	}
+	docs, err := pgdocuments.New(address)
+	if err != nil {
+		return nil, false, err
+	}
+	keys := core.Takeovers.Keys()
+	if keys == nil {
+		return board.NewDocuments(docs, docs.Close), true, nil
+	}
+	signed := documents.NewSigned(docs, documents.SignedOptions{Keys: keys, Kinds: []string{board.Kind}, Log: core.Log})
+	return board.NewDocuments(signed, func() {
+		signed.Close()
+		docs.Close()
+	}), true, nil
 }
 
 // state adds the runs to a scrape of the metrics.
@@ -66,7 +109,9 @@ func (g *Governor) state(to *metrics.State, _ time.Time) {
 	counts := map[State]int64{Running: 0, Waiting: 0, Stopped: 0, Ended: 0}
 	for _, r := range g.all() {
 		r.mu.Lock()
-		counts[r.stateNow()]++
+		if r.isOurs { // others count the rest
+			counts[r.stateNow()]++
+		}
 		r.mu.Unlock()
 	}
 	for state, n := range counts {

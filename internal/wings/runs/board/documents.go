@@ -1,0 +1,93 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
+)
+
+// Kind is the kind of the documents on a board.
+const Kind = "run"
+
+// shelf is a board of documents. A document counts as created when its run was told last.
+type shelf struct {
+	docs  documents.Store
+	close func()
+}
+
+// NewDocuments returns a board of documents, and calls close when it is closed.
+func NewDocuments(docs documents.Store, close func()) Board { return &shelf{docs, close} }
+
+// tries is how often a run is told that other gateways tell of at the same time.
+const tries = 3
+
+func (b *shelf) Tell(ctx context.Context, runs []Run) error {
+	for i := range runs {
+		if err := b.tell(ctx, &runs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *shelf) tell(ctx context.Context, run *Run) error {
+	told := *run
+	for range tries {
+		before, err := b.docs.Get(ctx, Kind, run.ID)
+		if err != nil && !errors.Is(err, documents.ErrNotFound) {
+			return err
+		}
+		if found, ok := read(before.Data); ok {
+			told.Terms = latest(found.Terms, run.Terms)
+		}
+		data, err := write(&told)
+		if err != nil {
+			return err
+		}
+		doc := documents.Document{Kind: Kind, ID: run.ID, Scope: run.Owner, Created: time.Now(), Data: data,
+			Version: before.Version}
+		if _, err = b.docs.Put(ctx, doc); !errors.Is(err, documents.ErrChanged) {
+			return err
+		}
+	}
+	return documents.ErrChanged
+}
+
+// latest returns the terms that were decided last: the gateway that tells may not know them yet.
+func latest(before, now string) string {
+	known, isRead := budget.ReadTerms(before)
+	if told, ok := budget.ReadTerms(now); isRead && ok && known.Version > told.Version {
+		return before
+	}
+	return now
+}
+
+func (b *shelf) Since(ctx context.Context, since time.Time) (runs []Run, err error) {
+	query := documents.Query{Kind: Kind, IsAscending: true, After: "0", AfterCreated: since}
+	err = documents.Each(ctx, b.docs, query, func(doc documents.Document) (bool, error) {
+		if run, ok := read(doc.Data); ok && run.ID == doc.ID {
+			runs = append(runs, run)
+		}
+		return true, nil
+	})
+	return runs, err
+}
+
+// mostSwept bounds the removals at a time.
+const mostSwept = 1000
+
+func (b *shelf) Sweep(ctx context.Context, before time.Time) error {
+	old, err := b.docs.List(ctx, documents.Query{Kind: Kind, IsAscending: true, OnlyNames: true, Limit: mostSwept})
+	for _, doc := range old {
+		if err != nil || !doc.Created.Before(before) {
+			break
+		}
+		err = b.docs.Delete(ctx, Kind, doc.ID)
+	}
+	return err
+}
+
+func (b *shelf) Close() { b.close() }
