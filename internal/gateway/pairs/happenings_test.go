@@ -238,7 +238,7 @@ func runLimit(c *cell) {
 		}
 	}
 	isFinal := refused.header.Get("X-Should-Retry") == "false" || strings.Contains(refused.text, `"x-should-retry":"false"`)
-	if !isFinal && c.door.name != "realtime" { // whose errors have no headers
+	if !isFinal {
 		c.Errorf("the client may try again: %v", refused)
 	}
 	c.has(e, 1)

@@ -344,6 +344,7 @@ func (l *relay) tellError(_ string, known *schema.Error) {
 	if doc.Parse(known.Body()) == nil {
 		w.Member("error", doc.Root().Get("error").Raw())
 	}
+	writeHeaders(&w, retryHeader(known))
 	w.EndObject()
 	_ = write(l.ctx, l.conn, websocket.MessageText, w.Out) // the client may be gone
 }

@@ -338,10 +338,14 @@ func (r *reply) finish() {
 
 // retryHeader returns the headers of an error that is not a reply.
 func retryHeader(known *schema.Error) map[string]string {
-	if known.RetryAfter <= 0 {
-		return nil
+	headers := map[string]string{}
+	if known.RetryAfter > 0 {
+		headers["retry-after"] = strconv.FormatInt(int64((known.RetryAfter+time.Second-1)/time.Second), 10)
 	}
-	return map[string]string{"retry-after": strconv.FormatInt(int64((known.RetryAfter+time.Second-1)/time.Second), 10)}
+	if known.NoRetry {
+		headers["x-should-retry"] = "false"
+	}
+	return headers
 }
 
 // errorEvent returns the event that an error is, given the body of the reply that it would be
@@ -359,19 +363,25 @@ func errorEvent(lane string, status int, body []byte, headers map[string]string)
 		w.Literal(`"error":{"type":"api_error","code":"internal_error","message":"The gateway failed to handle the ` +
 			`message.","param":null}`)
 	}
-	if len(headers) > 0 {
-		w.Name("headers")
-		w.Object()
-		for _, name := range [...]string{"x-request-id", "retry-after", "retry-after-ms", "x-should-retry"} {
-			if value := headers[name]; value != "" {
-				w.Name(name)
-				w.Text([]byte(value))
-			}
-		}
-		w.EndObject()
-	}
+	writeHeaders(&w, headers)
 	w.EndObject()
 	return withLane(w.Out, lane)
+}
+
+// writeHeaders adds the headers that an error would have over HTTP. Codex reads them there.
+func writeHeaders(w *jsonwrite.Writer, headers map[string]string) {
+	if len(headers) == 0 {
+		return
+	}
+	w.Name("headers")
+	w.Object()
+	for _, name := range [...]string{"x-request-id", "retry-after", "retry-after-ms", "x-should-retry"} {
+		if value := headers[name]; value != "" {
+			w.Name(name)
+			w.Text([]byte(value))
+		}
+	}
+	w.EndObject()
 }
 
 // withLane returns an event, which is an object, with the lane of the message that it answers.
