@@ -27,18 +27,24 @@ type agentRun struct {
 	Limits          struct{ Tokens int64 }
 }
 
-// agentRun returns the run with a name.
-func (c *child) agentRun(name string) agentRun {
+// agentRun returns the run with a name, which another gateway may have to tell of.
+func (c *child) agentRun(name string) (found agentRun) {
 	c.t.Helper()
-	answer := c.ask(http.MethodGet, "/api/runs?search="+name, "")
-	var reply struct {
-		Data []agentRun `json:"data"`
-	}
-	err := json.Unmarshal([]byte(answer.Body), &reply, json.MatchCaseInsensitiveNames(true))
-	if err != nil || answer.Status != http.StatusOK || len(reply.Data) != 1 {
-		c.t.Fatalf("%d %v %s", answer.Status, err, answer.Body)
-	}
-	return reply.Data[0]
+	gatewaytest.Eventually(c.t, "the run is listed", func() bool {
+		answer := c.ask(http.MethodGet, "/api/runs?search="+name, "")
+		var reply struct {
+			Data []agentRun `json:"data"`
+		}
+		err := json.Unmarshal([]byte(answer.Body), &reply, json.MatchCaseInsensitiveNames(true))
+		if err != nil || answer.Status != http.StatusOK || len(reply.Data) > 1 {
+			c.t.Fatalf("%d %v %s", answer.Status, err, answer.Body)
+		}
+		if len(reply.Data) == 1 {
+			found = reply.Data[0]
+		}
+		return len(reply.Data) == 1
+	})
+	return found
 }
 
 // askWithin sends a request of a run, and returns 0 where no whole answer came.
