@@ -5,6 +5,7 @@ package gateway_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -211,6 +212,32 @@ func TestAClientAsksForLess(t *testing.T) {
 	}
 	if got := turn(r, "task", small, "X-Router-Run-Limit-Cost", "50"); codeOf(got) != "invalid_value" {
 		t.Errorf("more than before: %d %s", got.Status, got.Body)
+	}
+}
+
+// The raise that a refusal names is enough for the request, however small the limit is, and no number of
+// raises ends a run.
+func TestTheRaiseThatARefusalNamesIsEnough(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(5, 5))
+	r := gatewaytest.Start(t, governed(b, "limits: {tokens: 3, time: 1h}"))
+	refused := turn(r, "task", small)
+	if codeOf(refused) != "run_limit_reached" {
+		t.Fatalf("%d %s", refused.Status, refused.Body)
+	}
+	found := regexp.MustCompile("raise (run_[0-9a-f]+) --tokens ([0-9]+)`").FindStringSubmatch(refused.Body)
+	if found == nil {
+		t.Fatalf("%s", refused.Body)
+	}
+	r.API(http.MethodPost, "/api/runs/"+found[1]+"/raise", `{"tokens":`+found[2]+`}`).Is(t, 200)
+	turn(r, "task", small).Succeeds(t)
+	for range 300 { // more than 292 years
+		r.API(http.MethodPost, "/api/runs/"+found[1]+"/raise", `{"time":"8784h","tokens":100}`).Is(t, 200)
+	}
+	turn(r, "task", small).Succeeds(t)
+	if health := r.Do(http.MethodGet, "/actuator/health", "").Body; !strings.Contains(health, `"runsJournal"`) || !strings.Contains(health, `"runsDatabase"`) {
+		t.Errorf("%s", health)
 	}
 }
 

@@ -349,6 +349,9 @@ func (o *office) show(c *web.Call) (runDetail, error) {
 	return runDetail{o.governor.view(r), web.NotNil(page.Calls)}, err
 }
 
+// mostLonger bounds the time that all raises of a run together add, so that the sum can be kept.
+const mostLonger = 100 * 366 * 24 * time.Hour
+
 // raiseRequest has the amounts that a run gets in addition.
 type raiseRequest struct {
 	Cost     prices.Amount   `json:"cost,omitzero"`
@@ -378,7 +381,7 @@ func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
 	}
 	err = o.governor.decide(r, func(t *budget.Terms) {
 		t.Raised = t.Raised.Plus(limits.Amounts())
-		t.Longer += limits.Time.Std()
+		t.Longer = min(t.Longer, mostLonger) + limits.Time.Std()
 		t.IsEnded, t.IsCut = false, false
 		t.Lifted = t.Looped
 	})

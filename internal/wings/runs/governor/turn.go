@@ -136,7 +136,8 @@ func (t *turn) Refused(refusal *budget.Refusal, want budget.Amounts) *schema.Err
 		found = held(t.run, say.New("run.held", "limit", told(refusal.Limit), "unit", unit, "used", told(refusal.Used),
 			"reserved", told(refusal.Reserved)))
 	} else {
-		flag := "--" + refusal.UnitName() + " " + number(refusal.Limit)
+		more := max(refusal.Limit, refusal.Used-refusal.Limit+want[refusal.Unit])
+		flag := "--" + refusal.UnitName() + " " + number(more)
 		found = final(t.run, schema.CodeRunLimit, say.New("run.limit", "used", told(refusal.Used),
 			"limit", told(refusal.Limit), "unit", unit, "wanted", told(want[refusal.Unit]),
 			"how", t.governor.how(t.run, flag)))

@@ -11,7 +11,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/store/condition"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"
@@ -34,7 +37,7 @@ func NewWing(core *wing.Core) *wing.Wing {
 		o.governor = g
 		core.Requests.SetGovernor(g)
 		core.Runs = g.visit
-		w.Run, w.Doing, w.State = g.Run, "keeping the runs of agents", g.state
+		w.Run, w.Doing, w.State, w.Health = g.Run, "keeping the runs of agents", g.state, g.health
 		w.Close = func() {
 			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 			defer cancel()
@@ -102,6 +105,26 @@ func boardOf(core *wing.Core) (shown board.Board, isPolled bool, err error) {
 		signed.Close()
 		docs.Close()
 	}), true, nil
+}
+
+// health adds the stores of runs.
+func (g *Governor) health(to map[string]actuator.Component) {
+	s := g.book.Stats()
+	if !s.Enabled { // there was no run yet
+		return
+	}
+	add := func(name string, failure *condition.Failure, failures int64) {
+		details := actuator.Dependency{Failures: failures}
+		if failure != nil {
+			details.Since, details.Reason = web.Time(failure.Since), actuator.Shorten(failure.Reason)
+		}
+		to[name] = actuator.Component{IsDegraded: failure != nil, Details: details}
+	}
+	add("runsJournal", s.JournalFailure, s.JournalFailures)
+	add("runsDatabase", s.StoreFailure, s.StoreFailures)
+	if s.Distributed {
+		add("sharedRuns", s.CounterFailure, s.CounterFailures)
+	}
 }
 
 // state adds the runs to a scrape of the metrics.
