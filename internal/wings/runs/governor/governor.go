@@ -137,8 +137,8 @@ const costHeader = "X-Router-Run-Limit-Cost"
 const (
 	mostRuns  = 100_000
 	mostBytes = 64 << 20
-	// runBytes is about how much memory a run takes in all tables, without its name.
-	runBytes = 1600
+	// runBytes is about how much memory a run takes in all tables and in the book, without its name.
+	runBytes = 3700
 	// mostAgents is how many sub-agents of a run are counted.
 	mostAgents = 1000
 	// agentBytes is about how much memory each of them takes.
