@@ -59,6 +59,9 @@ type Kind struct {
 	Tells []engines.Question
 	// Lever is how its engine loads models and gives them up, empty if it cannot be told to.
 	Lever engines.Lever
+	// Adapters is how its engine loads LoRA adapters beside its model, empty if it cannot be told
+	// to. The names of adapters are models in requests.
+	Adapters engines.Lever
 	// NoKeepAlive means that a connection serves one call, unless the instance says
 	// otherwise, because idle connections occupy workers of the server.
 	NoKeepAlive bool

@@ -119,6 +119,7 @@ var table = []*dialect.Kind{
 		Health:        "/health",
 		Tells:         engines.VLLM,
 		Lever:         engines.VLLMLever,
+		Adapters:      engines.VLLMAdapters,
 		Quirks:        dialect.Quirks{UnwrapDocuments: true, Continues: dialect.ContinuesFlagged},
 		ErrorPatterns: [][]dialect.ErrorPattern{vllmErrors},
 		Native: map[schema.Door]dialect.Route{

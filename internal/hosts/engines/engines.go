@@ -22,6 +22,9 @@ type Question struct {
 	// IsOfMemory means that the answer says which models are in memory. It is asked for
 	// after an order, too.
 	IsOfMemory bool
+	// IsOfAdapters means that the answer says which LoRA adapters are in memory, and nothing
+	// about models. It is asked only where the gateway has adapters.
+	IsOfAdapters bool
 }
 
 // Answer is how an engine answered a question.
@@ -32,6 +35,8 @@ type Answer struct {
 	// Models are the names of the models that the gateway asks this engine for. Numbers of
 	// other models are left out.
 	Models []string
+	// Adapters has the paths of the LoRA adapters that the gateway loads there, by their names.
+	Adapters map[string]string
 }
 
 // Report is the answer of an engine. A number below zero, or NaN, was not told or
@@ -54,6 +59,13 @@ type Report struct {
 	Bytes                          map[string]int64
 	// Room is how many models are in memory at a time, 0 if that was not told.
 	Room int
+
+	// TellsAdapters means that the engine has listed its LoRA adapters: of Answer.Adapters the
+	// ones in Adapters are in memory. The ones in Stale have another path there.
+	TellsAdapters   bool
+	Adapters, Stale []string
+	// AdapterRoom is how many adapters a batch of the engine may have, 0 if that was not told.
+	AdapterRoom int
 
 	// start names the process, if it is not empty, and progress grows as long as it lives.
 	start    string
@@ -78,6 +90,9 @@ func (r *Report) Add(other *Report) {
 		r.Bytes = other.Bytes
 	}
 	r.Room = max(r.Room, other.Room)
+	r.TellsAdapters = r.TellsAdapters || other.TellsAdapters
+	r.Adapters, r.Stale = append(r.Adapters, other.Adapters...), append(r.Stale, other.Stale...)
+	r.AdapterRoom = max(r.AdapterRoom, other.AdapterRoom)
 }
 
 // sum adds two numbers. Either may be -1, which means that it was not told.
@@ -114,6 +129,7 @@ var (
 	VLLM = []Question{
 		{Path: "/metrics", Read: readMetrics, Idle: true, Busy: true},
 		{Path: "/is_sleeping", Read: readSleeping, Idle: true, Busy: true, IsOfMemory: true},
+		{Path: "/v1/models", Read: readAdapters, Idle: true, Busy: true, IsOfAdapters: true},
 	}
 	// Unknown are the questions to an engine of an unknown kind, which may have metrics,
 	// such as SGLang or TGI behind OpenAI's API. As it may put its model to sleep, it is

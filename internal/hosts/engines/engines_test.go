@@ -121,7 +121,7 @@ func TestWhatEnginesTell(t *testing.T) {
 		models     []string
 		want       Report
 	}{
-		"vLLM's simulator":             {"/metrics", transcript(t, "vllm-metrics.txt"), []string{"qwen-sim"}, said(0, 0, 0, 16384, from("", 96))},
+		"vLLM's simulator":             {"/metrics", transcript(t, "vllm-metrics.txt"), []string{"qwen-sim"}, said(0, 0, 0, 16384, from("", 96), func(r *Report) { r.AdapterRoom = 1 })},
 		"an old vLLM":                  {"/metrics", vllmOld, []string{"org/m"}, said(12, 3, 0.35, 81767*16, from("", 1.5e6))},
 		"a vLLM with two engines":      {"/metrics", vllmNew, []string{"org/m", "adapter"}, said(9, 3, 0.5, 619479+8320, from("1794702082", 150), has([]string{"org/m", "adapter"}, nil))},
 		"a vLLM that sleeps":           {"/metrics", "vllm:engine_sleep_state{sleep_state=\"awake\"} 0\nvllm:engine_sleep_state{sleep_state=\"discard_all\"} 1\n", []string{"m"}, said(-1, -1, -1, -1, has(nil, []string{"m"}))},
@@ -326,6 +326,27 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
+// TestWhatVLLMTellsOfItsAdapters reads its list of models, in which adapters have a parent.
+func TestWhatVLLMTellsOfItsAdapters(t *testing.T) {
+	t.Parallel()
+	const list = `{"object":"list","data":[{"id":"m","object":"model","root":"/models/m","parent":null},
+{"id":"l1","object":"model","root":"/l/1","parent":"m"},{"id":"l2","object":"model","root":"/old/2","parent":"m"},
+{"id":"l3","object":"model","root":"/l/3"},{"id":"other","object":"model","root":"/l/other","parent":"m"}]}`
+	paths := map[string]string{"m": "/models/m", "l1": "/l/1", "l2": "/l/2", "l3": "/l/3", "l4": "/l/4"}
+	got, told := askFrom(VLLM, "/v1/models", &Answer{Body: strings.NewReader(list), Adapters: paths})
+	want := said(-1, -1, -1, -1, func(r *Report) {
+		r.TellsAdapters, r.Adapters, r.Stale = true, []string{"l1"}, []string{"l2"}
+	})
+	if !told || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v %+v", told, got)
+	}
+	for _, wrong := range []string{`{"data":{}}`, `[]`, `{"detail":"Not Found"}`} {
+		if got, told := askFrom(VLLM, "/v1/models", &Answer{Body: strings.NewReader(wrong), Adapters: paths}); told {
+			t.Errorf("%s is read as %+v", wrong, got)
+		}
+	}
+}
+
 // TestLevers has what is sent to load models and to give them up.
 func TestLevers(t *testing.T) {
 	t.Parallel()
@@ -334,6 +355,8 @@ func TestLevers(t *testing.T) {
 	}{
 		"vLLM wakes":            {VLLMLever.Load(Order{Model: "m"}), Command{"POST", "/wake_up", ""}},
 		"vLLM sleeps":           {VLLMLever.Unload(Order{Model: "m"}), Command{"POST", "/sleep?level=1", ""}},
+		"vLLM loads an adapter": {VLLMAdapters.Load(Order{Model: "l", Path: "/a\"b"}), Command{"POST", "/v1/load_lora_adapter", `{"lora_name":"l","lora_path":"/a\"b"}`}},
+		"and gives it up":       {VLLMAdapters.Unload(Order{Model: "l", Path: "/a"}), Command{"POST", "/v1/unload_lora_adapter", `{"lora_name":"l"}`}},
 		"Ollama loads":          {OllamaLever.Load(Order{Model: "a\"b"}), Command{"POST", "/api/generate", `{"model":"a\"b","stream":false}`}},
 		"Ollama keeps":          {OllamaLever.Load(Order{Model: "m", Keep: 20 * time.Minute}), Command{"POST", "/api/generate", `{"model":"m","keep_alive":"1200s","stream":false}`}},
 		"Ollama keeps for ever": {OllamaLever.Load(Order{Model: "m", Keep: -1}), Command{"POST", "/api/generate", `{"model":"m","keep_alive":-1,"stream":false}`}},

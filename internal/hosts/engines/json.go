@@ -144,6 +144,28 @@ func readSleeping(answer *Answer, into *Report) bool {
 	return true
 }
 
+// readAdapters reads which LoRA adapters a vLLM has loaded: its list names them behind its
+// model, each with the model as its parent and the path that it was loaded from.
+func readAdapters(answer *Answer, into *Report) bool {
+	models := parse(answer.Body).Get("data")
+	if models.Kind() != jsonscan.Array {
+		return false
+	}
+	into.TellsAdapters = true
+	for m := models.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		name := string(m.Get("id").Text())
+		path, isOurs := answer.Adapters[name]
+		switch {
+		case !isOurs || m.Get("parent").Kind() != jsonscan.String:
+		case string(m.Get("root").Text()) == path:
+			into.Adapters = append(into.Adapters, name)
+		default:
+			into.Stale = append(into.Stale, name)
+		}
+	}
+	return true
+}
+
 // readRunning reads the models with a running server of llama-swap.
 func readRunning(answer *Answer, into *Report) bool {
 	running := parse(answer.Body).Get("running")

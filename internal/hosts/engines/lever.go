@@ -12,6 +12,8 @@ import (
 // Order is a model that an engine is to load, or to give up.
 type Order struct {
 	Model string
+	// Path is where the engine finds a LoRA adapter; empty for a model.
+	Path string
 	// Embeds means that it makes vectors and writes no text.
 	Embeds bool
 	// Keep is how long the engine keeps an idle model: 0 means its default, less than 0
@@ -43,6 +45,10 @@ type Lever struct {
 	// Later is part of the engine's answer when it cannot load a model yet, because another
 	// one that was unloaded has not ended.
 	Later string
+	// Unknown is part of the engine's answer when it does not know the command, for engines
+	// that answer with the same status where they do not find the model; empty means that the
+	// status tells.
+	Unknown string
 }
 
 // The levers of engines of each kind.
@@ -52,6 +58,20 @@ var (
 		Load:   func(Order) Command { return Command{"POST", "/wake_up", ""} },
 		Unload: func(Order) Command { return Command{"POST", "/sleep?level=1", ""} },
 		IsNear: true, IsWhole: true,
+	}
+	// VLLMAdapters loads LoRA adapters into a vLLM beside its model, which it allows with
+	// --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING. It answers when an adapter is
+	// loaded. FastAPI's words for a path without a handler tell that from a missing adapter.
+	VLLMAdapters = Lever{
+		Load: func(o Order) Command {
+			return Command{"POST", "/v1/load_lora_adapter",
+				`{"lora_name":` + quote(o.Model) + `,"lora_path":` + quote(o.Path) + `}`}
+		},
+		Unload: func(o Order) Command {
+			return Command{"POST", "/v1/unload_lora_adapter", `{"lora_name":` + quote(o.Model) + `}`}
+		},
+		TellsRoom: true,
+		Unknown:   `{"detail":"Not Found"}`,
 	}
 	// OllamaLever is Ollama's: a request without a prompt.
 	OllamaLever = Lever{Load: ollamaLoad, Unload: func(o Order) Command {

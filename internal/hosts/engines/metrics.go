@@ -94,6 +94,7 @@ var meanings = map[string]func(m *metrics, labels []byte, value float64){
 	"vllm_gpu_cache_usage_perc":    used,
 	"vllm_cache_config_info":       cacheConfig,
 	"vllm_engine_sleep_state":      sleepState,
+	"vllm_lora_requests_info":      adapterRoom,
 	"vllm_prompt_tokens_total":     progress,
 	"vllm_generation_tokens_total": progress,
 	"vllm_prompt_tokens_created":   start,
@@ -202,6 +203,15 @@ func sleepState(m *metrics, labels []byte, value float64) {
 	}
 	if value > 0 {
 		m.awake++
+	}
+}
+
+// adapterRoom takes how many LoRA adapters a batch may have, from the labels with which vLLM
+// describes the last batch.
+func adapterRoom(m *metrics, labels []byte, _ float64) {
+	text, _ := label(labels, "max_lora")
+	if most, err := strconv.Atoi(string(text)); err == nil && most > 0 {
+		m.report.AdapterRoom = most
 	}
 }
 
