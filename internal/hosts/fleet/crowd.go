@@ -53,12 +53,12 @@ func (c *crowd) chance(residents int32, now float64) float64 {
 // pushed returns the model that the host may throw out by itself if it loads the model of the
 // instance, and how likely that is; nil where none leaves, or a keeper decides which ones do.
 func (i *Instance) pushed(now float64) (victim *Instance, chance float64) {
-	if capacity, _ := i.memoryOf(); capacity > 0 {
+	if capacity, _ := i.memoryOf(); capacity > 0 || i.isAdapter() {
 		return nil, 0
 	}
 	residents := int32(0)
 	for _, other := range i.host.instances {
-		if i.isOneWith(other) || !other.isResident(now) {
+		if i.isOneWith(other) || !other.isResident(now) || other.isAdapter() {
 			continue
 		}
 		if residents++; victim == nil || other.goesBefore(victim) {

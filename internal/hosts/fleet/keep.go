@@ -50,6 +50,9 @@ type Keeping struct {
 	// IsServer means that the server goes with the model: until Found says otherwise, a model
 	// that was told to leave takes its memory.
 	IsServer bool
+	// IsAdapter means that the model is a LoRA adapter, which the engine loads beside its model.
+	// Adapters have a space of their own for each host: see Host.AdapterSpace.
+	IsAdapter bool
 	// SleepAfter is the idle time after which the model is put to sleep; 0 means never.
 	SleepAfter time.Duration
 	// Start is how long a request waits for the model where the settings of its service type
@@ -89,9 +92,10 @@ type kept struct {
 // the question.
 func (k *kept) believes(asked float64) bool { return !k.isOrdered && asked >= k.settles }
 
-// space is memory that models of several hosts share.
+// space is memory that models of several hosts share, or the adapters of one.
 type space struct {
 	capacity float64
+	told     float64 // the capacity by the host, where nobody says more; 0 if it did not tell
 	members  []*Instance
 }
 
@@ -102,6 +106,9 @@ func (i *Instance) Keep(how Keeping) {
 	defer f.mu.Unlock()
 	if i.kept == nil {
 		i.kept = new(kept)
+	}
+	if how.IsAdapter && i.model.times == firstTimes {
+		i.model.times.load = firstAdapter
 	}
 	if !slices.Equal(i.kept.spaces(), how.spaces()) {
 		i.leaveSpaces()
@@ -175,6 +182,9 @@ func (i *Instance) isUnheard() bool {
 	return i.state == unknown && i.kept != nil && i.kept.IsWhole && i.kept.Space != ""
 }
 
+// isAdapter reports whether the model is a LoRA adapter, which takes no room of a model.
+func (i *Instance) isAdapter() bool { return i.kept != nil && i.kept.IsAdapter }
+
 // isOneWith reports whether two models are names of the same one.
 func (i *Instance) isOneWith(other *Instance) bool {
 	return i == other ||
@@ -215,7 +225,7 @@ func (i *Instance) obey(to residence, now float64) {
 		}
 		// An engine that sleeps and wakes up says so at once. Others still list an unloaded
 		// model for a while, or not yet a loaded one.
-		if other.kept.settles = now + settled; to == loaded && other.kept.IsNear {
+		if other.kept.settles = now + settled; to == loaded && (other.kept.IsNear || other.kept.IsAdapter) {
 			other.kept.settles = now
 		}
 	}

@@ -18,7 +18,8 @@ func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Insta
 	left := capacity - i.takes()
 	var able []*Instance
 	for n, other := range members {
-		if i.isOneWith(other) || !other.isResident(now) || isNamedBefore(members[:n], other, now) {
+		if i.isOneWith(other) || !other.isResident(now) || other.isAdapter() != i.isAdapter() ||
+			isNamedBefore(members[:n], other, now) {
 			continue
 		}
 		left -= other.takes()
@@ -71,7 +72,7 @@ func (i *Instance) memoryOf() (capacity float64, members []*Instance) {
 	if i.kept != nil && i.kept.Space != "" {
 		s := i.host.fleet.spaces[i.kept.Space]
 		if len(i.kept.Beside) == 0 {
-			return s.capacity, s.members
+			return cmp.Or(s.capacity, s.told), s.members
 		}
 		members = slices.Clone(s.members)
 		for _, name := range i.kept.Beside {

@@ -41,6 +41,9 @@ type loadTimes struct{ load, wake float64 }
 // firstTimes are believed before anything was seen.
 var firstTimes = loadTimes{load: 10, wake: 2}
 
+// firstAdapter is the same for LoRA adapters, which are much smaller than models.
+const firstAdapter = 1
+
 // of returns the time from one of the two states.
 func (t *loadTimes) of(isAsleep bool) *float64 {
 	if isAsleep {
@@ -52,7 +55,7 @@ func (t *loadTimes) of(isAsleep bool) *float64 {
 // saw notes how long it took. The first time counts alone, because it replaces a guess.
 func (t *loadTimes) saw(wasAsleep bool, seconds float64) {
 	took := t.of(wasAsleep)
-	if *took == *firstTimes.of(wasAsleep) {
+	if *took == *firstTimes.of(wasAsleep) || *took == firstAdapter {
 		*took = seconds
 		return
 	}
@@ -151,12 +154,27 @@ func (h *Host) SetRoom(models int) {
 	h.room = int32(min(max(models, 0), math.MaxInt32))
 }
 
+// AdapterSpace returns the name of the memory of the host's LoRA adapters.
+func (h *Host) AdapterSpace() string { return "adapters of " + h.name }
+
+// SetAdapterRoom says how many LoRA adapters the host has at a time, where nobody has said how
+// many it should have.
+func (h *Host) SetAdapterRoom(adapters int) {
+	h.fleet.mu.Lock()
+	defer h.fleet.mu.Unlock()
+	if s := h.fleet.spaces[h.AdapterSpace()]; s != nil {
+		s.told = float64(max(adapters, 0))
+	}
+}
+
 // Models is the report of a host about its models, by name: which are in memory, which are
 // asleep and which are being loaded. All others are not there. Bytes is how much memory each
-// takes, where that was told.
+// takes, where that was told. AreAdapters means that the report is about LoRA adapters, and not
+// about models.
 type Models struct {
 	Awake, Asleep, Loading []string
 	Bytes                  map[string]int64
+	AreAdapters            bool
 }
 
 // Has takes the host's report of its models, and the time of the question. A model that is
@@ -167,6 +185,9 @@ func (h *Host) Has(models Models, asked time.Time) {
 	at := h.fleet.clock(asked)
 	var left, awake []*Instance
 	for _, i := range h.instances {
+		if i.isAdapter() != models.AreAdapters {
+			continue
+		}
 		if i.kept != nil {
 			i.kept.bytes = models.Bytes[i.model.name]
 		}
@@ -184,6 +205,9 @@ func (h *Host) Has(models Models, asked time.Time) {
 		if i.told(state, at); before == loaded && i.state == absent {
 			left = append(left, i)
 		}
+	}
+	if models.AreAdapters {
+		return
 	}
 	h.crowd.see(int32(len(awake)), slices.ContainsFunc(left, func(i *Instance) bool { return i.wasPushed(awake, at) }),
 		at)

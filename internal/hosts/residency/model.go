@@ -76,6 +76,10 @@ func (m *Model) Patience(s Settings) time.Duration {
 	return cmp.Or(s.WakeTimeout.Std(), m.rules.Start, defaultWake)
 }
 
+// Missing says that the server answered a call without having the model, such as after a
+// restart of which nobody has heard yet.
+func (m *Model) Missing() { m.place.Found(false, false, time.Now()) }
+
 // Residence returns where the model is.
 func (m *Model) Residence(now time.Time) fleet.Residence {
 	m.look(now)
@@ -342,7 +346,7 @@ func (m *Model) loadInto(ctx context.Context, w *wake, leave []*fleet.Instance) 
 	}
 	defer func() { <-m.working }()
 	m.keeper.mu.Lock()
-	sleeper, isShared := m.sleeper, m.rules.Space != ""
+	sleeper, isShared := m.sleeper, m.rules.Space != "" && !m.rules.IsAdapter
 	w.isBegun = true
 	m.keeper.mu.Unlock()
 	for n, other := range leave {
