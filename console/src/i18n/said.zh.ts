@@ -464,6 +464,7 @@ export const said: Record<Code, string> = {
   'model.unable': '服务器不支持该命令',
   'model.no_wake': '引擎无法唤醒：服务器不支持该命令',
   'model.no_sleep': '引擎无法休眠：服务器不支持该命令',
+  'model.no_adapters': '引擎在运行时不接受 LoRA 适配器：请用 --enable-lora 和 VLLM_ALLOW_RUNTIME_LORA_UPDATING=True 启动 vLLM',
   'model.not_loaded': '引擎无法加载模型',
   'model.stuck': '引擎无法唤醒：{why}',
   'model.stuck_plain': '引擎无法唤醒',

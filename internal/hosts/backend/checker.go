@@ -66,7 +66,7 @@ func (c *Checker) Run(ctx context.Context) {
 		prober:         prober{c.options.Client, c.options.Connect},
 		members:        make(map[*Health]*member),
 		groups:         make(map[target]*group),
-		models:         make(map[*fleet.Host][]string),
+		models:         make(map[*fleet.Host]subjects),
 		// There is room for all probes: they can end after Run stops reading.
 		results: make(chan result, maxProbes),
 		told:    make(chan told, maxInquiries),
@@ -111,7 +111,7 @@ type checkerRun struct {
 	told      chan told
 	inquiries int                      // that are running
 	tellers   int                      // groups with an engine that is asked and in use
-	models    map[*fleet.Host][]string // of all instances, by the names of their engines
+	models    map[*fleet.Host]subjects // of all instances, by the names of their engines
 }
 
 // member is one instance that is watched.
@@ -147,7 +147,9 @@ func (w *checkerRun) refresh(now time.Time) {
 	for _, i := range w.Source() {
 		settings := w.Settings(i)
 		if engine := i.Engine(); engine != nil {
-			w.models[engine.Host()] = append(w.models[engine.Host()], engine.Model())
+			about := w.models[engine.Host()]
+			about.add(engine.Model(), i.Settings.LoRA)
+			w.models[engine.Host()] = about
 		}
 		if !i.Settings.Enabled || !settings.Enabled || i.Fault.Is() || i.isAsleep() {
 			continue

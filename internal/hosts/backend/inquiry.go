@@ -37,6 +37,7 @@ type inquiry struct {
 	host      *fleet.Host // nil if nobody wants to know
 	teller    *Instance   // the instance with the credentials that are sent
 	questions []*question
+	isAdapted bool // LoRA adapters are asked for
 	isAlive   bool // by the latest check
 	isEmpty   bool // it was found to have lost its memory, and was not alive since
 	isChecked bool // a check has ended since it was asked last
@@ -56,24 +57,25 @@ type question struct {
 
 // follow directs the inquiry to the engine of the group's instances.
 func (q *inquiry) follow(members []*member) {
+	isAdapted := slices.ContainsFunc(members, func(m *member) bool { return m.instance.Settings.LoRA != nil })
 	for _, m := range members {
 		engine := m.instance.Engine()
 		if engine == nil {
 			continue
 		}
-		if q.host != engine.Host() || q.teller.Kind != m.instance.Kind {
-			q.questions = questionsTo(m.instance)
+		if q.host != engine.Host() || q.teller.Kind != m.instance.Kind || q.isAdapted != isAdapted {
+			q.questions = questionsTo(m.instance, isAdapted)
 		}
-		q.host, q.teller = engine.Host(), m.instance
+		q.host, q.teller, q.isAdapted = engine.Host(), m.instance, isAdapted
 		return
 	}
 	q.host, q.teller, q.questions = nil, nil, nil
 }
 
-func questionsTo(i *Instance) []*question {
+func questionsTo(i *Instance, isAdapted bool) []*question {
 	var all []*question
 	for _, one := range i.Kind.Tells {
-		if one.IsOfMemory && i.process != nil {
+		if one.IsOfMemory && i.process != nil || one.IsOfAdapters && !isAdapted {
 			continue // the process itself is in memory
 		}
 		path := i.Kind.HealthPath(dialect.Endpoint{BaseURL: i.Settings.BaseURL, HealthPath: one.Path})
@@ -175,7 +177,7 @@ func (w *checkerRun) inquire(ctx context.Context, now time.Time) {
 		q.due = now.Add(jitter(max(inquireEvery, time.Duration(w.tellers)*time.Second/inquiriesPerSecond)))
 		w.inquiries++
 		bounded, cancel := context.WithTimeout(ctx, min(g.timeout, inquireEvery))
-		to, teller, models := g.origin, q.teller, w.models[q.host]
+		to, teller, about := g.origin, q.teller, w.models[q.host]
 		w.probes.Go(func() {
 			defer cancel()
 			t := told{group: g, asked: now}
@@ -184,7 +186,7 @@ func (w *checkerRun) inquire(ctx context.Context, now time.Time) {
 					if bounded.Err() != nil {
 						break
 					}
-					report, outcome := w.prober.ask(bounded, to, one, teller.Target, models)
+					report, outcome := w.prober.ask(bounded, to, one, teller.Target, about)
 					t.answers = append(t.answers, answered{one, report, outcome})
 				}
 			})
@@ -202,9 +204,26 @@ func (g *group) wake(awake []string) {
 	}
 }
 
+// subjects are the models that a question is about, and the paths of LoRA adapters by their names.
+type subjects struct {
+	models   []string
+	adapters map[string]string
+}
+
+// add adds a model, or the LoRA adapter that it is.
+func (s *subjects) add(model string, lora *LoRA) {
+	if lora == nil {
+		s.models = append(s.models, model)
+	} else if s.adapters == nil {
+		s.adapters = map[string]string{lora.Name: lora.Path}
+	} else {
+		s.adapters[lora.Name] = lora.Path
+	}
+}
+
 // ask asks an engine one question.
 func (p *prober) ask(
-	ctx context.Context, to transport.Origin, q *question, as *dialect.Target, models []string,
+	ctx context.Context, to transport.Origin, q *question, as *dialect.Target, about subjects,
 ) (engines.Report, outcome) {
 	report := engines.NewReport()
 	call, err := NewCall(ctx, as, http.MethodGet, q.path, "")
@@ -216,7 +235,8 @@ func (p *prober) ask(
 		return report, unanswered
 	}
 	defer func() { _ = response.Close() }()
-	answer := engines.Answer{Body: response, ProcessStart: response.Header("Process-Start-Time-Unix"), Models: models}
+	answer := engines.Answer{Body: response, ProcessStart: response.Header("Process-Start-Time-Unix"),
+		Models: about.models, Adapters: about.adapters}
 	switch {
 	case response.Status >= http.StatusInternalServerError && response.Status != http.StatusNotImplemented:
 		return report, unanswered
@@ -263,6 +283,12 @@ func (w *checkerRun) handleTold(t told, now time.Time) {
 	if all.TellsModels {
 		t.group.wake(all.Awake)
 		q.host.Has(fleet.Models{Awake: all.Awake, Asleep: all.Asleep, Loading: all.Loading, Bytes: all.Bytes}, t.asked)
+	}
+	if all.TellsAdapters {
+		q.host.Has(fleet.Models{Awake: all.Adapters, AreAdapters: true}, t.asked)
+	}
+	if all.AdapterRoom > 0 {
+		q.host.SetAdapterRoom(all.AdapterRoom)
 	}
 	if all.Room > 0 {
 		q.host.SetRoom(all.Room)

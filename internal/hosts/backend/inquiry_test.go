@@ -419,8 +419,8 @@ func TestSimulatedEnginesAreUnderstood(t *testing.T) {
 		p := prober{client, client.Connect}
 		listen := func() (all engines.Report) {
 			all = engines.NewReport()
-			for _, q := range questionsTo(i) {
-				report, outcome := p.ask(t.Context(), i.Origin, q, i.Target, []string{"m"})
+			for _, q := range questionsTo(i, false) {
+				report, outcome := p.ask(t.Context(), i.Origin, q, i.Target, subjects{models: []string{"m"}})
 				if outcome == understood {
 					all.Add(&report)
 				} else if q.path != "/models" {

@@ -35,6 +35,7 @@ const (
 // sleeper tells the engine of an instance to load its model and to give it up.
 type sleeper struct {
 	instance *Instance
+	lever    engines.Lever
 	prober   prober
 	order    engines.Order
 }
@@ -43,11 +44,14 @@ type sleeper struct {
 // where its engine has no commands for that. The engine keeps the model without requests
 // for a time, as in engines.Order.
 func NewSleeper(i *Instance, client *transport.Client, keep time.Duration) residency.Sleeper {
-	if i.Kind.Lever.Load == nil {
+	if i.lever().Load == nil {
 		return nil
 	}
-	return &sleeper{i, prober{client: client},
-		engines.Order{Model: i.UpstreamModel(), Embeds: i.Service == schema.Embedding, Keep: keep}}
+	order := engines.Order{Model: i.UpstreamModel(), Embeds: i.Service == schema.Embedding, Keep: keep}
+	if i.Settings.LoRA != nil {
+		order.Path = i.Settings.LoRA.Path
+	}
+	return &sleeper{i, i.lever(), prober{client: client}, order}
 }
 
 // Wake implements residency.Sleeper. Some engines answer when the model is loaded, some
@@ -63,21 +67,26 @@ func (s *sleeper) Wake(ctx context.Context) error {
 // giveUp cancels a load when nobody waits for it any more. A load that exceeds the longest
 // wait goes on, or it would never come to its end; so does the load of a gateway that stops.
 func (s *sleeper) giveUp(ctx context.Context, why error) {
-	if !s.instance.Kind.Lever.GoesOn || errors.Is(why, residency.ErrTimeout) || errors.Is(why, residency.ErrStopped) {
+	if !s.lever.GoesOn || errors.Is(why, residency.ErrTimeout) || errors.Is(why, residency.ErrStopped) {
 		return
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUpTime)
 	defer cancel()
-	_, _ = s.send(bounded, s.instance.Kind.Lever.Unload(s.order)) // nobody waits for that either
+	_, _ = s.send(bounded, s.lever.Unload(s.order)) // nobody waits for that either
 }
 
 // load has the engine load the model, and waits until it is there.
 func (s *sleeper) load(ctx context.Context) error {
-	said, err := s.send(ctx, s.instance.Kind.Lever.Load(s.order))
+	if s.order.Path != "" {
+		if isThere, err := s.readyAdapter(ctx); isThere || err != nil {
+			return err
+		}
+	}
+	said, err := s.send(ctx, s.lever.Load(s.order))
 	if err != nil {
 		return err
 	}
-	if said.isUnknown() && !s.instance.Kind.Lever.IsImplicit {
+	if s.isUnknown(said) && !s.lever.IsImplicit {
 		return s.cannotWake(ctx)
 	}
 	began := time.Now()
@@ -92,12 +101,12 @@ func (s *sleeper) load(ctx context.Context) error {
 		case state == hasFailed:
 			return errNotLoaded
 		case state == isLoading:
-		case !said.isGood() && !said.isUnknown():
+		case !said.isGood() && !s.isUnknown(said):
 			return s.failed(said)
-		case state == isUntold, said.isUnknown():
+		case state == isUntold, s.isUnknown(said):
 			return nil
 		case time.Since(began) < doubtTime:
-		case s.instance.Kind.Lever.IsNear:
+		case s.lever.IsNear:
 			return say.Wrap(ErrStuck, "model.stuck", "why", say.New("model.still_asleep"))
 		default:
 			return nil
@@ -106,12 +115,26 @@ func (s *sleeper) load(ctx context.Context) error {
 			return err
 		}
 		if isTooEarly {
-			if said, err = s.send(ctx, s.instance.Kind.Lever.Load(s.order)); err != nil {
+			if said, err = s.send(ctx, s.lever.Load(s.order)); err != nil {
 				return err
 			}
 			began = time.Now()
 		}
 	}
+}
+
+// readyAdapter reports whether the engine has the LoRA adapter. If it has another one of that
+// name, from an earlier path, it gives that up first.
+func (s *sleeper) readyAdapter(ctx context.Context) (isThere bool, err error) {
+	switch state := s.look(ctx, true); {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case state == isAwake:
+		return true, nil
+	case state == isStale:
+		return false, s.Sleep(ctx)
+	}
+	return false, nil
 }
 
 // cannotWake returns why an engine that does not know the command does not have its model.
@@ -120,6 +143,8 @@ func (s *sleeper) cannotWake(ctx context.Context) error {
 	switch state := s.look(ctx, false); {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case s.order.Path != "" && state != isAwake:
+		return say.Wrap(residency.ErrUnable, "model.no_adapters")
 	case state == isGone:
 		return say.Wrap(residency.ErrUnable, "model.no_wake")
 	}
@@ -129,7 +154,7 @@ func (s *sleeper) cannotWake(ctx context.Context) error {
 // isTooEarly reports whether the engine could not load a model because another one has not
 // ended yet.
 func (s *sleeper) isTooEarly(answer said) bool {
-	later := s.instance.Kind.Lever.Later
+	later := s.lever.Later
 	return later != "" && !answer.isGood() && strings.Contains(answer.text, later)
 }
 
@@ -142,7 +167,7 @@ var ErrStuck = say.Error("model.stuck_plain")
 
 // failed returns why the engine has not loaded the model, by its answer to the command.
 func (s *sleeper) failed(answer said) error {
-	if s.instance.Kind.Lever.IsNear && answer.status >= http.StatusInternalServerError {
+	if s.lever.IsNear && answer.status >= http.StatusInternalServerError {
 		why := answer.failure()
 		return say.Wrap(errors.Join(ErrStuck, why), "model.stuck", "why", why)
 	}
@@ -151,13 +176,15 @@ func (s *sleeper) failed(answer said) error {
 
 // Sleep implements residency.Sleeper.
 func (s *sleeper) Sleep(ctx context.Context) error {
-	said, err := s.send(ctx, s.instance.Kind.Lever.Unload(s.order))
+	said, err := s.send(ctx, s.lever.Unload(s.order))
 	switch {
 	case transport.IsRefusal(err):
 		return nil // there is no server, and no memory that it takes
 	case err != nil:
 		return err
-	case said.isUnknown():
+	case s.isUnknown(said) && s.order.Path != "":
+		return say.Wrap(residency.ErrUnable, "model.no_adapters")
+	case s.isUnknown(said):
 		return say.Wrap(residency.ErrUnable, "model.no_sleep")
 	case said.isGood(), s.look(ctx, true) == isGone:
 		return nil
@@ -176,10 +203,13 @@ type said struct {
 
 func (s said) isGood() bool { return s.status >= 200 && s.status < 300 }
 
-// isUnknown reports whether the engine does not know the command.
-func (s said) isUnknown() bool {
-	return s.status == http.StatusNotFound || s.status == http.StatusMethodNotAllowed ||
-		s.status == http.StatusNotImplemented
+// isUnknown reports whether the engine does not know the command, by its answer.
+func (s *sleeper) isUnknown(answer said) bool {
+	switch answer.status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return strings.Contains(answer.text, s.lever.Unknown)
+	}
+	return false
 }
 
 func (s said) failure() error {
@@ -221,25 +251,36 @@ const (
 	isAwake
 	isLoading
 	hasFailed
+	isStale // it is a LoRA adapter from another path
 )
 
 // look asks the engine where its model is; without ofMemory it also asks questions that
-// answer this beside other things.
+// answer this beside other things. LoRA adapters have questions of their own.
 func (s *sleeper) look(ctx context.Context, ofMemory bool) seen {
 	bounded, cancel := context.WithTimeout(ctx, inquireEvery)
 	defer cancel()
 	all := engines.NewReport()
+	about := subjects{models: []string{s.order.Model}}
+	if s.order.Path != "" {
+		about = subjects{adapters: map[string]string{s.order.Model: s.order.Path}}
+	}
 	for _, one := range s.instance.Kind.Tells {
-		if ofMemory && !one.IsOfMemory {
+		if one.IsOfAdapters != (s.order.Path != "") || ofMemory && !one.IsOfMemory && !one.IsOfAdapters {
 			continue
 		}
 		asked := question{Question: one, path: s.path(one.Path)}
 		if report, outcome := s.prober.ask(bounded, s.instance.Origin, &asked, s.instance.Target,
-			[]string{s.order.Model}); outcome == understood {
+			about); outcome == understood {
 			all.Add(&report)
 		}
 	}
 	switch {
+	case len(all.Adapters) > 0:
+		return isAwake
+	case len(all.Stale) > 0:
+		return isStale
+	case all.TellsAdapters:
+		return isGone
 	case !all.TellsModels:
 		return isUntold
 	case len(all.Awake) > 0:

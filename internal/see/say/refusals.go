@@ -269,6 +269,8 @@ var refusals = []entry{
 	{"model.unable", "the server has no such command"},
 	{"model.no_wake", "the engine cannot be woken up: the server has no such command"},
 	{"model.no_sleep", "the engine cannot be put to sleep: the server has no such command"},
+	{"model.no_adapters", "the engine takes no LoRA adapters while it runs: start vLLM with --enable-lora and " +
+		"VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"},
 	{"model.not_loaded", "the engine could not load the model"},
 	{"model.stuck", "the engine could not wake up: {*why}"},
 	{"model.stuck_plain", "the engine could not wake up"},
