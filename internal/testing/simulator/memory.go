@@ -18,6 +18,8 @@ import (
 func (b *Backend) addMemory(add func(pattern string, answer service)) {
 	switch b.options.Kind {
 	case VLLM:
+		add("POST /v1/load_lora_adapter", answerLoadAdapter)
+		add("POST /v1/unload_lora_adapter", answerUnloadAdapter)
 		if b.options.Sleepless {
 			return
 		}

@@ -50,6 +50,7 @@ func answerModels(x *exchange) {
 		out = appendString(append(out, `,"object":"model","created":1767225600,"owned_by":`...), x.backend.options.Name)
 		out = append(out, '}')
 	}
+	out = x.backend.appendAdapters(out)
 	x.send(http.StatusOK, "application/json", append(out, "]}"...))
 }
 

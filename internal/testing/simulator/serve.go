@@ -127,7 +127,7 @@ func (b *Backend) admits(x *exchange) bool {
 
 // knows reports whether the backend serves a model of this name.
 func (b *Backend) knows(model string) bool {
-	if len(b.options.Models) == 0 || slices.Contains(b.options.Models, model) {
+	if len(b.options.Models) == 0 || slices.Contains(b.options.Models, model) || b.hasAdapter(model) {
 		return true
 	}
 	_, found := b.options.Behaviours[model]

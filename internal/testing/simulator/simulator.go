@@ -51,6 +51,8 @@ type Options struct {
 	// Sleepless makes a vLLM without a sleep mode, like a real one unless
 	// VLLM_SERVER_DEV_MODE is set: it neither sleeps nor knows the commands.
 	Sleepless bool
+	// Adapters, when set, make a vLLM that loads LoRA adapters.
+	Adapters *Adapters
 	// Chain makes each token of a chat or a completion a hash of everything before it,
 	// which shows whether an answer that another backend continues has lost or doubled
 	// anything. A backend of OpenAI's dialect continues a last message of the model only
@@ -97,6 +99,7 @@ type Backend struct {
 	// hasUnloaded says that a model was unloaded and its server has not ended yet.
 	hasUnloaded atomic.Bool
 	images      imageStore
+	adapters    adapters
 	engine      *engine.Live // nil without one
 	lie         atomic.Pointer[Lie]
 	// responses can be continued and fetched.

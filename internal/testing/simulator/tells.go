@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
@@ -120,6 +121,11 @@ func answerVLLMMetrics(x *exchange) {
 	fmt.Fprintf(&out, "# TYPE vllm:cache_config_info "+
 		"gauge\nvllm:cache_config_info{block_size=%q,engine=\"0\",num_gpu_blocks=%q} 1.0\n",
 		strconv.Itoa(t.Spec.Block), t.number(float64(t.Spec.Cache/t.Spec.Block)))
+	if adapters := x.backend.options.Adapters; adapters != nil && t.Requests > 0 {
+		fmt.Fprintf(&out, "# TYPE vllm:lora_requests_info "+
+			"gauge\nvllm:lora_requests_info{max_lora=%q,running_lora_adapters=\"\",waiting_lora_adapters=\"\"} %d\n",
+			strconv.Itoa(adapters.Most), time.Now().Unix())
+	}
 	fmt.Fprintf(&out, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %.2f\n",
 		float64(t.Began.UnixMilli())/1000)
 	x.send(http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", []byte(out.String()))
