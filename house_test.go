@@ -116,6 +116,7 @@ var packageOrder = []string{
 	"internal/serve/listen",
 	"internal/wings/realtime/sockets",
 	"internal/wings/processes",
+	"internal/wings/loras",
 	"internal/wings/signin",
 	"internal/wings/runs/turns",
 	"internal/wings/runs/known",

@@ -53,7 +53,7 @@ func keysOf(at documentedKey, value reflect.Value) []documentedKey {
 		return []documentedKey{at}
 	case isTextMap(typ) && isSettings(typ.Elem()):
 		at.key, at.path, at.isNamed = join(at.key, "NAME"), keyed(at.path, "NAME"), true
-		at.isOnlyInFile = strings.HasPrefix(at.key, "processes.")
+		at.isOnlyInFile = at.isOnlyInFile || strings.HasPrefix(at.key, "processes.")
 		return keysOf(at, freshValue(typ.Elem()))
 	case isScalarType(typ), typ == reflect.TypeFor[netip.Prefix](), isTextMap(typ), typ.Kind() == reflect.Slice && !isSettings(typ.Elem()):
 		at.typ, at.value = typeText(typ), valueText(value)

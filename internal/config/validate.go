@@ -58,6 +58,7 @@ func (d *Document) ValidateServices(known AdapterCheck) Problems {
 		if service, configured := d.Services[serviceType]; configured {
 			report := problems.under("services." + Kebab(serviceType.String()))
 			service.Check(serviceType, known, report)
+			service.checkNames(d.LoRAs(), report)
 			d.checkProcessesOf(service, report)
 		}
 	}
@@ -135,8 +136,17 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck,
 		}
 		first[instance.ID()] = i
 	}
-	s.Aliases.Check(backend.ModelsOf(s.Instances), within("aliases", report))
-	s.Fallbacks.Check(s.Aliases, backend.ModelsOf(s.Instances), within("fallbacks", report))
+}
+
+// checkNames reports aliases and fallbacks that lead nowhere. The LoRA adapters of instances are
+// models too.
+func (s Service) checkNames(loras []backend.LoRA, report func(path string, fault say.Sentence)) {
+	models := slices.Clone(backend.ModelsOf(s.Instances))
+	for _, instance := range s.Instances {
+		models = append(models, instance.Adapted(loras)...)
+	}
+	s.Aliases.Check(models, within("aliases", report))
+	s.Fallbacks.Check(s.Aliases, models, within("fallbacks", report))
 }
 
 func within(prefix string, report func(path string, fault say.Sentence)) func(path string, fault say.Sentence) {

@@ -5,6 +5,7 @@
 package wings
 
 import (
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
@@ -14,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 	"github.com/patchbay-ai/patchbay/internal/wings/callertokens"
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
+	"github.com/patchbay-ai/patchbay/internal/wings/loras"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs"
@@ -31,6 +33,7 @@ type Sections struct {
 	Audit       audit.Settings       `json:"audit"`
 	Alerts      alerts.Settings      `json:"alerts" effect:"now" managed:"manage"`
 	Processes   processes.Settings   `json:"processes" effect:"now" from:"file"`
+	LoRA        loras.Settings       `json:"loras" effect:"now" from:"file"`
 	AgentRuns   runs.Settings        `json:"runs" from:"file"`
 }
 
@@ -171,4 +174,10 @@ func (s *Sections) FilesFolder() (folder string) {
 func (s *Sections) ProcessNames() (names []string) {
 	names = append(names, processes.Names(s.Processes)...)
 	return names
+}
+
+// LoRAs returns the LoRA adapters that engines load beside their models.
+func (s *Sections) LoRAs() (all []backend.LoRA) {
+	all = append(all, loras.List(s.LoRA)...)
+	return all
 }

@@ -37,6 +37,7 @@ func Warnings(loaded *config.Loaded) []string {
 			warn("services."+config.Kebab(serviceType.String())+"."+setting, message)
 		})
 	}
+	checkLoRAs(loaded.Document, warn)
 	loaded.Document.Lint(warn)
 	loaded.Document.Security.Lint(loaded.Document.Server.PublicURL, forwarding(loaded.Document), warn)
 	for i, token := range loaded.Document.Security.Tokens {

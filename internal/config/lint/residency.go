@@ -11,6 +11,39 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 )
 
+// checkLoRAs warns of LoRA adapters that no engine would load. The services may be those of a
+// version, and so that is no mistake.
+func checkLoRAs(doc *config.Document, warn func(setting, message string)) {
+	for _, lora := range doc.LoRAs() {
+		at := fmt.Sprintf("loras.adapters[%q]", lora.Name)
+		hasBase, isFound, isLoaded, sleeps := false, false, false, false
+		for _, service := range doc.Services {
+			for _, instance := range service.Instances {
+				isFound = isFound || instance.Finds(lora.Base)
+				if instance.Name != lora.Base {
+					continue
+				}
+				hasBase = true
+				kind, err := kinds.Lookup(cmp.Or(instance.Adapter, service.Adapter))
+				if err == nil && kind.Adapters.Load != nil && len(instance.Adapted([]backend.LoRA{lora})) > 0 {
+					isLoaded, sleeps = true, sleeps || service.Residency.Enabled
+				}
+			}
+		}
+		switch {
+		case isFound:
+		case !hasBase:
+			warn(at+".base", "no instance serves this model, so that nobody can ask for the adapter")
+		case !isLoaded:
+			warn(at+".base", "no engine loads it: that takes an instance of the base with the adapter vllm that is no "+
+				"process, at one of base-urls if there are any")
+		case sleeps:
+			warn(at+".base", "the engines of this model stay awake for their LoRA adapters, in spite of "+
+				"residency.enabled")
+		}
+	}
+}
+
 // checkResidency warns of settings that would unload models or keep them in memory, where
 // nothing acts on these settings.
 func checkResidency(service config.Service, warn func(setting, message string)) {

@@ -33,9 +33,12 @@ type engine struct {
 	mode    mode
 	asleep  bool
 	wakes   int
-	calls   int    // that were begun
-	open    int    // that run
-	key     string // the credential of the latest call that had one
+	// isAdapted means that all calls are for a LoRA adapter, which is loaded or not.
+	isAdapted, isLoaded bool
+	adapterLoads        int
+	calls               int    // that were begun
+	open                int    // that run
+	key                 string // the credential of the latest call that had one
 }
 
 // credential returns the credential of the latest call that had one.
@@ -137,16 +140,49 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.mu.Unlock()
 	}
 	switch path := r.URL.Path; {
+	case path == "/v1/load_lora_adapter":
+		e.mu.Lock()
+		e.isLoaded = true
+		e.adapterLoads++
+		e.mu.Unlock()
+	case r.Method == http.MethodGet && path == "/v1/models":
+		e.list(w)
+	case e.lacksAdapter() && (r.Method == http.MethodPost || path == "/v1/realtime"):
+		http.Error(w, `{"error":{"message":"The model does not exist.","type":"NotFoundError","param":"model","code":404}}`, http.StatusNotFound)
 	case path == "/v1/realtime":
 		e.converse(w, r)
-	case r.Method == http.MethodGet && path == "/v1/models":
-		_, _ = io.WriteString(w, `{"object":"list","data":[]}`)
 	case path == "/is_sleeping", path == "/sleep", path == "/wake_up":
 		e.sleepOrWake(w, path)
 	case r.Method == http.MethodGet: // health and metrics
 	default:
 		e.answer(w, r)
 	}
+}
+
+// list lists the LoRA adapter if it is loaded.
+func (e *engine) list(w io.Writer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	adapter := ""
+	if e.isLoaded {
+		adapter = `{"id":"m","root":"/l/m","parent":"base"}`
+	}
+	fmt.Fprintf(w, `{"object":"list","data":[%s]}`, adapter)
+}
+
+// lacksAdapter reports whether calls are for an adapter that is not loaded.
+func (e *engine) lacksAdapter() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.isAdapted && !e.isLoaded
+}
+
+// loseAdapter forgets the adapter, and returns how often it was loaded.
+func (e *engine) loseAdapter() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.isLoaded = false
+	return e.adapterLoads
 }
 
 // sleepOrWake is vLLM's sleep mode.

@@ -34,6 +34,7 @@ func happenings() []happening {
 		{"budget with a vanished model and fallbacks", vanishedModel},
 		{"fallback", fallback},
 		{"sleeping model", sleepingModel},
+		{"LoRA adapter", adapter},
 		{"process", process},
 		{"hedge", hedge},
 		{"resume", resume},
@@ -288,6 +289,21 @@ func sleepingModel(c *cell) {
 	c.answers(c.ask("m"))
 	if _, _, wakes := e.state(); wakes != 1 {
 		c.Errorf("the model was woken %d times", wakes)
+	}
+}
+
+// adapter asks for a LoRA adapter that is loaded for the request, at an engine that has lost it the
+// next time.
+func adapter(c *cell) {
+	gatewaytest.Needs(c.T, "loras")
+	e, url := startEngine(c.T)
+	e.isAdapted = true
+	c.start(settings{sections: "loras: {adapters: {m: {base: base, path: /l/m}}}\n", instances: []string{gatewaytest.Instance("base", url, "adapter: vllm")}})
+	for want := range 2 {
+		c.answers(c.ask("m"))
+		if loads := e.loseAdapter(); loads != want+1 {
+			c.Errorf("the adapter was loaded %d times, want %d", loads, want+1)
+		}
 	}
 }
 

@@ -75,6 +75,6 @@ func Direct(client *transport.Client) Send {
 		if err != nil {
 			return 0, nil, fmt.Errorf("%w: %w", ErrRefused, err)
 		}
-		return SendTo(ctx, client, table.Instances()[0], post)
+		return SendTo(ctx, client, table.Service(serviceType).Instance(settings.ID()), post)
 	}
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
@@ -40,7 +41,8 @@ func (r *run) enter(ctx context.Context, model *residency.Model) *reply.Fault {
 
 // callAwake calls the instance that was acquired once its model is in memory, where it may not
 // be. A process of the gateway that refuses the connection has died: the request waits for its
-// next start, and calls it once more.
+// next start, and calls it once more. So it does where an engine does not know a LoRA adapter any
+// more.
 func (r *run) callAwake(ctx context.Context) *reply.Fault {
 	model := r.attempt.instance.Resident()
 	if model == nil || r.isSecond { // a second call has entered when it was acquired
@@ -51,16 +53,28 @@ func (r *run) callAwake(ctx context.Context) *reply.Fault {
 			return failed
 		}
 		failed := r.callInstance(ctx)
-		p := r.attempt.instance.Process()
-		if failed == nil || failed.Outcome != breaker.Refused || p == nil || isAgain ||
-			ctx.Err() != nil || r.attempt.resident == nil {
+		if failed == nil || isAgain || ctx.Err() != nil || r.attempt.resident == nil || !r.hasLost(failed) {
 			return failed
 		}
-		p.Doubt()
 		if failed = r.attempt.beginAgain(); failed != nil {
 			return failed
 		}
 	}
+}
+
+// hasLost reports whether the server of the instance has gone, or its LoRA adapter, by how it failed
+// a call.
+func (r *run) hasLost(failed *reply.Fault) bool {
+	i := r.attempt.instance
+	switch p := i.Process(); {
+	case p != nil && failed.Outcome == breaker.Refused:
+		p.Doubt()
+		return true
+	case i.Settings.LoRA != nil && failed.Err != nil && failed.Err.Status == http.StatusNotFound:
+		r.attempt.resident.Missing()
+		return true
+	}
+	return false
 }
 
 // beginAgain makes the attempt ready for another call of the same instance, which did not get

@@ -158,7 +158,8 @@ func (c *Current) keepModels(t *Table) {
 }
 
 // kept returns how the model of an instance is kept, false where it is not. An instance with
-// a process of the gateway as its server is kept wherever requests may start it.
+// a process of the gateway as its server is kept wherever requests may start it, and so is a LoRA
+// adapter. The model of an engine with adapters stays awake for them.
 func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
 	settings := pool.Service.Policy.Residency
 	if i.Engine() == nil || i.Barred() != backend.NoObstacle {
@@ -173,12 +174,18 @@ func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
 		rules.IsPinned = i.Settings.Pinned
 		return residency.Kept{Place: i.Engine(), Sleeper: p, Rules: rules}, true
 	}
-	if !settings.Enabled {
+	lora := i.Settings.LoRA
+	if !settings.Enabled && lora == nil || i.Settings.IsAdapted {
 		return residency.Kept{}, false
 	}
 	sleeper := c.sleepers(i, settings)
 	if sleeper == nil {
 		return residency.Kept{}, false
+	}
+	if lora != nil {
+		rules.Space, rules.Capacity, rules.Size = i.Engine().Host().AdapterSpace(), float64(lora.Room), 1
+		rules.IsAdapter, rules.IsPinned = true, lora.IsPinned
+		return residency.Kept{Place: i.Engine(), Sleeper: sleeper, Rules: rules}, true
 	}
 	rules.SleepAfter, rules.IsPinned = settings.SleepAfter.Std(), i.Settings.Pinned
 	rules.IsNear, rules.IsWhole = i.Kind.Lever.IsNear, i.Kind.Lever.IsWhole
@@ -199,7 +206,7 @@ func (c *Current) joinFleet(t *Table) {
 	})
 	for _, pool := range t.Pools() {
 		for _, i := range pool.Instances {
-			joins := pool.Soonest != nil || c.keeper != nil && i.Process() != nil ||
+			joins := pool.Soonest != nil || c.keeper != nil && (i.Process() != nil || i.Settings.LoRA != nil) ||
 				keeps && c.sleepers(i, pool.Service.Policy.Residency) != nil
 			if joins {
 				i.Join(c.fleet)

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,9 +53,10 @@ func (t *Table) Found() *Found { return t.found }
 
 // instancesOf returns the instances of the models that a source has found. A model that has
 // an instance of its own at the same address is left out, and so are aliases: the written
-// configuration goes before found models. A model that its backend calls by a file has the short
+// configuration goes before found models, and LoRA adapters of it are loaded and given up, whether or
+// not a backend lists them. A model that its backend calls by a file has the short
 // name of the file.
-func (t *Table) instancesOf(source *Source) []backend.Settings {
+func (t *Table) instancesOf(source *Source, loras []backend.LoRA) []backend.Settings {
 	var list []backend.Settings
 	policy := &source.Service.Policy
 	models := t.found.Of(source.Key()).Models
@@ -69,7 +71,7 @@ func (t *Table) instancesOf(source *Source) []backend.Settings {
 			return s.ID() == settings.ID()
 		})
 		if !source.Settings.Models.Include(model) && !source.Settings.Models.Include(short[n]) || isAlias ||
-			isWritten {
+			isWritten || slices.ContainsFunc(loras, func(l backend.LoRA) bool { return l.Name == model }) {
 			continue
 		}
 		named := source.Settings.Found(short[n])
@@ -83,6 +85,18 @@ func (t *Table) instancesOf(source *Source) []backend.Settings {
 		list = append(list, settings)
 	}
 	return list
+}
+
+// adapted returns the instances that LoRA adapters make of one. The written configuration goes
+// before them, as it does before found models.
+func (s *Service) adapted(settings backend.Settings, loras []backend.LoRA) []backend.Settings {
+	if kind, err := kinds.Lookup(cmp.Or(settings.Adapter, s.Policy.Adapter)); err != nil || kind.Adapters.Load == nil {
+		return nil
+	}
+	return slices.DeleteFunc(settings.Adapted(loras), func(one backend.Settings) bool {
+		_, isAlias := s.Policy.Aliases[one.Name]
+		return isAlias || s.isWritten(one.ID()) || s.byID[one.ID()] != nil
+	})
 }
 
 // nameFound notes further names of a model that a source has found. A backend with a latestTag

@@ -269,20 +269,28 @@ func (t *Table) compileService(
 		Proxies:   transport.EnvironmentProxies(),
 		Processes: doc.Runs,
 	}
+	loras := doc.LoRAs()
 	for n, settings := range policy.Instances {
 		instances := []backend.Settings{settings}
 		var source *Source
 		if settings.Models.Given() {
 			source = &Source{Settings: settings, Service: s, policy: shared}
 			t.sources = append(t.sources, source)
-			instances = t.instancesOf(source)
+			instances = t.instancesOf(source, loras)
 		}
 		for _, settings := range instances {
+			adapted := s.adapted(settings, loras)
+			settings.IsAdapted = len(adapted) > 0
 			if err := s.add(settings, shared, old, now); err != nil {
 				return nil, fmt.Errorf("instances[%d]: %w", n, err)
 			}
 			if source != nil {
 				s.nameFound(source, settings)
+			}
+			for _, one := range adapted {
+				if err := s.add(one, shared, old, now); err != nil {
+					return nil, fmt.Errorf("the adapter %q of instances[%d]: %w", one.Name, n, err)
+				}
 			}
 		}
 	}

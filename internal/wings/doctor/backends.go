@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
+	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
@@ -122,6 +123,7 @@ func (e *examination) backend(ctx context.Context, g *group) []Finding {
 		findings = append(findings, ok(area, "answers in %s and has %d models", reached.took, len(found.Models)))
 		findings = append(findings, missingModels(area, g, found.Models)...)
 	}
+	findings = append(findings, e.adapters(ctx, area, g)...)
 	if finding, has := peerCertificate(ctx, area, g.settings); has {
 		findings = append(findings, finding)
 	}
@@ -167,7 +169,7 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 		if err != nil {
 			return 0, nil, fmt.Errorf("%w: %w", discover.ErrRefused, err)
 		}
-		instance := table.Instances()[0]
+		instance := table.Service(serviceType).Instance(described.ID())
 		if instance.Fault.Is() {
 			return 0, nil, fmt.Errorf("%w: %s", discover.ErrRefused, instance.Fault)
 		}
@@ -220,6 +222,40 @@ func missingModels(area string, g *group, models []discover.Model) []Finding {
 		findings = append(findings, warn(area, fix, "%s", message))
 	}
 	return findings
+}
+
+// adapters reports an engine that takes no LoRA adapters while it runs, although the file has some
+// for its model. It is asked to load one without a name, which no engine does.
+func (e *examination) adapters(ctx context.Context, area string, g *group) []Finding {
+	kind, err := kinds.Lookup(g.adapter)
+	if err != nil {
+		return nil
+	}
+	named := func(s backend.Settings) bool { return len(s.Adapted(e.Document.LoRAs())) > 0 }
+	at := slices.IndexFunc(g.instances, named)
+	switch {
+	case at < 0:
+		return nil
+	case kind.Adapters.Load == nil:
+		return []Finding{warn(area, "take the base out of loras, or correct adapter",
+			"loras has adapters of %q, and engines of the kind %s take none while they run", g.instances[at].Name,
+			kind.Name)}
+	}
+	command := kind.Adapters.Load(engines.Order{})
+	asked := backend.Settings{Name: g.instances[at].Name, BaseURL: g.settings.BaseURL, Adapter: g.adapter,
+		Path: command.Path}
+	if strings.HasSuffix(strings.TrimRight(asked.BaseURL, "/"), "/v1") {
+		asked.Path = strings.TrimPrefix(asked.Path, "/v1")
+	}
+	status, text, err := e.sender(g, &attempt{})(ctx, schema.Chat, asked, command.Body)
+	switch {
+	case err != nil:
+		return nil // it was reached before
+	case status == http.StatusNotFound && strings.Contains(string(text), kind.Adapters.Unknown):
+		return []Finding{warn(area, "start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True",
+			"takes no LoRA adapters while it runs, and loras has some of %q", g.instances[at].Name)}
+	}
+	return []Finding{ok(area, "takes LoRA adapters while it runs")}
 }
 
 // fixOf returns a remedy for a backend that cannot be reached.

@@ -113,7 +113,7 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	if err != nil {
 		return nil, web.Invalid(prefix+"baseUrl", say.From(err))
 	}
-	if fault := table.Instances()[0].Fault; fault.Is() {
+	if fault := table.Service(serviceType).Instance(settings.ID()).Fault; fault.Is() {
 		return nil, web.Invalid(prefix+"apiKey", fault)
 	}
 	current := new(routing.Current)
