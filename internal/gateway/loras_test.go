@@ -315,3 +315,43 @@ func TestAdaptersAreModelsOfKeys(t *testing.T) {
 		}
 	}
 }
+
+// A base that is discovered has its adapters too, also where its engine lists them. Adapters that
+// the file does not name are models that were found.
+func TestADiscoveredBaseHasAdapters(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras")
+	b := startAdapted(t, nil)
+	load(t, b, "l1", "/l/l1")
+	load(t, b, "x", "/l/x")
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("health-check: {interval: 1s}", "{models: discover, base-url: '"+b.URL()+"', adapter: vllm}")+
+		"loras: {"+adapters("l1", "l2")+"}\n")
+	for _, model := range []string{"m", "l1", "l2", "x"} {
+		r.Chat(hi(model)).Succeeds(t)
+		if all := r.Instances(model); len(all) != 1 || (all[0].Resident() != nil) != strings.HasPrefix(model, "l") {
+			t.Errorf("%s has %d instances", model, len(all))
+		}
+	}
+	if s := b.AdapterState(); s.Loads != 3 || s.Unloads != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Explain says how long an adapter takes to load where no engine has it, metrics count its loads, and
+// the engine of adapters is not put to sleep.
+func TestAdaptersAreSeenByOperators(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras")
+	b := startAdapted(t, nil)
+	r := gatewaytest.Start(t, adaptedYAML(", load-balancer: least-time, residency: {enabled: true, sleep-after: 1s}", adapters("l1"), b))
+	gatewaytest.Eventually(t, "the engine has told that the adapter is absent", func() bool { return whereIs(r, "l1") == "absent" })
+	r.API(http.MethodPost, "/api/route/explain?door=chat", hi("l1")).Is(t, 200, "absent", `"loadMs":1000`)
+	r.Chat(hi("l1")).Succeeds(t)
+	scrape := r.Scrape()
+	if at := fmt.Sprintf(`{host=%q,model="l1"}`, b.URL()); scrape["model_router_model_loads_total"+at] != 1 || scrape["model_router_model_resident"+at] != 1 {
+		t.Errorf("%g loads, resident %g", scrape["model_router_model_loads_total"+at], scrape["model_router_model_resident"+at])
+	}
+	if whereIs(r, "m") != "" {
+		t.Error("the model of the engine is kept")
+	}
+}

@@ -1,11 +1,14 @@
 package doctor_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
 
 // An instance whose models are discovered is judged like any other, whatever its adapter
@@ -44,4 +47,36 @@ func TestBackendsWithDeploymentsAreCalled(t *testing.T) {
 	const service = "services: {chat: {adapter: azure, instances: [{name: gpt, upstream-model: gpt-eu, api-key: k, base-url: '"
 	has(t, examine(t, free+service+there.URL+"'}]}}\n", nil), "ok backend "+there.URL+":", "no list of models")
 	has(t, examine(t, free+service+simulator.DownURL+"'}]}}\n", nil), "fail backend "+simulator.DownURL+":", "refused")
+}
+
+// An engine whose model has LoRA adapters in the file is asked whether it takes them, and loads none.
+func TestEnginesOfAdaptersAreAskedWhetherTheyTakeThem(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("../loras"); err != nil {
+		t.Skip("this tree has no LoRA adapters (make without)")
+	}
+	for want, adapters := range map[string]*simulator.Adapters{
+		"takes LoRA adapters while it runs":    {},
+		"takes no LoRA adapters while it runs": nil,
+	} {
+		b, err := simulator.Start(simulator.Options{
+			Models: []string{"m"}, Kind: simulator.VLLM, Engine: &engine.Spec{Block: 16, Cache: 1600}, Adapters: adapters,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		for _, base := range []string{"", "/v1"} {
+			lines := examine(t, free+"services: {chat: {adapter: vllm, instances: [{name: m, base-url: '"+b.URL()+base+
+				"'}]}}\nloras: {adapters: {l: {base: m, path: /l}}}\n", nil)
+			level := "ok"
+			if adapters == nil {
+				level = "warn"
+			}
+			has(t, lines, fmt.Sprintf("%s backend %s:", level, b.URL()+base), want)
+		}
+		if loaded := b.AdapterState().Loaded; len(loaded) > 0 {
+			t.Errorf("it was loaded: %v", loaded)
+		}
+	}
 }
