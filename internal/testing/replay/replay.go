@@ -25,6 +25,10 @@ type Run struct {
 	Until    float64 // only requests that come before; 0 is all
 	// Scale is how many real seconds a second of the workload is.
 	Scale float64
+	// Salt tells runs apart whose engines stay: the same requests have other words in each.
+	Salt uint64
+	// AtOnce is how many requests are under way at most; 0 is any number.
+	AtOnce int
 }
 
 // running is the state of a run.
@@ -32,6 +36,7 @@ type running struct {
 	*Run
 	client *http.Client
 	sent   sync.WaitGroup
+	places chan struct{} // taken by requests under way; nil if their number is not limited
 
 	mu     sync.Mutex
 	number int
@@ -46,6 +51,9 @@ func (run *Run) Do(ctx context.Context) (fleettest.Figures, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	r := &running{Run: run, client: &http.Client{Transport: transport}}
+	if run.AtOnce > 0 {
+		r.places = make(chan struct{}, run.AtOnce)
+	}
 	began := time.Now()
 	for _, request := range run.Requests {
 		if run.Until > 0 && request.At >= run.Until {
@@ -96,11 +104,19 @@ func (r *running) talk(ctx context.Context, request *fleettest.Request) {
 
 // ask sends a request, reads its whole answer and returns when the first content came.
 func (r *running) ask(ctx context.Context, request *fleettest.Request) (first time.Duration, err error) {
+	if r.places != nil {
+		select {
+		case r.places <- struct{}{}:
+			defer func() { <-r.places }()
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
 	r.mu.Lock()
 	r.number++
 	number := r.number
 	r.mu.Unlock()
-	sent := body(request, r.Block, number)
+	sent := body(request, r.Block, number, r.Salt)
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+"/v1/chat/completions", bytes.NewReader(sent))
 	if err != nil {
 		return 0, err

@@ -11,6 +11,8 @@
 //	go run ./internal/testing/yardstick -http bin/patchbay -llama-server llama-server -model tiny.gguf
 //	go run ./internal/testing/yardstick -http bin/patchbay -strategies least_time,smg,nginx -rounds 3
 //
+// With -engines the servers are real ones, which somebody has started (bench/gpu).
+//
 // A strategy that names a script in -routers is another router on the same engines (make race).
 //
 // Without a trace its workload is generated. With -exec it is a policy for a simulation
@@ -61,6 +63,8 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	flags.StringVar(&over.llama, "llama-server", "",
 		"with -http: the path of llama.cpp's server, which is used instead of simulated engines")
 	flags.StringVar(&over.model, "model", "", "with -llama-server: its model, which should be tiny")
+	servers := flags.String("engines", "", "with -http: addresses of servers of vLLM that run already and serve the "+
+		"model m, with commas, which are used instead of simulated engines")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -82,6 +86,9 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	}
 	if over.binary != "" && over.rounds < 1 {
 		return errors.New("-rounds must be at least 1")
+	}
+	if over.binary != "" && *servers != "" {
+		return over.onServers(strings.Split(*servers, ","), *workload)
 	}
 	if over.binary != "" {
 		return over.run(conversations, *workload)
