@@ -363,13 +363,13 @@ fleet: build ## Measure how much sooner first tokens come with least_time: a gat
 RACERS ?= least_time,least_connections,round_robin,smg,sglang-router,vllm-router,litellm$(if $(shell command -v nginx),$(COMMA)nginx)$(if $(shell command -v haproxy),$(COMMA)haproxy)
 COMMA  := ,
 .PHONY: race
-race: build ## Compare the time to the first token with other routers, which it installs into bin/race (docs/race.md; TRACE=FILE RACERS=... ARGS=...)
+race: build ## Compare the time to the first token with other routers, which it installs into bin/race (docs/race.md; TRACE=FILE ENGINES=URL,... RACERS=... ARGS=...)
 	@for router in smg sglang-router vllm-router litellm; do \
 		case ",$(RACERS)," in *,$$router,*) ;; *) continue;; esac; \
 		test -x bin/race/$$router/bin/$$router || { echo "installing $$router"; \
 			python3 -m venv bin/race/$$router && bin/race/$$router/bin/pip install -q $$(test $$router = litellm && echo 'litellm[proxy]' || echo $$router); } || exit 1; \
 	done
-	@RACE=$(CURDIR)/bin/race PATH=$$PATH:/usr/sbin go run ./internal/testing/yardstick -http $(BINARY) -strategies $(RACERS) $(if $(TRACE),-trace $(TRACE)) $(ARGS)
+	@RACE=$(CURDIR)/bin/race PATH=$$PATH:/usr/sbin go run ./internal/testing/yardstick -http $(BINARY) -strategies $(RACERS) $(if $(TRACE),-trace $(TRACE)) $(if $(ENGINES),-engines $(ENGINES)) $(ARGS)
 
 .PHONY: bench-deps
 bench-deps: ## Install nginx for make bench, where apt can
