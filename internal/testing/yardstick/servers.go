@@ -96,7 +96,8 @@ func (o *overHTTP) onServers(urls []string, workloads string) error {
 				o.tell(w.name, round, m)
 				rounds[n] = append(rounds[n], m)
 				if m.err != nil {
-					errs = append(errs, fmt.Errorf("%s: %d requests failed, the first with: %w", m.strategy, m.Failed, m.err))
+					errs = append(errs, fmt.Errorf("%s: %d requests failed, the first with: %w", m.strategy, m.Failed,
+						m.err))
 				}
 			}
 		}
