@@ -3,7 +3,8 @@
 #   bench/gpu/serve.sh FOLDER start PORT...     FOLDER is that of bench/gpu/model.py
 #   bench/gpu/serve.sh FOLDER stop [PORT...]    stops them, or all
 # VLLM is the program [vllm], FLAGS are more flags of it, CACHE is how many bytes of keys and values a
-# server keeps [10380902400: 70,400 tokens of the model], SECONDS_TO_START how long a start may take.
+# server keeps [10380902400: 70,400 tokens of the model], SHARE which part of the memory has to be free [0.2],
+# SECONDS_TO_START how long a start may take [300].
 # FOLDER/PORT.log is the log of a server, FOLDER/PORT.pid its process.
 set -u
 folder=$(realpath "$1"); verb=$2; shift 2
@@ -33,5 +34,5 @@ stop)
     for process in $(ps -o pid= -s "$(cat "$folder/$port.pid")"); do kill -9 "$process" 2>/dev/null; done
     rm "$folder/$port.pid"
   done ;;
-*) sed -n '2,8s/^# \?//p' "$0"; exit 2 ;;
+*) sed -n '2,9s/^# \?//p' "$0"; exit 2 ;;
 esac
