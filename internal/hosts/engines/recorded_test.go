@@ -30,3 +30,14 @@ func TestWhatRealEnginesToldOfTheirModels(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatARealVLLMTold reads what vLLM 0.24 told after some hundred requests, without the buckets of
+// its histograms: an idle engine that is awake, the size of its cache, and its work.
+func TestWhatARealVLLMTold(t *testing.T) {
+	t.Parallel()
+	want := said(0, 0, 0, 70_400, from("1795034857", 3_625_000+22_575), has([]string{"m"}, nil))
+	got, told := askFrom(VLLM, "/metrics", &Answer{Body: strings.NewReader(transcript(t, "vllm-0.24-metrics.txt")), Models: []string{"m"}})
+	if !told || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v %+v, want %+v", told, got, want)
+	}
+}
