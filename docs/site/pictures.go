@@ -171,7 +171,7 @@ const performancePage = "docs/performance.md"
 
 var chartTables = []struct{ title, header string }{
 	{"Mooncake's trace of conversations, eight engines: mean seconds to the first token", "| strategy | from caches"},
-	{"One H200, four engines, a 7B model: mean seconds to the first token", "| strategy | all done after"},
+	{"One H200, four vLLM, a 7B model: mean seconds to the first token", "| strategy | computed tokens"},
 }
 
 var number = regexp.MustCompile(`[0-9]+\.[0-9]+`)
