@@ -4,13 +4,15 @@ import "math"
 
 // Speeds are learned in this way: every new answer reduces the weight of earlier ones by
 // forget, and the last few hundred count. The experience with one instance has half of
-// its say after doubt answers. Instances of a model are taken to be equally fast unless
+// its say after doubt answers, and never all of it: the rest, one minus certain, stays with the
+// speed of all. Instances of a model are taken to be equally fast unless
 // one differs by a factor of e^differ: noise would otherwise send too much to one that
 // only had luck.
 const (
-	forget = 0.995
-	doubt  = 20
-	differ = 0.3
+	forget  = 0.995
+	doubt   = 6
+	certain = 0.91
+	differ  = 0.3
 
 	firstPrefill = 0.0003 // seconds for a token of a prompt before anything is known
 	firstDecode  = 0.02   // seconds for a token of an answer
@@ -34,7 +36,7 @@ func (r *rate) learn(seconds, units float64) {
 func (r *rate) value() float64 { return r.seconds / r.units }
 
 // trust is how much the answers of this rate say beside those of all.
-func (r *rate) trust() float64 { return r.answers / (r.answers + doubt) }
+func (r *rate) trust() float64 { return certain * r.answers / (r.answers + doubt) }
 
 // speed holds how fast an instance is: how long a token of a prompt takes, and one
 // of an answer.

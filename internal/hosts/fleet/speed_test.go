@@ -48,3 +48,15 @@ func TestInstancesAreEquallyFastUntilOneClearlyIsNot(t *testing.T) {
 		}
 	}
 }
+
+// TestAMuchSlowerInstanceIsKnownSoon gives ten answers of an instance that is ten times slower.
+func TestAMuchSlowerInstanceIsKnownSoon(t *testing.T) {
+	const all = 0.001
+	s := newSpeed()
+	for range 10 {
+		s.learnFirst(all*10*500, 500)
+	}
+	if got := s.among(all) / all; got < 3 {
+		t.Errorf("after ten answers it is believed to be %.2f times as slow as all, not three times", got)
+	}
+}

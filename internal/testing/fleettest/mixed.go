@@ -58,6 +58,9 @@ func mixed(conversations func() []*Request) []Scenario {
 		// Two of other seeds and shapes, which nothing was tuned on.
 		{"mixed_aside_office", func() []*Request { return Office(77, 1800, 3) }, mix(1, 2, 4), 0},
 		{"mixed_aside_bursts", func() []*Request { return Bursts(78, 1800) }, mix(2, 6, 1), 0},
+		// Two more, made after the numbers of speed.go were chosen.
+		{"mixed_aside_slow", func() []*Request { return Office(901, 1800, 3.5) }, mix(2, 0, 5), 0},
+		{"mixed_aside_talks", func() []*Request { return Talks(400, 9, 512, 1200) }, mix(1, 3, 1), 0},
 	}
 }
 
