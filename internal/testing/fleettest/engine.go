@@ -1,6 +1,10 @@
 package fleettest
 
-import "github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
+import (
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
+)
 
 // Engines are the instances of a simulated fleet, all alike except for the fields here.
 // Times are seconds of virtual time.
@@ -43,6 +47,21 @@ func (e *Engines) Kind(number int) engine.Spec {
 		return kind
 	}
 	return e.Spec
+}
+
+// Vary makes one engine for each speed, so many times as fast as it is without; no speeds change
+// nothing.
+func (e *Engines) Vary(speeds []float64) {
+	if len(speeds) == 0 {
+		return
+	}
+	slow, kinds := map[int]float64{}, map[int]engine.Spec{}
+	for n, speed := range speeds {
+		slow[n], kinds[n] = max(e.Slow[n], 1)/speed, e.Kind(n)
+	}
+	e.Number, e.Slow, e.Kinds = len(speeds), slow, kinds
+	e.Turns = slices.DeleteFunc(slices.Clone(e.Turns), func(t Turn) bool { return t.Engine >= e.Number })
+	e.Outages = slices.DeleteFunc(slices.Clone(e.Outages), func(o Outage) bool { return o.Engine >= e.Number })
 }
 
 // Standard returns eight engines with the speeds of the yardstick.

@@ -20,8 +20,8 @@ type Figures struct {
 	EstimateError         float64 // the median of |estimate - truth| / truth; NaN without estimates
 }
 
-// learning is how many seconds policies have to learn the speeds of engines.
-const learning = 300.0
+// Learning is how many seconds policies have to learn the speeds of engines.
+const Learning = 300.0
 
 // soon is the time limit for a good first token.
 const soon = 2.0
@@ -48,7 +48,7 @@ func (s *simulation) figures() Figures {
 		cached += float64(r.Cached)
 		tokens += float64(r.Tokens)
 		times = append(times, r.first)
-		if r.At >= learning {
+		if r.At >= Learning {
 			learned = append(learned, r.first)
 		}
 		if !math.IsNaN(r.whole) {

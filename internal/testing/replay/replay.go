@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -29,6 +30,9 @@ type Run struct {
 	Salt uint64
 	// AtOnce is how many requests are under way at most; 0 is any number.
 	AtOnce int
+	// Within is after how many seconds of the workload the run ends, 0 for never. What has no
+	// first token then has failed, and counts with the time that it has waited.
+	Within float64
 }
 
 // running is the state of a run.
@@ -40,9 +44,13 @@ type running struct {
 
 	mu     sync.Mutex
 	number int
+	began  time.Time
 	times  []float64
+	later  []float64 // of requests that came when policies have learned
 	failed int
-	err    error // of the first that failed
+	// unanswered counts those without a first token at the end of the run.
+	unanswered int
+	err        error // of the first that failed
 }
 
 // Do sends all requests. It returns the times to their first content, in seconds of the
@@ -54,18 +62,28 @@ func (run *Run) Do(ctx context.Context) (fleettest.Figures, error) {
 	if run.AtOnce > 0 {
 		r.places = make(chan struct{}, run.AtOnce)
 	}
-	began := time.Now()
+	if run.Within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, run.real(run.Within))
+		defer cancel()
+	}
+	r.began = time.Now()
 	for _, request := range run.Requests {
 		if run.Until > 0 && request.At >= run.Until {
 			continue
 		}
-		if !sleep(ctx, time.Until(began.Add(run.real(request.At)))) {
+		if !sleep(ctx, time.Until(r.began.Add(run.real(request.At)))) {
 			break
 		}
 		r.sent.Go(func() { r.talk(ctx, request) })
 	}
 	r.sent.Wait()
-	return fleettest.Summarize(r.times, r.failed), r.err
+	figures := fleettest.Summarize(r.times, r.failed)
+	figures.Failed += r.unanswered
+	if figures.Learned = math.NaN(); len(r.later) > 0 {
+		figures.Learned = fleettest.Summarize(r.later, 0).Mean
+	}
+	return figures, r.err
 }
 
 // real returns how long seconds of the workload are.
@@ -88,17 +106,36 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // talk sends a request and its successors.
 func (r *running) talk(ctx context.Context, request *fleettest.Request) {
 	for ; request != nil; request = request.Next {
+		sent := time.Now()
 		first, err := r.ask(ctx, request)
-		r.mu.Lock()
-		if err == nil {
-			r.times = append(r.times, first.Seconds()/r.Scale)
-		} else if r.failed++; r.failed == 1 {
-			r.err = err
-		}
-		r.mu.Unlock()
+		r.note(ctx, sent, first, err)
 		if !sleep(ctx, r.real(request.Pause)) {
 			return
 		}
+	}
+}
+
+// note takes the result of a request: how long its first content took, 0 where none came.
+func (r *running) note(ctx context.Context, sent time.Time, first time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		isOver := errors.Is(ctx.Err(), context.DeadlineExceeded)
+		switch {
+		case isOver && first == 0:
+			first = time.Since(sent)
+			r.unanswered++
+		case !isOver:
+			if r.failed++; r.failed == 1 {
+				r.err = err
+			}
+			return
+		}
+	}
+	took := first.Seconds() / r.Scale
+	r.times = append(r.times, took)
+	if sent.Sub(r.began) >= r.real(fleettest.Learning) {
+		r.later = append(r.later, took)
 	}
 }
 
@@ -138,7 +175,7 @@ func (r *running) ask(ctx context.Context, request *fleettest.Request) (first ti
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 		case err != nil:
-			return 0, fmt.Errorf("an answer ends in the middle: %w", err)
+			return first, fmt.Errorf("an answer ends in the middle: %w", err)
 		case first == 0 && hasContent(line):
 			first = time.Since(began)
 		case bytes.HasPrefix(line, []byte("data: [DONE]")):

@@ -116,6 +116,24 @@ func TestFailuresAreCounted(t *testing.T) {
 
 // TestPrefillsAreSaved compares what engines have to do when conversations come through a
 // gateway, by their own count.
+// TestARunEndsWithinItsTime sends one request to an engine that never gets to its first token.
+func TestARunEndsWithinItsTime(t *testing.T) {
+	slow := few
+	slow.Vary([]float64{1e-6})
+	requests, _ := talks(1, 2)
+	run := replay.Run{URL: start(t, slow, scale).URLs()[0], Requests: requests[:1], Block: few.Block, Scale: scale, Within: 50}
+	figures, err := run.Do(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	if figures.Requests != 1 || figures.Failed != 1 || figures.Mean < 49 {
+		t.Errorf("%+v: a request without a first token counts with the time that it waited", figures)
+	}
+	if !math.IsNaN(figures.Learned) {
+		t.Errorf("%g s after five minutes that nobody waited for", figures.Learned)
+	}
+}
+
 func TestPrefillsAreSaved(t *testing.T) {
 	t.Parallel()
 	requests, bound := talks(25, 6)

@@ -25,6 +25,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/testing/fleettest"
@@ -50,26 +52,20 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	seed := flags.Uint64("seed", 1, "of the noise in the guessed tokens")
 	exec := flags.Bool("exec", false, "choose for another simulation: JSON lines on standard input and output")
 	over := overHTTP{out: out}
-	flags.StringVar(&over.binary, "http", "", "the path of patchbay: measure over HTTP, with it as the gateway")
-	flags.StringVar(&over.strategies, "strategies", "round_robin,least_connections,least_time",
-		"with -http: strategies of the gateway that are compared, and names of -routers")
-	flags.StringVar(&over.routers, "routers", "bench/race", "with -http: the folder with NAME.sh for each other router")
-	flags.IntVar(&over.rounds, "rounds", 1, "with -http: how often all are measured; the median is shown")
-	flags.Float64Var(&over.scale, "scale", 0.1, "with -http: how many real seconds a second of the workload is; less "+
-		"than 0.05 measures the machine")
-	flags.Float64Var(&over.until, "until", 600, "with -http: how many seconds of the workload are sent")
-	flags.BoolVar(&over.isTogether, "together", false,
-		"with -http: measure all strategies at the same time, which needs many cores")
-	flags.StringVar(&over.llama, "llama-server", "",
-		"with -http: the path of llama.cpp's server, which is used instead of simulated engines")
-	flags.StringVar(&over.model, "model", "", "with -llama-server: its model, which should be tiny")
 	servers := flags.String("engines", "", "with -http: addresses of servers of vLLM that run already and serve the "+
 		"model m, with commas, which are used instead of simulated engines")
+	speeds := flags.String("speeds", "", "how fast each engine is beside those of the workload, such as 1,1,0.25,0.1; "+
+		"so many engines are used")
+	over.flags(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *exec {
 		return serve(in, out)
+	}
+	factors, err := readSpeeds(*speeds)
+	if err != nil {
+		return err
 	}
 	conversations := fleettest.Conversations
 	if *trace != "" {
@@ -90,6 +86,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if over.binary != "" && *servers != "" {
 		return over.onServers(strings.Split(*servers, ","), *workload)
 	}
+	over.trace, over.speeds = filepath.Base(*trace), factors
 	if over.binary != "" {
 		return over.run(conversations, *workload)
 	}
@@ -97,6 +94,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		if *workload != "" && !strings.Contains(","+*workload+",", ","+s.Name+",") {
 			continue
 		}
+		s.Engines.Vary(factors)
 		requests := s.Requests()
 		for _, r := range requests {
 			for ; r != nil; r = r.Next {
@@ -125,6 +123,21 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// readSpeeds reads numbers with commas between them.
+func readSpeeds(text string) (speeds []float64, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		speed, err := strconv.ParseFloat(word, 64)
+		if err != nil || !(speed > 0 && speed <= 1000) {
+			return nil, fmt.Errorf("-speeds: %q is no number above 0 and up to 1000", word)
+		}
+		speeds = append(speeds, speed)
+	}
+	return speeds, nil
 }
 
 func show(out io.Writer, name string, f fleettest.Figures, beside fleettest.Comparison) {

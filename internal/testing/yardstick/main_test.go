@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +18,52 @@ func TestTableHasEveryPolicy(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}
+	}
+}
+
+func TestEnginesDifferByTheirSpeeds(t *testing.T) {
+	means := map[string]string{}
+	for _, speeds := range []string{"1,1", "1,0.1"} {
+		var out strings.Builder
+		if err := run([]string{"-workload", "twomodels", "-speeds", speeds}, strings.NewReader(""), &out); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "oracle") {
+			t.Errorf("%s: nobody knows the speeds in\n%s", speeds, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "round_robin" {
+				means[speeds] = fields[2]
+			}
+		}
+	}
+	if means["1,1"] == means["1,0.1"] || len(means) != 2 {
+		t.Errorf("round robin has %v seconds, whatever the speeds are", means)
+	}
+}
+
+// TestMeasurementsBecomeLines reads back a line, with a figure that nobody measured.
+func TestMeasurementsBecomeLines(t *testing.T) {
+	o := overHTTP{lines: filepath.Join(t.TempDir(), "lines"), speeds: []float64{1, 0.5}}
+	m := measured{strategy: "smg", tokens: 100, cached: 30}
+	m.Mean, m.Learned = 1.5, math.NaN()
+	for round := range 2 {
+		if err := o.note(&plan{name: "agents"}, m, round+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(o.lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	var second map[string]any
+	if err := json.Unmarshal([]byte(all[len(all)-1]), &second); err != nil || len(all) != 2 {
+		t.Fatalf("%d lines, %v", len(all), err)
+	}
+	_, learned := second["learned"]
+	if second["router"] != "smg" || second["round"] != 2.0 || second["mean"] != 1.5 || second["computed"] != 70.0 || learned {
+		t.Errorf("%v", second)
 	}
 }
 
@@ -37,6 +85,8 @@ func TestWhatIsMissingOverHTTPIsNamed(t *testing.T) {
 		args []string
 	}{
 		{"no/patchbay", []string{"-http", "no/patchbay", "-until", "1"}},
+		{`"0" is no number above 0`, []string{"-speeds", "1,0"}},
+		{`"fast" is no number above 0`, []string{"-speeds", "fast"}},
 		{"-rounds", []string{"-http", "no/patchbay", "-rounds", "0"}},
 		{`no line "# health: /path"`, []string{"-http", "no/patchbay", "-routers", routers, "-strategies", "silent", "-until", "1"}},
 		{"no-such-router", []string{"-http", "no/patchbay", "-routers", routers, "-strategies", "broken", "-until", "1"}},
