@@ -360,7 +360,7 @@ fleet: build ## Measure how much sooner first tokens come with least_time: a gat
 	@go run ./internal/testing/yardstick -http $(BINARY) $(if $(TRACE),-trace $(TRACE)) $(ARGS)
 
 # Each router has an environment of its own: two of them bring a program of the same name.
-RACERS ?= least_time,least_connections,round_robin,smg,sglang-router,vllm-router,litellm$(if $(shell command -v nginx),$(COMMA)nginx)$(if $(shell command -v haproxy),$(COMMA)haproxy)
+RACERS ?= least_time,least_connections,round_robin,smg,sglang-router,vllm-router,litellm$(if $(wildcard bin/race/llm-d/epp),$(COMMA)llm-d)$(if $(shell command -v nginx),$(COMMA)nginx)$(if $(shell command -v haproxy),$(COMMA)haproxy)
 COMMA  := ,
 .PHONY: race
 race: build ## Compare the time to the first token with other routers, which it installs into bin/race (docs/race.md; TRACE=FILE ENGINES=URL,... RACERS=... ARGS=...)

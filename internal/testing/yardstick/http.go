@@ -177,7 +177,8 @@ func (o *overHTTP) plan(conversations func() []*fleettest.Request, workload stri
 		s.Engines.Vary(o.speeds)
 		requests := s.Requests()
 		p := &plan{name: workload, adapter: "vllm", work: "prefill s",
-			run: replay.Run{Requests: requests, Block: s.Engines.Block, Until: o.until, Scale: o.scale, Within: o.within}}
+			run: replay.Run{
+				Requests: requests, Block: s.Engines.Block, Until: o.until, Scale: o.scale, Within: o.within}}
 		p.title = fmt.Sprintf("%s: %d simulated engines, the first %g s at time scale %g, at most %.1f %% of the "+
 			"tokens from caches",
 			s.Name, s.Engines.Number, o.until, o.scale, 100*fleettest.Bound(requests, s.Engines.Block, o.until))
@@ -196,7 +197,8 @@ func (o *overHTTP) note(p *plan, m measured, round int) error {
 		return nil
 	}
 	line := map[string]any{
-		"at": time.Now().UTC().Format(time.RFC3339), "workload": p.name, "trace": o.trace, "speeds": o.speeds, "until": o.until,
+		"at": time.Now().UTC().Format(time.RFC3339), "workload": p.name, "trace": o.trace,
+		"speeds": o.speeds, "until": o.until,
 		"scale": o.scale, "router": m.strategy, "round": round, "requests": m.Requests, "failed": m.Failed,
 	}
 	for name, value := range map[string]float64{
@@ -268,8 +270,8 @@ func (o *overHTTP) table(results []measured, p *plan) {
 		return found
 	}
 	lc, rr, lt := with("least_connections"), with("round_robin"), with("least_time")
-	fmt.Fprintf(o.out, "  %-18s %8s %6s %6s %8s %15s %8s %8s %8s %7s %8s %9s %6s %6s\n", "strategy", "requests", "failed",
-		"hit %", "mean", "of all rounds", "p50", "p90", "p99", "in 2 s", "learned", p.work, "x LC", "x RR")
+	fmt.Fprintf(o.out, "  %-18s %8s %6s %6s %8s %15s %8s %8s %8s %7s %8s %9s %6s %6s\n", "strategy", "requests",
+		"failed", "hit %", "mean", "of all rounds", "p50", "p90", "p99", "in 2 s", "learned", p.work, "x LC", "x RR")
 	for _, m := range results {
 		fmt.Fprintf(o.out, "  %-18s %8d %6d %6.1f %8.3f %15s %8.3f %8.3f %8.3f %6.1f%% %8.3f %9.1f %6.2f %6.2f\n",
 			m.strategy, m.Requests, m.Failed, 100*m.Hit,
