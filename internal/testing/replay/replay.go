@@ -97,7 +97,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return ctx.Err() == nil // both may have happened
 	case <-ctx.Done():
 		return false
 	}
