@@ -29,14 +29,28 @@ export function Name({ children, className = '', title }: { children: string; cl
   )
 }
 
+/** A row of choices that is scrolled to the one that is chosen, where there is no room for all. */
+export function useChosenInSight(value: string) {
+  const box = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const chosen = box.current?.querySelector<HTMLElement>("[aria-pressed='true'], [aria-selected='true']")
+    if (box.current === null || chosen === null || chosen === undefined) return
+    const [room, its] = [box.current.getBoundingClientRect(), chosen.getBoundingClientRect()]
+    if (its.right > room.right) box.current.scrollLeft += its.right - room.right + 24
+    else if (its.left < room.left) box.current.scrollLeft -= room.left - its.left + 24
+  }, [value])
+  return box
+}
+
 export function Segments<T extends string>({ value, options, onChange, label }: {
   value: T
   options: readonly { value: T; label: ReactNode }[]
   onChange(value: T): void
   label: string
 }) {
+  const box = useChosenInSight(value)
   return (
-    <div className="seg" role="group" aria-label={label}>
+    <div ref={box} className="seg" role="group" aria-label={label}>
       {options.map((option) => (
         <button key={option.value} type="button" aria-pressed={option.value === value} onClick={() => onChange(option.value)}>
           {option.label}

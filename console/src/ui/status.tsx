@@ -24,6 +24,23 @@ export function canServe(instance: InstanceState): boolean {
   return instance.enabled && instance.weight > 0 && instance.breaker !== 'OPEN' && instance.health !== 'UNHEALTHY'
 }
 
+/** Whether calls of an instance that may serve have failed since the last that did not. */
+export function isFailing(instance: InstanceState): boolean {
+  return canServe(instance) && instance.failingSince !== null
+}
+
+/** How many instances may serve, and of how many of those calls fail. */
+export function AbleSum({ members }: { members: readonly InstanceState[] }) {
+  const { t } = useI18n()
+  const failing = members.filter(isFailing).length
+  return (
+    <span className="muted">
+      {t('wrong.canServe', { n: members.filter(canServe).length, all: members.length })}
+      {failing > 0 && <span className="warn">{t('wrong.ofThemFail', { n: failing })}</span>}
+    </span>
+  )
+}
+
 /** The seconds until an open breaker lets a trial through. */
 export function secondsLeft(instance: InstanceState, now: number): number | null {
   if (instance.nextRetry === null) return null

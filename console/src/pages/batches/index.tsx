@@ -12,7 +12,7 @@ import { Guard, useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Confirm } from '@/ui/overlay'
-import { Bar } from '@/ui/parts'
+import { Bar, Name } from '@/ui/parts'
 import { BatchDrawer } from './drawer'
 import { doneOf, isOpen, mayCancel } from './progress'
 import { StartBatch } from './start'
@@ -75,7 +75,7 @@ function Row({ batch, onOpen }: { batch: Batch; onOpen(): void }) {
     <div className="btc" role="listitem">
       <div className="row">
         <button type="button" className="nmad grow" onClick={onOpen}>
-          <code className="trunc font-medium" title={batch.id}>{batch.id}</code>
+          <Name className="font-medium">{batch.id}</Name>
         </button>
         <span className={`tag ${batch.state}`}>{t(`batch.state.${batch.state}`)}</span>
       </div>

@@ -135,12 +135,13 @@ export default function Calls() {
           options={[
             { value: 'all', label: t('common.all') },
             { value: 'running', label: `${t('run.tab')} ${number(running)}` },
-            { value: 'failed', label: t('calls.failed') },
-            { value: 'refused', label: t('find.refused') },
+            { value: 'lost', label: t('wrong.count.lost') },
+            { value: 'refused', label: t('wrong.count.refused') },
             { value: 'retried', label: t('calls.retried') },
             // Where a link from another page leads, not one more button for everyone.
             ...(show === 'troubled' ? [{ value: 'troubled' as const, label: t('calls.troubled') }] : []),
-            ...(show === 'lost' || show === 'rescued' ? [{ value: show, label: t(`wrong.count.${show}`) }] : []),
+            ...(show === 'failed' ? [{ value: 'failed' as const, label: t('calls.failed') }] : []),
+            ...(show === 'rescued' ? [{ value: 'rescued' as const, label: t('wrong.count.rescued') }] : []),
             ...(show === 'answered' ? [{ value: 'answered' as const, label: t('find.answered') }] : []),
           ]}
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}

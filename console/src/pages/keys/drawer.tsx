@@ -95,7 +95,11 @@ export function KeyDrawer({ stored, tenant = '', onClose, onIssued, onRotate, on
       )}
       {view === 'yaml' && <FileText hint={t('key.yamlHint')} value={{ security: { keys: [keyInFile(form)] } }} />}
       {view === 'form' && stored !== null && <Facts stored={stored} />}
-      {view === 'form' && stored !== null && <Errors question={{ keyId: stored.id }} />}
+      {view === 'form' && stored !== null && (
+        <div className="mb-4">
+          <Errors question={{ keyId: stored.id }} />
+        </div>
+      )}
       <form
         id="key-form"
         hidden={view === 'yaml'}

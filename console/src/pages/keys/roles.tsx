@@ -1,3 +1,4 @@
+import { Fragment } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { Check } from 'lucide-react'
 import { roles } from '@/api/queries'
@@ -35,7 +36,15 @@ export function Roles() {
             {codes.map((code) => (
               <tr key={code}>
                 <td className="wrap">
-                  <code>{code}</code>
+                  <code>
+                    {code.split(':').map((part, i) => (
+                      // A narrow column breaks a name between its parts.
+                      <Fragment key={part}>
+                        {i > 0 && <>:<wbr /></>}
+                        {part}
+                      </Fragment>
+                    ))}
+                  </code>
                 </td>
                 {list.map(({ role, permissions }) => (
                   <td key={role} className="ctr">

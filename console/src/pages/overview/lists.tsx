@@ -12,7 +12,7 @@ import { empty, type Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
 import { ErrorNote } from '@/ui/feedback'
 import { BreakerGlyph, HealthGlyph } from '@/ui/glyphs'
-import { BreakerPill, canServe, inTrouble } from '@/ui/status'
+import { BreakerPill, canServe, inTrouble, isFailing } from '@/ui/status'
 import { callsOf, GroupCounts, GroupLink, GroupModels, GroupSentence } from '../wrong/sentence'
 import { jackKey, modelKey, type Bay } from './bay-layout'
 
@@ -160,7 +160,8 @@ export function ServicesTable({ range }: { range: Range }) {
             const open = members.filter((member) => member.breaker === 'OPEN').length
             const half = members.filter((member) => member.breaker === 'HALF_OPEN').length
             const stat = stats.services.get(type) ?? empty
-            const short = able < wanted
+            const failing = members.filter(isFailing).length
+            const short = able < wanted || failing > 0
             return (
               <tr key={type}>
                 <td>
@@ -169,9 +170,9 @@ export function ServicesTable({ range }: { range: Range }) {
                   </Link>
                 </td>
                 <td>
-                  <span className={`pill ${short ? 'wn' : 'ok'}`}>
+                  <span className={`pill ${short ? 'wn' : 'ok'}`} title={failing === 0 ? undefined : t('wrong.canServe', { n: able, all: members.length }) + t('wrong.ofThemFail', { n: failing })}>
                     {short ? <TriangleAlert className="ic s14" aria-hidden /> : <HealthGlyph state="healthy" />}
-                    {able} / {members.length}
+                    {able - failing} / {members.length}
                   </span>
                 </td>
                 <td className="onlydesk roomy">

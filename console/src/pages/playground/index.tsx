@@ -16,7 +16,7 @@ import { useMe } from '@/shell/session'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { SecretField, Select, SelectField } from '@/ui/field'
 import { HealthGlyph } from '@/ui/glyphs'
-import { CopyButton, Segments, Toggle } from '@/ui/parts'
+import { CopyButton, Segments, Toggle, useChosenInSight } from '@/ui/parts'
 import { canServe } from '@/ui/status'
 import { Speech, Transcription } from './audio'
 import { gatewayKey, setGatewayKey } from './call'
@@ -83,6 +83,7 @@ export default function Playground() {
   const model = search.model !== undefined && (models.some((choice) => choice.name === search.model) || snapshot === null) ? search.model : usual
   const second = type === 'chat' ? (search.second ?? '') : ''
   const Tab = tabs[type]
+  const kinds = useChosenInSight(type)
 
   const options = models.map((choice) => ({ value: choice.name, label: answers(choice) ? choice.name : t('pg.cannot', { model: choice.name }) }))
   const chosen = models.find((choice) => choice.name === model)
@@ -131,7 +132,7 @@ export default function Playground() {
   )
   return (
     <Tabs.Root className="pg" value={type} onValueChange={(value) => setSearch({ type: value === 'chat' ? undefined : value, model: undefined, second: undefined })}>
-      <Tabs.List className="tabs pgtabs" aria-label={t('nav.playground')}>
+      <Tabs.List ref={kinds} className="tabs pgtabs" aria-label={t('nav.playground')}>
         {serviceTypes.map((value) => (
           <Tabs.Trigger key={value} value={value}>
             {t(`pg.${value}`)}

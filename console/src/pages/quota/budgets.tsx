@@ -26,15 +26,16 @@ export function Budgets() {
 }
 
 /** Budgets, how much of each is used, and when it begins anew. */
-export function BudgetTable({ rows, currency, isOut, nameOf = (of) => of }: {
+export function BudgetTable({ rows, currency, isOut, nameOf }: {
   rows: readonly BudgetUse[]
   currency: string
   /** Whether a budget refuses calls now. */
   isOut(row: BudgetUse): boolean
-  /** The name of a key or tenant for people. */
+  /** The name of a key or tenant, where the reader knows it by another one. */
   nameOf?(of: string): string
 }) {
   const { t, locale } = useI18n()
+  const named = nameOf ?? ((of) => of.replace(/^(key|tenant)\/(.*)$/, (_, kind: 'key' | 'tenant', id: string) => t(`batch.${kind}`, { id })))
   return (
     <div className="panel">
       <table className="tbl bdg">
@@ -57,7 +58,7 @@ export function BudgetTable({ rows, currency, isOut, nameOf = (of) => of }: {
             return (
               <tr key={`${row.of} ${row.window} ${row.unit}`}>
                 <td className="of">
-                  <code title={row.of}>{nameOf(row.of)}</code>
+                  <span title={row.of}>{named(row.of)}</span>
                 </td>
                 <td>{t(`quota.budget.${row.window}`)}</td>
                 <td className={`num ${out ? 'bad font-semibold' : share >= 0.9 ? 'warn font-semibold' : ''}`}>

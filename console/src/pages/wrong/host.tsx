@@ -10,7 +10,7 @@ import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
-import { canServe } from '@/ui/status'
+import { AbleSum, canServe } from '@/ui/status'
 import { useServiceDrawer } from '../services/drawers'
 import { ManyConfirm, type Many } from '../services/many'
 import { servingRows, useRows } from '../services/rows'
@@ -48,7 +48,7 @@ export default function HostPage() {
       sentence={<T k={members.length === 0 ? 'wrong.hostGone' : isOff ? 'wrong.hostOff' : values.n === 0 ? (failing.length > 0 ? 'wrong.hostDownSince' : 'wrong.hostDown') : sum.requests === 0 ? 'wrong.hostIdle' : 'wrong.hostWell'} v={values} />}
       under={
         <>
-          <span className="muted">{t('wrong.canServe', { n: values.n, all: values.all })}</span>
+          <AbleSum members={members} />
           <Link className="soft" to="/services" search={{ q: id } as never}>{t('nav.services')}</Link>
         </>
       }

@@ -9,7 +9,7 @@ import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { GuardedLink } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
-import { canServe } from '@/ui/status'
+import { AbleSum, canServe } from '@/ui/status'
 import { useServiceDrawer } from '../services/drawers'
 import { useRows } from '../services/rows'
 import { strategyLabel } from '../services/strategies'
@@ -43,7 +43,7 @@ export default function ModelPage() {
       sentence={<T k={members.length === 0 ? 'wrong.modelGone' : !members.some(canServe) ? 'wrong.modelDown' : stat.requests === 0 ? 'wrong.modelIdle' : 'wrong.modelWell'} v={values} />}
       under={
         <>
-          <span className="muted">{t('wrong.canServe', { n: values.n, all: values.all })}</span>
+          <AbleSum members={members} />
           <Link className="soft" to="/services" search={{ q: id } as never}>{t('nav.services')}</Link>
           <Link className="soft" to="/spend" search={{ only: `model~${id}`, by: 'tenant' } as never}>{t('nav.spend')}</Link>
         </>

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { budgets, keys, spentThisMonth, terms } from '@/api/queries'
 import type { Key } from '@/api/types'
 import { T, useI18n } from '@/i18n'
-import { stamp } from '@/lib/format'
+import { stamp, utc } from '@/lib/format'
 import { budgetText, spentText } from '@/lib/money'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
@@ -97,7 +97,7 @@ function Tenant({ id }: { id: string }) {
 /** What a tenant with nothing wrong has used this month, by the ledger. */
 function Spent({ id, hasTerms }: { id: string; hasTerms: boolean }) {
   const { t, locale } = useI18n()
-  const { data: spent } = useQuery(spentThisMonth('tenant'))
+  const { data: spent } = useQuery({ ...spentThisMonth('tenant'), refetchInterval: 5000 })
   const name = <b>{id}</b>
   if (spent?.isCounted !== true) return <T k={hasTerms ? 'wrong.tenantWell' : 'wrong.tenantFree'} v={{ name }} />
   const requests = spent.requests.get(id) ?? 0
@@ -122,7 +122,7 @@ function Budgets({ accounts }: { accounts: ReadonlySet<string> }) {
               {budgetText(one, data?.currency ?? '', t, locale)} · {t(`quota.budget.${one.window}`)}
               {one.of.startsWith('key/') && <code className="muted block trunc" title={one.of}>{one.of.slice(4)}</code>}
             </span>
-            <span className="muted nowrap">{one.reset === null ? '' : t('wrong.resets', { time: stamp(one.reset).slice(0, 16) })}</span>
+            <span className="muted nowrap">{one.reset === null ? '' : t('wrong.resets', { time: `${utc(one.reset)} UTC` })}</span>
           </div>
         ))}
       </div>
