@@ -35,7 +35,9 @@ func TestWhoMayChangeSettings(t *testing.T) {
 				t.Errorf("%s sees %s", token, got.Body)
 			}
 		}
-		r.API("PUT", path, body, as("admin-token")...).Is(t, 200)
+		if got := r.API("PUT", path, body, as("admin-token")...).Is(t, 200); strings.Contains(got.Body, "(none)→(none)") {
+			t.Errorf("a change tells what stays: %s", got.Body)
+		}
 		r.API("PUT", path, body, as("admin-token")...).Is(t, 200, "Nothing changed")
 	}
 	for _, token := range []string{"viewer-token", "operator-token", "admin-token"} {

@@ -1,6 +1,7 @@
 package differences
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -39,5 +40,8 @@ func CompareManaged(from, to config.Managed) (found []Difference) {
 				show(from, section.Name), show(to, section.Name))...)
 		}
 	}
-	return found
+	// An empty list beside none differs as JSON only.
+	return slices.DeleteFunc(found, func(d Difference) bool {
+		return d.Field != "" && fmt.Sprint(formatValue(d.From)) == fmt.Sprint(formatValue(d.To))
+	})
 }
