@@ -8,6 +8,7 @@ describe('the address of a backend', () => {
     ['http://gpu2:8000/v1/chat/completions', 'http://gpu2:8000'],
     ['localhost:11434/api/chat', 'http://localhost:11434'],
     ['  "http://gpu2:8000/v1/" ', 'http://gpu2:8000'],
+    ['curl -s "http://gpu2:8000/v1/models" -H "accept: */*"', 'http://gpu2:8000'],
     ['HTTP://GPU2:8000', 'http://gpu2:8000'],
     ['http://gpu2:8000/v1/models?x=1#y', 'http://gpu2:8000'],
     ['api.openai.com', 'https://api.openai.com'],

@@ -159,7 +159,7 @@ export const en = {
 
   'health.healthy': 'Healthy',
   'health.unhealthy': 'Unreachable',
-  'health.unknown': 'Not checked yet',
+  'health.unknown': 'Not checked',
   'health.disabled': 'Off',
   'health.noWeight': 'Weight 0',
   'health.idle': 'No traffic',

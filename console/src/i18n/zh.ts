@@ -160,7 +160,7 @@ export const zh: Dictionary = {
 
   'health.healthy': '正常',
   'health.unhealthy': '不可达',
-  'health.unknown': '尚未检查',
+  'health.unknown': '未检查',
   'health.disabled': '已停用',
   'health.noWeight': '权重为 0',
   'health.idle': '无流量',

@@ -26,7 +26,9 @@ interface Read {
 }
 
 function read(text: string): Read | null {
-  const plain = text.trim().replace(/^["'<]+|["'>]+$/g, '').replace(/[?#].*$/, '')
+  // Of a copied command, the address in it.
+  const address = /\s/.test(text.trim()) ? (/\bhttps?:\/\/[^\s"'<>]+/i.exec(text)?.[0] ?? text) : text
+  const plain = address.trim().replace(/^["'<]+|["'>]+$/g, '').replace(/[?#].*$/, '')
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(plain)?.[1] ?? ''
   let rest = plain.slice(scheme === '' ? 0 : scheme.length + 3)
   if (/^[0-9a-f]*:[0-9a-f:]*:[0-9a-f:]*$/i.test(rest)) rest = `[${rest}]`

@@ -76,12 +76,12 @@ function Table({ label, list, onOpen }: { label: string; list: readonly Run[]; o
             <th>{t('runs.run')}</th>
             <th>{t('runs.now')}</th>
             <th className="num">{t('runs.unit.cost')}</th>
-            <th className="onlydesk w-[90px]">
+            <th className="onlydesk roomy w-[90px]">
               <span className="sr-only">{t('runs.limits')}</span>
             </th>
-            <th className="num onlydesk">{t('runs.unit.tokens')}</th>
+            <th className="num onlydesk roomy">{t('runs.unit.tokens')}</th>
             <th className="num onlydesk">{t('runs.unit.requests')}</th>
-            <th className="num onlydesk">{t('runs.agents')}</th>
+            <th className="num onlydesk roomy">{t('runs.agents')}</th>
             <th className="onlydesk">{t('common.model')}</th>
             <th className="onlydesk">{t('runs.who')}</th>
             <th className="num onlydesk">{t('runs.since')}</th>
@@ -104,10 +104,10 @@ function Table({ label, list, onOpen }: { label: string; list: readonly Run[]; o
                 <td className="num nowrap">
                   {numberOf(run.used.cost ?? 0, 'cost', locale)} {(run.limits.cost ?? 0) > 0 && <span className="muted">{t('runs.slash', { limit: numberOf(run.limits.cost!, 'cost', locale) })}</span>} {run.currency}
                 </td>
-                <td className="onlydesk">{tightest !== undefined && <Bar share={tightest.share} kind={tightest.share >= 1 ? 'bd' : tightest.share >= 0.8 ? 'wn' : ''} />}</td>
-                <td className="num onlydesk">{numberOf(run.used.tokens ?? 0, 'tokens', locale)}</td>
+                <td className="onlydesk roomy">{tightest !== undefined && <Bar share={tightest.share} kind={tightest.share >= 1 ? 'bd' : tightest.share >= 0.8 ? 'wn' : ''} />}</td>
+                <td className="num onlydesk roomy">{numberOf(run.used.tokens ?? 0, 'tokens', locale)}</td>
                 <td className="num onlydesk">{numberOf(run.used.requests ?? 0, 'requests', locale)}</td>
-                <td className="num onlydesk">{run.agents === 0 ? '–' : numberOf(run.agents, 'requests', locale)}</td>
+                <td className="num onlydesk roomy">{run.agents === 0 ? '–' : numberOf(run.agents, 'requests', locale)}</td>
                 <td className="onlydesk">{run.model === undefined ? '–' : <Name>{run.model}</Name>}</td>
                 <td className="onlydesk">{whoOf(run, t)}</td>
                 <td className="num nowrap onlydesk" title={stamp(run.started)}>{since(run.started, now, locale)}</td>

@@ -20,7 +20,7 @@ export function Hands({ title, sum, heads: [name, state, when, ...numbers], chil
           <thead>
             <tr>
               <th>{name}</th>
-              <th className="w-[280px]">{state}</th>
+              <th className="w-[190px]">{state}</th>
               <th className="w-[110px] onlydesk">{when}</th>
               {numbers.map(({ label, hint }) => (
                 <th key={label} className="num w-[90px] onlydesk" title={hint}>

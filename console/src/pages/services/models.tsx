@@ -59,7 +59,7 @@ function Row({ model }: { model: Resident }) {
           <Name className="muted">{host(model.host)}</Name>
         </span>
       </td>
-      <td className="cut" title={[said(model.said, model.failure), model.lastLine].filter(Boolean).join(': ')}>
+      <td className="cut wrap" title={[said(model.said, model.failure), model.lastLine].filter(Boolean).join(': ')}>
         {state(t, model)}
       </td>
       <td className="onlydesk">

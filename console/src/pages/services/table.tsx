@@ -89,7 +89,7 @@ export function Unused({ services }: { services: readonly ServiceType[] }) {
   const { t } = useI18n()
   if (services.length === 0) return null
   return (
-    <p className="row flex-wrap muted" data-part="unused">
+    <p className="row flex-wrap muted mt-4" data-part="unused">
       {t('services.unused')}
       {services.map((service) => (
         <Fragment key={service}>

@@ -51,7 +51,7 @@ export default function InstancePage() {
         <>
           {state !== undefined && <StatePill instance={state} now={now} />}
           {state !== undefined && isExceptional(state) && <Why instance={state} now={now} />}
-          {state !== undefined && <BreakerFacts instance={state} now={now} />}
+          {state !== undefined && (table.services[service]?.circuitBreaker.enabled === false && !state.forced ? <span className="muted">{t('services.noBreaker')}</span> : <BreakerFacts instance={state} now={now} />)}
           <Link className="soft" to="/model" search={{ service, id: model } as never}>{t('wrong.itsModel', { model })}</Link>
           {host !== '' && <Link className="soft" to="/host" search={{ id: host } as never}>{t('wrong.itsHost', { host })}</Link>}
         </>
