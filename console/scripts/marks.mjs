@@ -149,7 +149,7 @@ export function englishIn(names) {
     ...names,
     // A language is named in itself.
     'english',
-    ...'patchbay claude code codex cursor continue api json ndjson yaml csv http https url id ip sha markdown prometheus openapi openai anthropic gemini ollama cohere jina vllm azure redis postgresql sqlite trace usd eur token tokens ctrl esc enter tab shift home end curl python javascript node go top chat embedding rerank tts stt imggen imgedit admin operator viewer get post put delete patch head ok live tls ms min mb kb gb req p50 p95 p99 alloy'.split(' '),
+    ...'patchbay claude code codex cursor continue api json ndjson yaml csv http https url id ip sha markdown prometheus openapi openai anthropic gemini ollama cohere jina vllm sglang azure redis postgresql sqlite trace usd eur token tokens ctrl esc enter tab shift home end curl python javascript node go top chat embedding rerank tts stt imggen imgedit admin operator viewer get post put delete patch head ok live tls ms min mb kb gb req p50 p95 p99 alloy'.split(' '),
   ])
   const isData = (node) => node.closest('code, pre, kbd, q, samp, textarea, input, .mono, .name, [translate=no], [lang=en], .txt, .md') !== null
   const seen = (node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && node.getClientRects().length > 0
