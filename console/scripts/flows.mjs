@@ -1570,7 +1570,7 @@ const flows = {
         await problem.locator('.goes').click()
         await page.waitForURL(/\/host\?/)
         await page.locator('.objmeters .meter').first().waitFor()
-        assert.match(await page.locator('.head h2').innerText(), /out of memory/)
+        await page.locator('.head h2', { hasText: 'out of memory' }).waitFor({ timeout: 10_000 })
         const its = page.url()
         await page.goto(`${base}resilience?show=exceptions`)
         await page.waitForURL('**/services?show=problems')
