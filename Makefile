@@ -289,6 +289,11 @@ clients: build ## Run the official clients against the binary
 # five minutes, twice.
 npm-ci = npm ci --no-audit --no-fund --loglevel=error
 
+# The lock of the agents lacks packages of other platforms, which npm ci does not accept from version 11 on.
+$(AGENTS)/node_modules/.package-lock.json: $(AGENTS)/package-lock.json
+	@cd $(AGENTS) && { $(npm-ci) >/dev/null 2>&1 || $(call within,15m) npm install --no-save --no-audit --no-fund; }
+	@touch $@
+
 %/node_modules/.package-lock.json: %/package-lock.json
 	@cd $* && { $(npm-ci) --offline >/dev/null 2>&1 || $(call within,5m) $(npm-ci) || $(call within,5m) $(npm-ci); }
 	@touch $@
