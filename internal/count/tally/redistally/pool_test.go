@@ -109,6 +109,18 @@ func (s *takes) during(happens func(), gateways ...*gateway) {
 	wg.Wait()
 }
 
+// reach waits until so many requests were let in, at most for a time.
+func (s *takes) reach(count int, most time.Duration) {
+	for deadline := time.Now().Add(most); time.Now().Before(deadline); wait(10 * time.Millisecond) {
+		s.mu.Lock()
+		reached := len(s.all) >= count
+		s.mu.Unlock()
+		if reached {
+			return
+		}
+	}
+}
+
 // excess returns by how much the busiest interval is above what a bucket of this
 // capacity and rate allows. Requests count that are within the interval for sure.
 func (s *takes) excess(capacity, rate int) float64 {
