@@ -365,9 +365,10 @@ func (b *Book) commitAll(ctx context.Context) error {
 		s.demand.next()
 		s.lookAhead()
 		hasNews := s.isNews()
-		isQuiet := isPartial && !hasNews && !s.isReservedElsewhere() && !s.isBusy()
+		isOver := s.isOver(b.options.Now())
+		isQuiet := isOver || isPartial && !hasNews && !s.isReservedElsewhere() && !s.isBusy()
 		s.mu.Unlock()
-		isNews = hasNews || isNews
+		isNews = hasNews && !isOver || isNews
 		if !isQuiet {
 			states = append(states, s)
 		}

@@ -171,11 +171,18 @@ func (b *Book) Learn(ctx context.Context, runs []*Account) {
 		return
 	}
 	for some := range slices.Chunk(runs, commitAtOnce) {
+		if ctx.Err() != nil {
+			return
+		}
 		states := make([]*state, len(some))
 		for i, a := range some {
 			states[i] = a.state
 		}
-		if b.commit(ctx, states...) != nil {
+		// The end of ctx is no failure of the store.
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(b.options.Timeout, beat))
+		err := b.commit(bounded, states...)
+		cancel()
+		if err != nil {
 			return
 		}
 	}
@@ -274,6 +281,13 @@ func (s *state) touchedElsewhere(at time.Time) {
 // isBusy reports whether requests are under way here; mu is held.
 func (s *state) isBusy() bool {
 	return slices.ContainsFunc(s.spans, func(one *span) bool { return one.inFlight > 0 })
+}
+
+// isOver reports whether a run has been idle for so long that another one of its name may have begun at
+// another gateway, whose use is not mixed with its own; mu is held.
+func (s *state) isOver(now time.Time) bool {
+	runs := s.book.options.Runs
+	return runs != nil && !s.isBusy() && now.Sub(s.Used()) >= runs.Idle
 }
 
 // Used returns when something was last asked for in a run, at any gateway.

@@ -47,7 +47,7 @@ func (s *state) judge(one *span, all map[string]string, now time.Time) judgement
 			continue
 		}
 		j.believed[process] = c
-		if c.Amounts != known.Amounts || c.Reserved != (Amounts{}) {
+		if c.Reserved != (Amounts{}) { // what was settled is told with the time of its use
 			s.Touch(now)
 		}
 		switch {
