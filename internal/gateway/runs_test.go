@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -41,12 +42,16 @@ const small = `{"model":"m","max_tokens":10,"messages":[{"role":"user","content"
 type runShown struct {
 	ID, Name, Sign, Key, Tenant, State, Code, Reason string
 	UnderWay                                         int
+	Last                                             time.Time
 	Used, Reserved, Limits, Raised                   struct {
 		Cost             string
 		Tokens, Requests int64
 	}
 	Loop  *struct{ Rule, Action string }
-	Calls []struct{ Run string }
+	Calls []struct {
+		Run  string
+		Cost int64
+	}
 }
 
 func listRuns(t *testing.T, r *gatewaytest.Gateway, query string) (found []runShown) {

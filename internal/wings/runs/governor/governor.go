@@ -108,9 +108,11 @@ type run struct {
 	looped time.Time
 	// stopped is the last refusal for good, nil where a request was let in since.
 	stopped *schema.Error
-	// isOurs says that something was asked for in it here, or decided about it. told is what the other
-	// gateways were told of it, elsewhere what they tell, and followed the terms that are in force.
+	// isOurs says that something was asked for in it here, and isTold that the other gateways hear of it
+	// anyhow, because somebody has decided about it here. told is what they were told of it, elsewhere
+	// what they tell, and followed the terms that are in force.
 	isOurs    bool
+	isTold    bool
 	told      shown
 	elsewhere refusedElsewhere
 	followed  budget.Terms
@@ -152,11 +154,18 @@ func (g *Governor) Enter(ctx context.Context, a *account.Account) (account.Turn,
 	if found.ID == "" {
 		return nil, nil //nolint:nilnil // it belongs to no run
 	}
-	now := time.Now()
-	r := g.open(identity{owner, quota.UserName(found.ID)}, found, a.Caller, now)
+	now, who := time.Now(), identity{owner, quota.UserName(found.ID)}
+	wish, refusal := wishOf(a.Caller.Header)
+	if refusal == nil && wish > 0 {
+		refusal = g.refuseWish(who, wish, a.Caller.Grant, now)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	r := g.open(who, found, a.Caller, now)
 	a.Record.Run, a.Asks.Run = r.id, found.ID
 	t := &turn{governor: g, run: r, record: a.Record}
-	refusal, wait := g.admit(t, a, found.Agent, now)
+	refusal, wait := g.admit(t, a, wish, found.Agent, now)
 	if refusal != nil {
 		g.note(r, refusal)
 		return nil, refusal
@@ -172,6 +181,7 @@ func (g *Governor) Enter(ctx context.Context, a *account.Account) (account.Turn,
 
 // open returns a run, which begins where there is none that goes on.
 func (g *Governor) open(who identity, found known.Run, caller *access.Caller, now time.Time) *run {
+	tenant := quota.UserName(caller.Tenant) // as the ledger has it
 	g.mu.Lock()
 	r := g.runs[who]
 	if r != nil && r.isOver(now, g.options.Settings.Idle.Std()) {
@@ -180,8 +190,8 @@ func (g *Governor) open(who identity, found known.Run, caller *access.Caller, no
 	}
 	if r == nil {
 		who.name = strings.Clone(who.name)
-		r = g.begin(who, caller.Tenant, now)
-		r.sign, r.user = found.Sign.String(), caller.User
+		r = g.begin(who, tenant, now)
+		r.sign, r.user = found.Sign.String(), quota.UserName(caller.User)
 	}
 	g.used.MoveToFront(r.element)
 	g.meet(r, found.Agent)
@@ -191,7 +201,7 @@ func (g *Governor) open(who identity, found known.Run, caller *access.Caller, no
 	if r.grant != caller.Grant || !r.isOurs {
 		r.setLimits(g, caller.Grant)
 	}
-	r.isOurs = true
+	r.isOurs, r.tenant = true, tenant // the key may have moved
 	r.account.Touch(now)
 	return r
 }
@@ -264,17 +274,24 @@ func (r *run) isBusy() bool {
 
 // setLimits sets the strictest limits of the gateway, the tenant and the key; mu is held.
 func (r *run) setLimits(g *Governor, grant *access.Grant) {
-	r.grant, r.limits = grant, g.options.Settings.Limits
-	if grant != nil {
-		r.limits = r.limits.Lesser(grant.Runs)
-	}
+	r.grant, r.limits = grant, g.limitsOf(grant)
 	r.account = g.book.OpenRun(budget.RunSubject(r.owner, r.tenant, r.name), r.account.Began(), r.limits.Amounts())
 }
 
+// limitsOf returns the strictest limits of the gateway, the tenant and the key.
+func (g *Governor) limitsOf(grant *access.Grant) budget.RunLimits {
+	if grant == nil {
+		return g.options.Settings.Limits
+	}
+	return g.options.Settings.Limits.Lesser(grant.Runs)
+}
+
 // admit lets a request into its run after a wait, or returns why it is refused.
-func (g *Governor) admit(t *turn, a *account.Account, agent string, now time.Time) (*schema.Error, time.Duration) {
+func (g *Governor) admit(
+	t *turn, a *account.Account, wish prices.Amount, agent string, now time.Time,
+) (*schema.Error, time.Duration) {
 	r := t.run
-	if refusal := g.askLess(r, a.Caller.Header); refusal != nil {
+	if refusal := g.askLess(r, wish); refusal != nil {
 		return refusal, 0
 	}
 	if refusal := g.refuseEnded(r, now); refusal != nil {
@@ -312,15 +329,35 @@ func (r *run) leave(t *turn) {
 	r.account.Touch(time.Now())
 }
 
-// askLess takes over the limit of money that the client asks for.
-func (g *Governor) askLess(r *run, header http.Header) *schema.Error {
+// wishOf returns the limit of money that the client asks for, 0 for none.
+func wishOf(header http.Header) (prices.Amount, *schema.Error) {
 	values := header[costHeader]
 	if len(values) == 0 {
-		return nil
+		return 0, nil
 	}
 	asked, err := prices.ParseAmount(strings.TrimSpace(values[0]))
 	if err != nil || asked <= 0 {
-		return schema.NewError(schema.CodeInvalidValue, say.New("run.asks_amount"))
+		return 0, schema.NewError(schema.CodeInvalidValue, say.New("run.asks_amount"))
+	}
+	return asked, nil
+}
+
+// refuseWish refuses a request that asks for more than a run may have that would begin with it.
+func (g *Governor) refuseWish(who identity, asked prices.Amount, grant *access.Grant, now time.Time) *schema.Error {
+	g.mu.Lock()
+	r := g.runs[who]
+	g.mu.Unlock()
+	limit := g.limitsOf(grant).Cost
+	if limit <= 0 || asked <= limit || r != nil && !r.isOver(now, g.idle()) {
+		return nil
+	}
+	return schema.NewError(schema.CodeInvalidValue, say.New("run.asks_less", "most", limit.Money()))
+}
+
+// askLess takes over the limit of money that the client asks for, 0 for none.
+func (g *Governor) askLess(r *run, asked prices.Amount) *schema.Error {
+	if asked == 0 {
+		return nil
 	}
 	r.mu.Lock()
 	limit, acc := r.limits.Cost, r.account

@@ -227,7 +227,11 @@ func (o *office) list(c *web.Call, q *listQuery) ([]RunView, error) {
 	if o.governor.meetOthers(c.Context(), time.Now()) != nil {
 		c.Say("The store of runs does not answer: runs of other gateways may be missing.")
 	}
+	now := time.Now()
 	for _, r := range o.governor.all() {
+		if r.isOver(now, o.governor.idle()) {
+			continue // it is forgotten in a moment
+		}
 		v := o.governor.view(r)
 		known[r.id+v.Started.UTC().Truncate(time.Second).String()], known[r.id] = true, true
 		add(&v)
@@ -399,7 +403,7 @@ func (o *office) checkRaise(c *web.Call, r *run, by budget.RunLimits) error {
 	}
 	v := o.governor.view(r)
 	doc, _ := o.core.Control.Document()
-	most := tenantLimits(doc, r.tenant)
+	most := tenantLimits(doc, v.Tenant)
 	for _, one := range [...]struct {
 		path             string
 		now, more, bound int64
@@ -410,7 +414,7 @@ func (o *office) checkRaise(c *web.Call, r *run, by budget.RunLimits) error {
 		{"time", int64(v.Limits.Time), int64(by.Time), int64(most.Time)},
 	} {
 		if one.more > 0 && one.bound > 0 && one.now+one.more > one.bound {
-			return web.Invalid(one.path, say.New("run.beyond_tenant", "tenant", r.tenant))
+			return web.Invalid(one.path, say.New("run.beyond_tenant", "tenant", v.Tenant))
 		}
 	}
 	return nil
