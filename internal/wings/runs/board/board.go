@@ -4,6 +4,7 @@ package board
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -35,8 +36,9 @@ type Run struct {
 
 // Board is where gateways show their runs. It may be used by several goroutines.
 type Board interface {
-	// Tell shows runs, in place of what was told of them before.
-	Tell(ctx context.Context, runs []Run) error
+	// Tell shows runs, in place of what was told of them before. It returns how many of them, the first
+	// ones, were told.
+	Tell(ctx context.Context, runs []Run) (told int, err error)
 	// Since returns the runs of which something was told since a moment, and maybe earlier ones.
 	Since(ctx context.Context, since time.Time) ([]Run, error)
 	// Sweep removes the runs of which nothing was told since a moment.
@@ -50,7 +52,7 @@ const longestText = 1000
 // write returns a run as a text.
 func write(r *Run) ([]byte, error) {
 	told := *r
-	told.Reason = told.Reason[:min(len(told.Reason), longestText)]
+	told.Reason = strings.ToValidUTF8(told.Reason[:min(len(told.Reason), longestText)], "")
 	return json.Marshal(told, json.Deterministic(true))
 }
 

@@ -2,6 +2,7 @@ package board_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -37,10 +38,10 @@ func pages(t *testing.T, keys *seal.Keys) board.Board {
 	}
 	t.Cleanup(docs.Close)
 	if keys == nil {
-		return board.NewDocuments(docs, func() {})
+		return board.NewDocuments(docs, idle, func() {})
 	}
 	signed := documents.NewSigned(docs, documents.SignedOptions{Keys: keys, Kinds: []string{board.Kind}, Log: slog.New(slog.DiscardHandler)})
-	return board.NewDocuments(signed, signed.Close)
+	return board.NewDocuments(signed, idle, signed.Close)
 }
 
 // Every board gives back what was told last of each run, one that is not believed excepted, and
@@ -68,12 +69,12 @@ func TestABoardHasWhatWasToldLast(t *testing.T) {
 			}
 			other := board.Run{ID: "run_2", Name: "other", Began: began, Used: began, Terms: budget.Terms{}.String()}
 			for _, list := range [][]board.Run{{run, other}, {other}} {
-				if err := b.Tell(ctx, list); err != nil {
+				if _, err := b.Tell(ctx, list); err != nil {
 					t.Fatal(err)
 				}
 			}
 			run.Model, run.Terms = "n", budget.Terms{Version: 2, IsEnded: true, IsCut: true}.String()
-			if err := b.Tell(ctx, []board.Run{run}); err != nil {
+			if _, err := b.Tell(ctx, []board.Run{run}); err != nil {
 				t.Fatal(err)
 			}
 			found, err := b.Since(ctx, began.Add(-idle))
@@ -108,7 +109,7 @@ func TestTheLatestDecisionStaysOnABoardOfDocuments(t *testing.T) {
 	b, now := pages(t, nil), time.Now()
 	ended := budget.Terms{Version: 5, IsEnded: true}.String()
 	for _, terms := range []string{ended, budget.Terms{Version: 4}.String()} {
-		if err := b.Tell(t.Context(), []board.Run{{ID: "run_1", Name: "n", Used: now, Terms: terms}}); err != nil {
+		if _, err := b.Tell(t.Context(), []board.Run{{ID: "run_1", Name: "n", Used: now, Terms: terms}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,11 +130,70 @@ func TestAForgedRunIsNotRead(t *testing.T) {
 	store := &sheets{tallytest.New()}
 	run := board.Run{ID: "run_1", Name: "n", Used: time.Now(), Terms: budget.Terms{}.String()}
 	for _, keys := range []*seal.Keys{nil, keysOf(t, "other")} {
-		if err := board.NewRedis(store, "p", idle, keys).Tell(t.Context(), []board.Run{run}); err != nil {
+		if _, err := board.NewRedis(store, "p", idle, keys).Tell(t.Context(), []board.Run{run}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if found, err := board.NewRedis(store, "p", idle, keysOf(t, "k")).Since(t.Context(), time.Now()); err != nil || len(found) != 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
+}
+
+// A run that began after the one of its name was over has no decision about that one.
+func TestARunOfTheSameNameBeginsAnew(t *testing.T) {
+	t.Parallel()
+	b, now := pages(t, nil), time.Now()
+	ended := budget.Terms{Version: 5, IsEnded: true}.String()
+	for _, run := range []board.Run{
+		{ID: "run_1", Name: "n", Began: now.Add(-3 * idle), Used: now.Add(-2 * idle), Terms: ended},
+		{ID: "run_1", Name: "n", Began: now.Add(-idle), Used: now, Terms: budget.Terms{}.String()},
+	} {
+		if told, err := b.Tell(t.Context(), []board.Run{run}); told != 1 || err != nil {
+			t.Fatal(told, err)
+		}
+	}
+	if found, err := b.Since(t.Context(), now.Add(-idle)); err != nil || len(found) != 1 || found[0].Terms != (budget.Terms{}).String() {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// What is told in many round trips is told as far as the time goes, and a reason that is cut in a letter
+// is a text still.
+func TestAListThatEndsWithItsTimeIsToldInPart(t *testing.T) {
+	t.Parallel()
+	docs, err := pgdocuments.New(storetest.Postgres(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer docs.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	const before = 3
+	b := board.NewDocuments(&ending{docs, before, cancel}, idle, func() {})
+	now := time.Now()
+	var all []board.Run
+	for i := range 2 * before {
+		all = append(all, board.Run{ID: fmt.Sprint("run_", i), Name: "n", Began: now, Used: now, Terms: budget.Terms{}.String(),
+			Reason: strings.Repeat("x", 999) + "任"})
+	}
+	if told, err := b.Tell(ctx, all); told != before || err == nil {
+		t.Errorf("%d are told, %v", told, err)
+	}
+	if found, err := board.NewDocuments(docs, idle, func() {}).Since(t.Context(), now.Add(-idle)); err != nil || len(found) != before {
+		t.Errorf("%d are found, %v", len(found), err)
+	}
+}
+
+// ending are documents of which so many are put before the context ends.
+type ending struct {
+	documents.Store
+	left   int
+	cancel context.CancelFunc
+}
+
+func (e *ending) Put(ctx context.Context, doc documents.Document) (int64, error) {
+	if e.left--; e.left < 0 {
+		e.cancel()
+		return 0, ctx.Err()
+	}
+	return e.Store.Put(ctx, doc)
 }

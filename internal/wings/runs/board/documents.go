@@ -12,25 +12,30 @@ import (
 // Kind is the kind of the documents on a board.
 const Kind = "run"
 
-// shelf is a board of documents. A document counts as created when its run was told last.
+// shelf is a board of documents. A document counts as created when its run was told last. All are open:
+// stores find the open documents of a kind in the order of their creation without reading the others.
 type shelf struct {
 	docs  documents.Store
+	idle  time.Duration
 	close func()
 }
 
-// NewDocuments returns a board of documents, and calls close when it is closed.
-func NewDocuments(docs documents.Store, close func()) Board { return &shelf{docs, close} }
+// NewDocuments returns a board of documents on which a run is over that was idle for a time. It calls
+// close when it is closed.
+func NewDocuments(docs documents.Store, idle time.Duration, close func()) Board {
+	return &shelf{docs, idle, close}
+}
 
 // tries is how often a run is told that other gateways tell of at the same time.
 const tries = 3
 
-func (b *shelf) Tell(ctx context.Context, runs []Run) error {
+func (b *shelf) Tell(ctx context.Context, runs []Run) (told int, err error) {
 	for i := range runs {
 		if err := b.tell(ctx, &runs[i]); err != nil {
-			return err
+			return i, err
 		}
 	}
-	return nil
+	return len(runs), nil
 }
 
 func (b *shelf) tell(ctx context.Context, run *Run) error {
@@ -40,14 +45,15 @@ func (b *shelf) tell(ctx context.Context, run *Run) error {
 		if err != nil && !errors.Is(err, documents.ErrNotFound) {
 			return err
 		}
-		if found, ok := read(before.Data); ok {
+		// A run that was over before this one began has the same id, and no more.
+		if found, ok := read(before.Data); ok && run.Began.Before(found.Used.Add(b.idle)) {
 			told.Terms = latest(found.Terms, run.Terms)
 		}
 		data, err := write(&told)
 		if err != nil {
 			return err
 		}
-		doc := documents.Document{Kind: Kind, ID: run.ID, Scope: run.Owner, Created: time.Now(), Data: data,
+		doc := documents.Document{Kind: Kind, ID: run.ID, Scope: run.Owner, Created: time.Now(), IsOpen: true, Data: data,
 			Version: before.Version}
 		if _, err = b.docs.Put(ctx, doc); !errors.Is(err, documents.ErrChanged) {
 			return err
@@ -66,7 +72,7 @@ func latest(before, now string) string {
 }
 
 func (b *shelf) Since(ctx context.Context, since time.Time) (runs []Run, err error) {
-	query := documents.Query{Kind: Kind, IsAscending: true, After: "0", AfterCreated: since}
+	query := documents.Query{Kind: Kind, OnlyOpen: true, IsAscending: true, After: "0", AfterCreated: since}
 	err = documents.Each(ctx, b.docs, query, func(doc documents.Document) (bool, error) {
 		if run, ok := read(doc.Data); ok && run.ID == doc.ID {
 			runs = append(runs, run)
@@ -80,7 +86,8 @@ func (b *shelf) Since(ctx context.Context, since time.Time) (runs []Run, err err
 const mostSwept = 1000
 
 func (b *shelf) Sweep(ctx context.Context, before time.Time) error {
-	old, err := b.docs.List(ctx, documents.Query{Kind: Kind, IsAscending: true, OnlyNames: true, Limit: mostSwept})
+	old, err := b.docs.List(ctx, documents.Query{Kind: Kind, OnlyOpen: true, IsAscending: true, OnlyNames: true,
+		Limit: mostSwept})
 	for _, doc := range old {
 		if err != nil || !doc.Created.Before(before) {
 			break

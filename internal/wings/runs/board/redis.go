@@ -57,7 +57,7 @@ func groupOf(id string) int {
 // signed returns the parts under the signature of a run.
 func signed(sheet, id, text string) []string { return []string{"run", sheet, id, text} }
 
-func (b *redis) Tell(ctx context.Context, runs []Run) error {
+func (b *redis) Tell(ctx context.Context, runs []Run) (told int, err error) {
 	now := time.Now()
 	order := b.order(now)
 	var sheets [groups]tally.Sheet
@@ -69,7 +69,7 @@ func (b *redis) Tell(ctx context.Context, runs []Run) error {
 		}
 		data, err := write(run)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		text := strconv.FormatInt(order, 10) + " " + string(data)
 		if b.keys != nil {
@@ -77,14 +77,16 @@ func (b *redis) Tell(ctx context.Context, runs []Run) error {
 		}
 		sheets[group].Totals = append(sheets[group].Totals, tally.Total{Writer: run.ID, Numbers: text})
 	}
-	told := sheets[:0:0]
+	all := sheets[:0:0]
 	for _, sheet := range sheets {
 		if sheet.Name != "" {
-			told = append(told, sheet)
+			all = append(all, sheet)
 		}
 	}
-	_, err := b.sheets.Tell(ctx, told, false)
-	return err
+	if _, err := b.sheets.Tell(ctx, all, false); err != nil {
+		return 0, err
+	}
+	return len(runs), nil
 }
 
 // order returns the order of what is told at a moment: milliseconds, but always a greater one.

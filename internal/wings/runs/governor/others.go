@@ -19,6 +19,9 @@ type others struct {
 
 	mu   sync.Mutex // held while the board is read
 	read time.Time  // when it was read last
+	// asked is when it was tried last, and failed the error of that.
+	asked  time.Time
+	failed error
 	// taken is how many decisions of other gateways were taken over, and polled when they were asked
 	// for; only the work beside the requests uses them.
 	taken  int64
@@ -64,7 +67,7 @@ func (r *run) hasNews(now time.Time, g *Governor) bool {
 		code = r.stopped.Code
 	}
 	switch {
-	case !r.isOurs:
+	case !r.isOurs && !r.isTold:
 		return false
 	case last.at.IsZero(), code != last.code, r.model != "" && !last.hasName:
 		return true
@@ -117,11 +120,9 @@ func (g *Governor) tellOthers(ctx context.Context, now time.Time) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, boardTime)
 	defer cancel()
-	if o.board.Tell(ctx, list) != nil {
-		return // they are told with the next beat; health shows the store
-	}
-	o.count += len(list)
-	for i, r := range runs {
+	n, _ := o.board.Tell(ctx, list) // the rest is told with the next beat; health shows the store
+	o.count += n
+	for i, r := range runs[:n] {
 		r.mu.Lock()
 		r.told = told[i]
 		r.mu.Unlock()
@@ -134,12 +135,12 @@ func (g *Governor) tellOf(r *run) error {
 		return nil
 	}
 	r.mu.Lock()
-	r.isOurs = true // this gateway tells of the decision if it cannot now
+	r.isTold = true // with the next beat, if it cannot be told now
 	one, told := r.shown(time.Now())
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), boardTime)
 	defer cancel()
-	err := g.others.board.Tell(ctx, []board.Run{one})
+	_, err := g.others.board.Tell(ctx, []board.Run{one})
 	if err == nil {
 		r.mu.Lock()
 		r.told = told
@@ -156,8 +157,8 @@ func (g *Governor) meetOthers(ctx context.Context, now time.Time) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now.Sub(o.read) < freshFor {
-		return nil
+	if now.Sub(o.asked) < freshFor { // those who have waited do not ask one after the other
+		return o.failed
 	}
 	since := now.Add(-g.idle() - g.idle()/toldParts)
 	if o.isPolled && !o.read.IsZero() { // it is read all the time
@@ -166,6 +167,7 @@ func (g *Governor) meetOthers(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, boardTime)
 	defer cancel()
 	found, err := o.board.Since(ctx, since.Add(-overlap))
+	o.asked, o.failed = time.Now(), err
 	if err != nil {
 		return err
 	}
@@ -189,6 +191,10 @@ func (g *Governor) meetRun(told *board.Run, now time.Time) *run {
 	who := identity{told.Owner, told.Name}
 	g.mu.Lock()
 	r, isNew := g.runs[who], false
+	if r != nil && r.isOver(now, g.idle()) { // another one has begun since
+		g.forget(r)
+		r = nil
+	}
 	if r == nil && len(g.runs) < mostRuns && g.bytes+runBytes+4*len(who.name) <= mostBytes {
 		r, isNew = g.begin(who, told.Tenant, told.Began), true
 		g.used.MoveToBack(r.element)
@@ -200,7 +206,7 @@ func (g *Governor) meetRun(told *board.Run, now time.Time) *run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if isNew {
-		r.account.Meet(told.Used)
+		r.account.Meet(earlier(told.Used, now))
 		r.followed = terms
 	}
 	if isNew || !r.isOurs {
@@ -213,13 +219,19 @@ func (g *Governor) meetRun(told *board.Run, now time.Time) *run {
 	r.elsewhere = refusedElsewhere{told.Code, told.Reason}
 	r.account.Restore(terms, told.Began)
 	r.told.version = max(r.told.version, terms.Version)
-	if told.Used.Before(now) { // the clock of the other gateway may be ahead
-		r.account.Touch(told.Used)
-	}
+	r.account.Touch(earlier(told.Used, now))
 	if !isNew {
 		return nil
 	}
 	return r
+}
+
+// earlier returns a time that another gateway tells, or now where its clock is ahead.
+func earlier(told, now time.Time) time.Time {
+	if told.After(now) {
+		return now
+	}
+	return told
 }
 
 // refusedElsewhere says why another gateway refuses the requests of a run.

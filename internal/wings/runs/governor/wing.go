@@ -98,10 +98,10 @@ func boardOf(core *wing.Core) (shown board.Board, isPolled bool, err error) {
 	}
 	keys := core.Takeovers.Keys()
 	if keys == nil {
-		return board.NewDocuments(docs, docs.Close), true, nil
+		return board.NewDocuments(docs, idle, docs.Close), true, nil
 	}
 	signed := documents.NewSigned(docs, documents.SignedOptions{Keys: keys, Kinds: []string{board.Kind}, Log: core.Log})
-	return board.NewDocuments(signed, func() {
+	return board.NewDocuments(signed, idle, func() {
 		signed.Close()
 		docs.Close()
 	}), true, nil
