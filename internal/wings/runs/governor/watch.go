@@ -27,7 +27,7 @@ func (g *Governor) watch(t *turn, a *account.Account, agent string, now time.Tim
 	}
 	t.run.mu.Lock()
 	defer t.run.mu.Unlock()
-	found, isFound := t.run.watch.Next(&g.options.Settings.Loops, t.step)
+	broken, isFound := t.run.watch.Next(&g.options.Settings.Loops, t.step)
 	if !isFound {
 		t.run.loop = nil
 		return nil
@@ -35,9 +35,11 @@ func (g *Governor) watch(t *turn, a *account.Account, agent string, now time.Tim
 	if t.run.loop == nil {
 		t.run.looped = now
 	}
-	t.run.loop = &found
+	found := new(loops.Finding) // only a call that breaks a rule takes memory for it
+	*found = broken
+	t.run.loop = found
 	g.looped[found.Rule][found.Action].Add(1)
-	return &found
+	return found
 }
 
 // waitOf returns how long the call of a finding waits.
