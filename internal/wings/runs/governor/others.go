@@ -168,14 +168,14 @@ func (g *Governor) meetOthers(ctx context.Context, now time.Time) error {
 	defer cancel()
 	found, err := o.board.Since(ctx, since.Add(-overlap))
 	o.asked, o.failed = time.Now(), err
-	if err != nil {
-		return err
-	}
 	var accounts []*budget.Account
 	for i := range found {
 		if r := g.meetRun(&found[i], now); r != nil {
 			accounts = append(accounts, r.latest())
 		}
+	}
+	if err != nil {
+		return err // what was read until then is known
 	}
 	o.read = now
 	g.book.Learn(ctx, accounts)
