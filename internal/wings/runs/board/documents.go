@@ -53,8 +53,10 @@ func (b *shelf) tell(ctx context.Context, run *Run) error {
 		if err != nil {
 			return err
 		}
-		doc := documents.Document{Kind: Kind, ID: run.ID, Scope: run.Owner, Created: time.Now(), IsOpen: true, Data: data,
-			Version: before.Version}
+		doc := documents.Document{
+			Kind: Kind, ID: run.ID, Scope: run.Owner, Created: time.Now(), IsOpen: true, Data: data,
+			Version: before.Version,
+		}
 		if _, err = b.docs.Put(ctx, doc); !errors.Is(err, documents.ErrChanged) {
 			return err
 		}
