@@ -355,3 +355,47 @@ func TestAdaptersAreSeenByOperators(t *testing.T) {
 		t.Error("the model of the engine is kept")
 	}
 }
+
+// A model that another backend lists under the name of an adapter is served there, and a base stays a
+// model where somebody names an adapter after it.
+func TestFoundModelsWithTheNamesOfAdaptersAreServed(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras")
+	a := startAdapted(t, nil)
+	other, err := simulator.Start(simulator.Options{Models: []string{"l1", "n"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("health-check: {interval: 1s}",
+		"{models: discover, base-url: '"+other.URL()+"', adapter: openai}",
+		"{models: discover, base-url: '"+a.URL()+"', adapter: vllm}",
+	)+"loras: {adapters: {l1: {base: m, path: /l/l1}, m: {base: m, path: /l/m}}}\n")
+	for model, want := range map[string][]bool{"m": {false}, "n": {false}, "l1": {false, true}} {
+		var kept []bool
+		for _, i := range r.Instances(model) {
+			kept = append(kept, i.Resident() != nil)
+		}
+		if !slices.Equal(kept, want) {
+			t.Errorf("%s: instances that are adapters: %v", model, kept)
+		}
+		r.Chat(hi(model)).Succeeds(t)
+	}
+}
+
+// A discovered backend leaves adapters to their base that is written before it or behind it.
+func TestAdaptersOfAWrittenBaseGoBeforeFoundModels(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras")
+	b := startAdapted(t, nil)
+	load(t, b, "l1", "/l/l1")
+	instances := []string{"{models: discover, base-url: '" + b.URL() + "', adapter: vllm}", gatewaytest.Instance("m", b.URL(), "adapter: vllm")}
+	for range instances {
+		r := gatewaytest.Start(t, gatewaytest.PolicyYAML("health-check: {interval: 1s}", instances...)+"loras: {"+adapters("l1")+"}\n")
+		r.Chat(hi("l1")).Succeeds(t)
+		if all := r.Instances("l1"); len(all) != 1 || all[0].Resident() == nil {
+			t.Errorf("l1 has %d instances, or is no adapter", len(all))
+		}
+		slices.Reverse(instances)
+	}
+}

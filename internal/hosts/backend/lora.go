@@ -24,7 +24,7 @@ type LoRA struct {
 
 // Adapted returns the instances that the adapters make of one of a model: each adapter is a
 // model with the address and the settings of the instance. An engine that is a process of the
-// gateway gets its adapters from its own command.
+// gateway gets its adapters from its own command, and a model is no adapter of itself.
 func (s Settings) Adapted(all []LoRA) []Settings {
 	var adapted []Settings
 	for n := range all {
@@ -32,7 +32,7 @@ func (s Settings) Adapted(all []LoRA) []Settings {
 		isThere := len(lora.BaseURLs) == 0 || slices.ContainsFunc(lora.BaseURLs, func(url string) bool {
 			return strings.TrimRight(url, "/") == strings.TrimRight(s.BaseURL, "/")
 		})
-		if lora.Base != s.Name || s.Process != "" || !isThere {
+		if lora.Base != s.Name || lora.Name == s.Name || s.Process != "" || !isThere {
 			continue
 		}
 		one := s.Found(lora.Name)

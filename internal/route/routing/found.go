@@ -52,10 +52,9 @@ func (t *Table) Sources() []*Source { return t.sources }
 func (t *Table) Found() *Found { return t.found }
 
 // instancesOf returns the instances of the models that a source has found. A model that has
-// an instance of its own at the same address is left out, and so are aliases: the written
-// configuration goes before found models, and LoRA adapters of it are loaded and given up, whether or
-// not a backend lists them. A model that its backend calls by a file has the short
-// name of the file.
+// an instance of its own at the same address is left out, and so are aliases and the LoRA adapters
+// that the backend loads: the written configuration goes before found models. A model that its backend
+// calls by a file has the short name of the file.
 func (t *Table) instancesOf(source *Source, loras []backend.LoRA) []backend.Settings {
 	var list []backend.Settings
 	policy := &source.Service.Policy
@@ -71,7 +70,7 @@ func (t *Table) instancesOf(source *Source, loras []backend.LoRA) []backend.Sett
 			return s.ID() == settings.ID()
 		})
 		if !source.Settings.Models.Include(model) && !source.Settings.Models.Include(short[n]) || isAlias ||
-			isWritten || slices.ContainsFunc(loras, func(l backend.LoRA) bool { return l.Name == model }) {
+			isWritten {
 			continue
 		}
 		named := source.Settings.Found(short[n])
@@ -84,7 +83,15 @@ func (t *Table) instancesOf(source *Source, loras []backend.LoRA) []backend.Sett
 		}
 		list = append(list, settings)
 	}
-	return list
+	adapters := map[string]bool{}
+	for _, settings := range slices.Concat(policy.Instances, list) {
+		for _, one := range source.Service.adapted(settings, loras) {
+			adapters[one.ID()] = true
+		}
+	}
+	return slices.DeleteFunc(list, func(s backend.Settings) bool {
+		return adapters[s.ID()] || source.Service.byID[s.ID()] != nil
+	})
 }
 
 // adapted returns the instances that LoRA adapters make of one. The written configuration goes
