@@ -343,7 +343,9 @@ func TestAdaptersAreSeenByOperators(t *testing.T) {
 	t.Parallel()
 	gatewaytest.Needs(t, "loras")
 	b := startAdapted(t, nil)
-	r := gatewaytest.Start(t, adaptedYAML(", load-balancer: least-time, residency: {enabled: true, sleep-after: 1s}", adapters("l1"), b))
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("health-check: {interval: 1s}, load-balancer: least-time, residency: {enabled: true, sleep-after: 1s}",
+		gatewaytest.Instance("m", b.URL(), "adapter: vllm"), gatewaytest.Instance("same", b.URL(), "adapter: vllm, upstream-model: m"))+
+		"loras: {"+adapters("l1")+"}\n")
 	gatewaytest.Eventually(t, "the engine has told that the adapter is absent", func() bool { return whereIs(r, "l1") == "absent" })
 	r.API(http.MethodPost, "/api/route/explain?door=chat", hi("l1")).Is(t, 200, "absent", `"loadMs":1000`)
 	r.Chat(hi("l1")).Succeeds(t)
@@ -351,8 +353,10 @@ func TestAdaptersAreSeenByOperators(t *testing.T) {
 	if at := fmt.Sprintf(`{host=%q,model="l1"}`, b.URL()); scrape["model_router_model_loads_total"+at] != 1 || scrape["model_router_model_resident"+at] != 1 {
 		t.Errorf("%g loads, resident %g", scrape["model_router_model_loads_total"+at], scrape["model_router_model_resident"+at])
 	}
-	if whereIs(r, "m") != "" {
-		t.Error("the model of the engine is kept")
+	for _, name := range []string{"m", "same"} {
+		if whereIs(r, name) != "" {
+			t.Errorf("the model of the engine is kept as %s", name)
+		}
 	}
 }
 

@@ -91,9 +91,6 @@ type Settings struct {
 	Residency Residency `json:"residency,omitzero"`
 	// LoRA is no setting. It is set where the model is a LoRA adapter of the configuration file.
 	LoRA *LoRA `json:"-"`
-	// IsAdapted is no setting. It is set where the engine loads LoRA adapters beside its model,
-	// which then does not sleep.
-	IsAdapted bool `json:"-"`
 	// Doubt is no setting. It is set where the secrets may not be sent.
 	Doubt Doubt `json:"-"`
 }

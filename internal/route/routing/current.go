@@ -135,10 +135,16 @@ func (c *Current) keepModels(t *Table) {
 	if c.keeper == nil {
 		return
 	}
+	adapted := map[*fleet.Host]bool{}
+	for _, i := range t.Instances() {
+		if i.Settings.LoRA != nil && i.Engine() != nil {
+			adapted[i.Engine().Host()] = true
+		}
+	}
 	var all []residency.Kept
 	for _, pool := range t.Pools() {
 		for _, i := range pool.Instances {
-			if one, ok := c.kept(pool, i); ok {
+			if one, ok := c.kept(pool, i, adapted); ok {
 				all = append(all, one)
 			}
 		}
@@ -159,8 +165,8 @@ func (c *Current) keepModels(t *Table) {
 
 // kept returns how the model of an instance is kept, false where it is not. An instance with
 // a process of the gateway as its server is kept wherever requests may start it, and so is a LoRA
-// adapter. The model of an engine with adapters stays awake for them.
-func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
+// adapter. The model of an engine with adapters stays awake for them, under all of its names.
+func (c *Current) kept(pool *Pool, i *backend.Instance, adapted map[*fleet.Host]bool) (residency.Kept, bool) {
 	settings := pool.Service.Policy.Residency
 	if i.Engine() == nil || i.Barred() != backend.NoObstacle {
 		return residency.Kept{}, false
@@ -175,7 +181,7 @@ func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
 		return residency.Kept{Place: i.Engine(), Sleeper: p, Rules: rules}, true
 	}
 	lora := i.Settings.LoRA
-	if !settings.Enabled && lora == nil || i.Settings.IsAdapted {
+	if lora == nil && (!settings.Enabled || adapted[i.Engine().Host()]) {
 		return residency.Kept{}, false
 	}
 	sleeper := c.sleepers(i, settings)

@@ -280,7 +280,6 @@ func (t *Table) compileService(
 		}
 		for _, settings := range instances {
 			adapted := s.adapted(settings, loras)
-			settings.IsAdapted = len(adapted) > 0
 			if err := s.add(settings, shared, old, now); err != nil {
 				return nil, fmt.Errorf("instances[%d]: %w", n, err)
 			}
