@@ -144,6 +144,11 @@ func (s Service) checkNames(loras []backend.LoRA, report func(path string, fault
 	models := slices.Clone(backend.ModelsOf(s.Instances))
 	for _, instance := range s.Instances {
 		models = append(models, instance.Adapted(loras)...)
+		for _, lora := range loras {
+			if instance.Finds(lora.Base) {
+				models = append(models, backend.Settings{Name: lora.Name})
+			}
+		}
 	}
 	s.Aliases.Check(models, within("aliases", report))
 	s.Fallbacks.Check(s.Aliases, models, within("fallbacks", report))

@@ -55,13 +55,15 @@ func TestMistakesInAdaptersAreNamed(t *testing.T) {
 // TestAdaptersAreTargetsOfNames has aliases and fallbacks that lead to an adapter, and from it.
 func TestAdaptersAreTargetsOfNames(t *testing.T) {
 	t.Parallel()
-	const services = `services: {chat: {adapter: vllm, aliases: {sql: l1}, fallbacks: {l1: [m]}, instances: [{name: m, base-url: "http://h:1"}]}}
+	for _, base := range []string{"name: m", `models: ["m*"]`} {
+		services := `services: {chat: {adapter: vllm, aliases: {sql: l1}, fallbacks: {l1: [m]}, instances: [{` + base + `, base-url: "http://h:1"}]}}
 `
-	for adapter, isThere := range map[string]bool{"l1": true, "l2": false} {
-		yaml := services + "loras: {adapters: {" + adapter + ": {base: m, path: /l}}}"
-		_, err := config.Load(config.Source{Content: []byte(yaml), KnownAdapter: kinds.Check})
-		if (err == nil) != isThere {
-			t.Errorf("%s: %v", adapter, err)
+		for adapter, isThere := range map[string]bool{"l1": true, "l2": false, "sql": false} {
+			yaml := services + "loras: {adapters: {" + adapter + ": {base: m, path: /l}}}"
+			_, err := config.Load(config.Source{Content: []byte(yaml), KnownAdapter: kinds.Check})
+			if (err == nil) != isThere {
+				t.Errorf("%s of {%s}: %v", adapter, base, err)
+			}
 		}
 	}
 }
