@@ -49,6 +49,8 @@ type Lever struct {
 	// that answer with the same status where they do not find the model; empty means that the
 	// status tells.
 	Unknown string
+	// Off is part of the engine's answer when it was started without what the command needs.
+	Off string
 }
 
 // The levers of engines of each kind.
@@ -72,6 +74,7 @@ var (
 		},
 		TellsRoom: true,
 		Unknown:   `{"detail":"Not Found"}`,
+		Off:       "LoRA is not enabled",
 	}
 	// OllamaLever is Ollama's: a request without a prompt.
 	OllamaLever = Lever{Load: ollamaLoad, Unload: func(o Order) Command {

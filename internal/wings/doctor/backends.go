@@ -224,8 +224,12 @@ func missingModels(area string, g *group, models []discover.Model) []Finding {
 	return findings
 }
 
+// noAdapter is a LoRA adapter that no engine has. An engine without the commands says so before it looks
+// for the path, and so does one that was started without LoRA.
+const noAdapter, noPath = "patchbay-doctor", "/patchbay-doctor/there/is/no/such/adapter"
+
 // adapters reports an engine that takes no LoRA adapters while it runs, although the file has some
-// for its model. It is asked to load one without a name, which no engine does.
+// for its model.
 func (e *examination) adapters(ctx context.Context, area string, g *group) []Finding {
 	kind, err := kinds.Lookup(g.adapter)
 	if err != nil {
@@ -241,21 +245,28 @@ func (e *examination) adapters(ctx context.Context, area string, g *group) []Fin
 			"loras has adapters of %q, and engines of the kind %s take none while they run", g.instances[at].Name,
 			kind.Name)}
 	}
-	command := kind.Adapters.Load(engines.Order{})
-	asked := backend.Settings{Name: g.instances[at].Name, BaseURL: g.settings.BaseURL, Adapter: g.adapter,
-		Path: command.Path}
-	if strings.HasSuffix(strings.TrimRight(asked.BaseURL, "/"), "/v1") {
-		asked.Path = strings.TrimPrefix(asked.Path, "/v1")
-	}
-	status, text, err := e.sender(g, &attempt{})(ctx, schema.Chat, asked, command.Body)
-	switch {
+	base, absent := g.instances[at].Name, engines.Order{Model: noAdapter, Path: noPath}
+	status, text, err := e.order(ctx, g, base, kind.Adapters.Load(absent))
+	switch said := string(text); {
 	case err != nil:
 		return nil // it was reached before
-	case status == http.StatusNotFound && strings.Contains(string(text), kind.Adapters.Unknown):
+	case status == http.StatusNotFound && strings.Contains(said, kind.Adapters.Unknown),
+		strings.Contains(said, kind.Adapters.Off):
 		return []Finding{warn(area, "start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True",
-			"takes no LoRA adapters while it runs, and loras has some of %q", g.instances[at].Name)}
+			"takes no LoRA adapters while it runs, and loras has some of %q", base)}
+	case status < http.StatusMultipleChoices: // old engines look for the path when somebody asks for the adapter
+		_, _, _ = e.order(ctx, g, base, kind.Adapters.Unload(absent))
 	}
 	return []Finding{ok(area, "takes LoRA adapters while it runs")}
+}
+
+// order sends a command to the engine of a group.
+func (e *examination) order(ctx context.Context, g *group, model string, command engines.Command) (int, []byte, error) {
+	to := backend.Settings{Name: model, BaseURL: g.settings.BaseURL, Adapter: g.adapter, Path: command.Path}
+	if strings.HasSuffix(strings.TrimRight(to.BaseURL, "/"), "/v1") {
+		to.Path = strings.TrimPrefix(to.Path, "/v1")
+	}
+	return e.sender(g, &attempt{})(ctx, schema.Chat, to, command.Body)
 }
 
 // fixOf returns a remedy for a backend that cannot be reached.

@@ -55,10 +55,7 @@ func TestEnginesOfAdaptersAreAskedWhetherTheyTakeThem(t *testing.T) {
 	if _, err := os.Stat("../loras"); err != nil {
 		t.Skip("this tree has no LoRA adapters (make without)")
 	}
-	for want, adapters := range map[string]*simulator.Adapters{
-		"takes LoRA adapters while it runs":    {},
-		"takes no LoRA adapters while it runs": nil,
-	} {
+	for _, adapters := range []*simulator.Adapters{{Missing: []string{"/patchbay-doctor/there/is/no/such/adapter"}}, {}, {IsOff: true}, nil} {
 		b, err := simulator.Start(simulator.Options{
 			Models: []string{"m"}, Kind: simulator.VLLM, Engine: &engine.Spec{Block: 16, Cache: 1600}, Adapters: adapters,
 		})
@@ -69,9 +66,9 @@ func TestEnginesOfAdaptersAreAskedWhetherTheyTakeThem(t *testing.T) {
 		for _, base := range []string{"", "/v1"} {
 			lines := examine(t, free+"services: {chat: {adapter: vllm, instances: [{name: m, base-url: '"+b.URL()+base+
 				"'}]}}\nloras: {adapters: {l: {base: m, path: /l}}}\n", nil)
-			level := "ok"
-			if adapters == nil {
-				level = "warn"
+			level, want := "ok", "takes LoRA adapters while it runs"
+			if adapters == nil || adapters.IsOff {
+				level, want = "warn", "takes no LoRA adapters while it runs"
 			}
 			has(t, lines, fmt.Sprintf("%s backend %s:", level, b.URL()+base), want)
 		}
