@@ -302,17 +302,55 @@ func TestEnginesTellTheirRoomForAdapters(t *testing.T) {
 	})
 }
 
-// Keys limited to models need the name of the adapter; prices and limits count it by that name.
+// Keys that are limited to models need the name of the adapter: that of its base is another model.
 func TestAdaptersAreModelsOfKeys(t *testing.T) {
 	t.Parallel()
 	gatewaytest.Needs(t, "loras")
 	b := startAdapted(t, nil)
-	r := gatewaytest.Start(t, withKey(adaptedYAML("", adapters("l1", "l2"), b), "models: [l1]")+"prices: {models: [{model: l1, input: 1000000}]}\n")
-	r.Chat(hi("l1"), bearer("secret")...).Succeeds(t)
-	for _, model := range []string{"m", "l2"} {
-		if reply := r.Chat(hi(model), bearer("secret")...); reply.Status != http.StatusForbidden {
-			t.Errorf("%s: %d %s", model, reply.Status, reply.Body)
+	for allowed, forbidden := range map[string][]string{"l1": {"m", "l2"}, "m": {"l1", "l2"}} {
+		r := gatewaytest.Start(t, withKey(adaptedYAML("", adapters("l1", "l2"), b), "models: ["+allowed+"]"))
+		r.Chat(hi(allowed), bearer("secret")...).Succeeds(t)
+		for _, model := range forbidden {
+			if reply := r.Chat(hi(model), bearer("secret")...); reply.Status != http.StatusForbidden {
+				t.Errorf("%s with a key for %s: %d %s", model, allowed, reply.Status, reply.Body)
+			}
 		}
+	}
+}
+
+// An adapter has a price of its own, whatever its base costs, also where an alias leads to it.
+func TestAdaptersCostWhatTheirNameCosts(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras")
+	b := startAdapted(t, nil)
+	list := "quota: {enabled: true}\nprices: {models: [{model: l1, input: 3000000, output: 3000000}, {model: m, input: 1000000, output: 1000000}]}\n"
+	for asked, price := range map[string]int64{"m": 1, "l1": 3, "nick": 3} {
+		r := gatewaytest.Start(t, adaptedYAML(", aliases: {nick: l1}", adapters("l1"), b)+list)
+		r.Chat(hi(asked)).Succeeds(t)
+		if got := counted(t, r); got.TokenCount == 0 || got.Cost != price*got.TokenCount*1_000_000 {
+			t.Errorf("%s: %+v", asked, got)
+		}
+	}
+}
+
+// An engine that refuses an adapter is asked a few times, and then not for each request: the
+// breaker of the adapter is open.
+func TestAnEngineThatTakesNoAdaptersIsNotAskedForEachRequest(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras")
+	b := startAdapted(t, func(o *simulator.Options) { o.Adapters.IsOff = true })
+	r := gatewaytest.Start(t, adaptedYAML("", adapters("l1"), b))
+	for range 40 {
+		if reply := r.Chat(hi("l1")); reply.Status != http.StatusServiceUnavailable {
+			t.Errorf("%d %s", reply.Status, reply.Body)
+		}
+	}
+	if tries := b.AdapterState().Tries; tries == 0 || tries > 10 {
+		t.Errorf("the engine was told %d times to load it", tries)
+	}
+	r.API(http.MethodGet, "/api/models/residency", "").Is(t, 200, "LoRA is not enabled")
+	if m := r.Instances("m")[0]; !m.Well() || m.Breaker.Snapshot().FailureCount > 0 {
+		t.Errorf("the base: %+v", m.Breaker.Snapshot())
 	}
 }
 

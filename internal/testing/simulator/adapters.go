@@ -25,7 +25,8 @@ type Adapters struct {
 // AdapterState is what an engine has done with adapters.
 type AdapterState struct {
 	Loaded                map[string]string // paths by names
-	Loads, Unloads, Peaks int               // how often; and the most adapters that were loaded at a time
+	Tries, Loads, Unloads int               // commands to load, and how often an adapter came and went
+	Peaks                 int               // the most adapters that were loaded at a time
 }
 
 // adapters are the loaded adapters of a backend. A restart of its engine loses them.
@@ -109,6 +110,7 @@ func answerLoadAdapter(x *exchange) {
 	if !x.adapterCommand(&asked) {
 		return
 	}
+	x.backend.withAdapters(func(a *adapters) { a.Tries++ })
 	options := x.backend.options.Adapters
 	refuse := func(format string, values ...any) {
 		x.failAdapter(http.StatusBadRequest, "InvalidUserInput", format, values...)
