@@ -179,6 +179,25 @@ func TestAdaptersAreLoadedAgainAfterARestart(t *testing.T) {
 	gatewaytest.Eventually(t, "the gateway has heard of it", func() bool { return whereIs(r, "l1") != "loaded" })
 }
 
+// An engine that has the adapter and answers 404 for another reason, such as an unknown response, does
+// not lose it in the gateway's eyes.
+func TestAnAdapterThatTheEngineListsIsNotLostByA404(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras")
+	b := startAdapted(t, nil)
+	r := gatewaytest.Start(t, adaptedYAML("", adapters("l1"), b))
+	r.Chat(hi("l1")).Succeeds(t)
+	b.ScriptForever(simulator.Step{Status: 404, Body: `{"error":{"message":"Response with id 'x' not found.","type":"invalid_request_error","param":"response_id","code":404}}`})
+	for range 3 {
+		if reply := r.Chat(hi("l1")); reply.Status != http.StatusNotFound {
+			t.Errorf("%d %s", reply.Status, reply.Body)
+		}
+	}
+	if got := r.Scrape()[fmt.Sprintf(`model_router_model_loads_total{host=%q,model="l1"}`, b.URL())]; got != 1 || whereIs(r, "l1") != "loaded" {
+		t.Errorf("%g loads, and it is %s", got, whereIs(r, "l1"))
+	}
+}
+
 // whereIs returns where a model is.
 func whereIs(r *gatewaytest.Gateway, model string) string {
 	states := r.Residency.States(time.Now())

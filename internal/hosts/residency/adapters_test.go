@@ -99,7 +99,7 @@ func TestAMissingAdapterIsLoadedAgain(t *testing.T) {
 		if !m.TryEnter() {
 			t.Fatal("it is not loaded")
 		}
-		m.Missing()
+		m.Missing(t.Context())
 		m.Leave()
 		if m.TryEnter() {
 			t.Error("it counts as loaded")

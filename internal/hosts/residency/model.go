@@ -76,9 +76,17 @@ func (m *Model) Patience(s Settings) time.Duration {
 	return cmp.Or(s.WakeTimeout.Std(), m.rules.Start, defaultWake)
 }
 
-// Missing says that the server answered a call without having the model, such as after a
-// restart of which nobody has heard yet.
-func (m *Model) Missing() { m.place.Found(false, false, time.Now()) }
+// Missing says that the server answered a call as one without the model does, such as after a
+// restart of which nobody has heard yet. A server that can tell is asked: it may have refused
+// something else, or have the model again.
+func (m *Model) Missing(ctx context.Context) {
+	m.keeper.mu.Lock()
+	looker, canTell := m.sleeper.(Looker)
+	m.keeper.mu.Unlock()
+	if !canTell || !looker.IsAwake(ctx) {
+		m.place.Found(false, false, time.Now())
+	}
+}
 
 // Residence returns where the model is.
 func (m *Model) Residence(now time.Time) fleet.Residence {

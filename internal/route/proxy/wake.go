@@ -53,7 +53,7 @@ func (r *run) callAwake(ctx context.Context) *reply.Fault {
 			return failed
 		}
 		failed := r.callInstance(ctx)
-		if failed == nil || isAgain || ctx.Err() != nil || r.attempt.resident == nil || !r.hasLost(failed) {
+		if failed == nil || isAgain || ctx.Err() != nil || r.attempt.resident == nil || !r.mayHaveLost(ctx, failed) {
 			return failed
 		}
 		if failed = r.attempt.beginAgain(); failed != nil {
@@ -62,16 +62,16 @@ func (r *run) callAwake(ctx context.Context) *reply.Fault {
 	}
 }
 
-// hasLost reports whether the server of the instance has gone, or its LoRA adapter, by how it failed
-// a call.
-func (r *run) hasLost(failed *reply.Fault) bool {
+// mayHaveLost reports whether the server of the instance may have gone, or its LoRA adapter, by how
+// it failed a call.
+func (r *run) mayHaveLost(ctx context.Context, failed *reply.Fault) bool {
 	i := r.attempt.instance
 	switch p := i.Process(); {
 	case p != nil && failed.Outcome == breaker.Refused:
 		p.Doubt()
 		return true
 	case i.Settings.LoRA != nil && failed.Err != nil && failed.Err.Status == http.StatusNotFound:
-		r.attempt.resident.Missing()
+		r.attempt.resident.Missing(ctx)
 		return true
 	}
 	return false
