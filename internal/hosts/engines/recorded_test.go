@@ -41,3 +41,28 @@ func TestWhatARealVLLMTold(t *testing.T) {
 		t.Errorf("%v %+v, want %+v", told, got, want)
 	}
 }
+
+// TestWhatARealVLLMToldOfItsAdapters reads what vLLM 0.24 told after it had loaded three adapters with
+// --max-loras 2 and answered for each: its metrics keep a line for each batch that there was, and its
+// list has more than fit into one.
+func TestWhatARealVLLMToldOfItsAdapters(t *testing.T) {
+	t.Parallel()
+	const lines = `# HELP vllm:lora_requests_info Running stats on lora requests.
+# TYPE vllm:lora_requests_info gauge
+vllm:lora_requests_info{max_lora="2",running_lora_adapters="",waiting_lora_adapters=""} 1.7950349612152474e+09
+vllm:lora_requests_info{max_lora="2",running_lora_adapters="r1",waiting_lora_adapters="r1"} 1.7950349605789893e+09
+vllm:lora_requests_info{max_lora="2",running_lora_adapters="r3",waiting_lora_adapters="r3"} 1.7950349612137349e+09
+`
+	got, _ := askFrom(VLLM, "/metrics", &Answer{Body: strings.NewReader(lines), Models: []string{"m"}})
+	if got.AdapterRoom != 2 {
+		t.Errorf("%d adapters in a batch", got.AdapterRoom)
+	}
+	paths := map[string]string{"r1": "/tmp/lora/l1", "r2": "/tmp/lora/moved", "r3": "/tmp/lora/l3", "r4": "/tmp/lora/l4"}
+	got, told := askFrom(VLLM, "/v1/models", &Answer{Body: strings.NewReader(transcript(t, "vllm-0.24-models.json")), Adapters: paths})
+	want := said(-1, -1, -1, -1, func(r *Report) {
+		r.TellsAdapters, r.Adapters, r.Stale = true, []string{"r1", "r3"}, []string{"r2"}
+	})
+	if !told || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v %+v, want %+v", told, got, want)
+	}
+}
