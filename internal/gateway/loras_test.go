@@ -162,6 +162,31 @@ func TestFirstRequestsForAnAdapterLoadItOnce(t *testing.T) {
 	})
 }
 
+// Clients that go away while their adapter is loaded leave neither a slot nor a place among those that
+// wait taken.
+func TestClientsThatLeaveDuringALoadLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras")
+	b := startAdapted(t, func(o *simulator.Options) { o.Adapters.Load = time.Second })
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("health-check: {interval: 1s}, queue: {size: 2}",
+		gatewaytest.Instance("m", b.URL(), "adapter: vllm, max-concurrency: 2"))+"loras: {"+adapters("l1")+"}\n")
+	l1 := r.Instances("l1")[0]
+	for range 3 {
+		ctx, leave := context.WithCancel(gatewaytest.Deadline(t))
+		one, other := r.ChatLater(ctx, hi("l1")), r.ChatLater(ctx, hi("l1"))
+		gatewaytest.Eventually(t, "both wait for the adapter", func() bool { return l1.InFlight() == 2 })
+		leave()
+		<-one
+		<-other
+		gatewaytest.Eventually(t, "the slots are free", func() bool { return l1.InFlight() == 0 })
+	}
+	r.Chat(hi("l1")).Succeeds(t)
+	gatewaytest.Eventually(t, "the adapter is idle", func() bool { return !l1.Resident().Place().Residence(time.Now()).IsInUse })
+	if s := b.AdapterState(); len(s.Loaded) != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // A request after the restart of its engine loads the adapter again, whether or not the gateway has
 // heard of it.
 func TestAdaptersAreLoadedAgainAfterARestart(t *testing.T) {
