@@ -82,7 +82,7 @@ func (c *Control) Reset(ctx context.Context, change Change) (Result, error) {
 
 // Use makes a stored version the current one. The list of versions stays as it is, unless the
 // author may not change a section that differs: then a new version has that section as it is
-// in force, and all else of the stored one.
+// in force, and all else of the stored one. Where nothing else differs, nothing changes.
 func (c *Control) Use(ctx context.Context, change Change, number int) (Result, error) {
 	return c.change(ctx, change, func(now *state) (*proposal, Result, error) {
 		v, err := c.Load(number)
@@ -91,6 +91,9 @@ func (c *Control) Use(ctx context.Context, change Change, number int) (Result, e
 		}
 		next := c.stateOf(v)
 		if kept := now.keep(next.doc, next.settings, change.May); !settings.Equal(kept, next.settings) {
+			if now.isOf(next.doc, next.terms, kept) {
+				return nil, Result{}, nil
+			}
 			return c.propose(next.doc, next.terms, kept, change)
 		}
 		found := now.compare(next)

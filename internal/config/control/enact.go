@@ -52,8 +52,7 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, managed c
 			terms: terms, settings: managed, activations: now.activations},
 		check: validate, dryRun: change.DryRun, author: change.Author,
 	}
-	isNew := now.version == 0 || !settings.Equal(doc.Services, now.doc.Services) ||
-		!settings.Equal(terms, now.terms) || !settings.Equal(managed, now.settings)
+	isNew := now.version == 0 || !now.isOf(doc, terms, managed)
 	if isNew && now.version != 0 {
 		result.Differences = now.compare(p.next)
 	}
@@ -73,6 +72,13 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, managed c
 		result.Version = p.next.version
 	}
 	return p, result, nil
+}
+
+// isOf reports whether the state has these services, terms and settings, which are all that
+// versions keep.
+func (s *state) isOf(doc *config.Document, terms *access.TermSet, managed config.Managed) bool {
+	return settings.Equal(doc.Services, s.doc.Services) && settings.Equal(terms, s.terms) &&
+		settings.Equal(managed, s.settings)
 }
 
 // enact puts a proposal into force: it validates and compiles it, publishes it to the
