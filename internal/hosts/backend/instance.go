@@ -91,7 +91,8 @@ type State struct {
 	uses     atomic.Pointer[fleet.Uses]
 	resident atomic.Pointer[residency.Model]
 	since    time.Time
-	troubled atomic.Bool // the last call that said anything about the backend failed
+	troubled atomic.Bool  // the last call that said anything about the backend failed
+	failing  atomic.Int64 // when the first of the failed calls in a row ended, from since; 0 where the last did not fail
 	inFlight atomic.Int64
 	spare    atomic.Int64    // calls in flight of the class Spare
 	demand   demand          // of others than Spare
@@ -240,13 +241,15 @@ func (i *Instance) HealthStatus() Status {
 }
 
 // FailingSince returns the time since which calls or health checks of the instance fail
-// without a success; zero where they do not.
+// without a success; zero where they do not. It does not need a breaker that is on.
 func (i *Instance) FailingSince() time.Time {
-	calls, checks := i.Breaker.Snapshot().FailingSince, i.Health.Snapshot().FailingSince
-	if calls.IsZero() || !checks.IsZero() && checks.Before(calls) {
-		return checks
+	var first time.Time
+	for _, at := range []time.Time{i.Breaker.Snapshot().FailingSince, i.callsFailSince(), i.Health.Snapshot().FailingSince} {
+		if first.IsZero() || !at.IsZero() && at.Before(first) {
+			first = at
+		}
 	}
-	return calls
+	return first
 }
 
 // HealthReason says why the instance is not healthy, for people who may manage it.
@@ -404,6 +407,7 @@ func (i *Instance) Release(permit Permit, outcome breaker.Outcome, now time.Time
 	i.outcomes[counted].Add(1)
 	if outcome != breaker.Cancelled {
 		i.setTroubled(outcome.Failed())
+		i.setFailing(outcome.Failed(), now)
 	}
 	i.Breaker.Done(permit.breaker, outcome, now)
 	if (outcome == breaker.Refused || outcome == breaker.Reset) && i.Breaker.AwaitsCheck() {
@@ -420,6 +424,26 @@ func (s *State) setTroubled(now bool) {
 	if s.troubled.Load() != now {
 		s.troubled.Store(now)
 	}
+}
+
+// setFailing counts a call to those that fail in a row, or ends the row.
+func (s *State) setFailing(failed bool, now time.Time) {
+	switch began := s.failing.Load(); {
+	case failed && began == 0:
+		s.failing.CompareAndSwap(0, max(1, int64(now.Sub(s.since))))
+	case !failed && began != 0:
+		s.failing.Store(0)
+	}
+}
+
+// callsFailSince returns when the first of the failed calls in a row ended, the zero time where
+// the last call did not fail.
+func (s *State) callsFailSince() time.Time {
+	began := s.failing.Load()
+	if began == 0 {
+		return time.Time{}
+	}
+	return s.since.Add(time.Duration(began))
 }
 
 // Well reports whether the instance is healthy, its breaker is closed, and it has

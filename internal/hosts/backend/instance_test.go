@@ -71,6 +71,37 @@ func TestWhichInstancesAreWell(t *testing.T) {
 	}
 }
 
+// An instance whose calls fail says since when, with a breaker that is off too.
+func TestCallsThatFailInARowHaveABeginning(t *testing.T) {
+	t.Parallel()
+	for name, isOn := range map[string]bool{"with a breaker": true, "without": false} {
+		i, start := newInstance(t), time.Now()
+		settings := breaker.DefaultSettings()
+		settings.Enabled = isOn
+		i.Breaker.Update(settings, start)
+		for second, step := range []struct {
+			outcome breaker.Outcome
+			want    int // the second, -1 for no failure
+		}{
+			{breaker.Success, -1}, {breaker.Failure, 1}, {breaker.Cancelled, 1}, {breaker.Reset, 1}, {breaker.Success, -1}, {breaker.Errored, 5},
+		} {
+			now := start.Add(time.Duration(second) * time.Second)
+			permit, ok := i.Acquire(now)
+			if !ok {
+				t.Fatal("refused")
+			}
+			i.Release(permit, step.outcome, now)
+			var want time.Time
+			if step.want >= 0 {
+				want = start.Add(time.Duration(step.want) * time.Second)
+			}
+			if got := i.FailingSince(); !got.Equal(want) {
+				t.Errorf("%s, second %d: failing since %v, want %v", name, second, got, want)
+			}
+		}
+	}
+}
+
 func TestMilderObstacles(t *testing.T) {
 	t.Parallel()
 	order := []Obstacle{Disabled, NoWeight, Unhealthy, BreakerOpen, AtLimit, NoSlot, NoObstacle}
