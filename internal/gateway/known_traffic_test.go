@@ -322,7 +322,7 @@ func TestKnownTimesAreTrueEverywhere(t *testing.T) {
 		slow = objectsIn(t, k.GetObject("/api/monitoring/figures"), "slow")
 		return len(slow) > 0
 	})
-	if len(slow) != 1 || slow[0]["instanceId"] != "llama@"+k.b.URL() || !strings.Contains(slow[0]["text"].(string), "llama at "+hostAt(k.b)+" takes 1.5s for a call, 2") {
+	if len(slow) != 1 || slow[0]["instanceId"] != "llama@"+k.b.URL() || !strings.Contains(slow[0]["text"].(string), "llama at "+hostAt(k.b)+" takes 1.5 s for a call, 2") {
 		t.Errorf("slow: %v", slow)
 	}
 	for query, want := range map[string]string{"": "slow", "?instance=llama@" + k.b.URL(): "slow", "?host=" + hostAt(k.b): "slow", "?instance=llama@" + k.a.URL(): ""} {
@@ -330,7 +330,7 @@ func TestKnownTimesAreTrueEverywhere(t *testing.T) {
 		for _, group := range objectsIn(t, wrong, "groups") {
 			found += group["kind"].(string)
 		}
-		if headline := gatewaytest.At(t, wrong, "headline/text").(string); found != want || strings.Contains(headline, "llama at "+hostAt(k.b)+" takes 1.5s") != (want != "") {
+		if headline := gatewaytest.At(t, wrong, "headline/text").(string); found != want || strings.Contains(headline, "llama at "+hostAt(k.b)+" takes 1.5 s") != (want != "") {
 			t.Errorf("problems%s: %q, %s", query, found, headline)
 		}
 	}

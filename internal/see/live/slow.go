@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
@@ -271,13 +272,25 @@ func (o *slowness) reasons() []say.Sentence {
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// brief returns a length of time with two digits.
-func brief(d time.Duration) time.Duration {
-	for step := time.Duration(1); ; step *= 10 {
-		if d.Abs() < 100*step {
-			return d.Round(step)
-		}
+// brief returns a length of time with two digits and its unit, such as "1.5 s".
+func brief(d time.Duration) string {
+	step := time.Duration(1)
+	for d.Abs() >= 100*step {
+		step *= 10
 	}
+	d = d.Round(step)
+	size, unit := time.Microsecond, "µs"
+	switch {
+	case d >= time.Hour:
+		size, unit = time.Hour, "h"
+	case d >= time.Minute:
+		size, unit = time.Minute, "min"
+	case d >= time.Second:
+		size, unit = time.Second, "s"
+	case d >= time.Millisecond:
+		size, unit = time.Millisecond, "ms"
+	}
+	return strconv.FormatFloat(rounded(float64(d)/float64(size)), 'f', -1, 64) + " " + unit
 }
 
 // rounded returns a number with two digits, or all before the point.

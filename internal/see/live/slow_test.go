@@ -59,7 +59,7 @@ func TestAnInstanceFarSlowerThanItsPeersIsNamedWithWhatIsKnownOfWhy(t *testing.T
 	}{
 		"all alike": {fast, fast, fast, ""},
 		"a slow one": {fast, fast, metrics.Request{Duration: 1505 * time.Millisecond, Usage: tokens(100, 80, 10)},
-			"llama at gpu3:8000 takes 1.5s for a call, 26 times as long as at gpu1:8000 (59ms; 6 calls): prompts, caches and queues as far as they are known do not explain it; look at the host"},
+			"llama at gpu3:8000 takes 1.5 s for a call, 26 times as long as at gpu1:8000 (59 ms; 6 calls): prompts, caches and queues as far as they are known do not explain it; look at the host"},
 		"longer prompts": {fast, fast, metrics.Request{Duration: 300 * time.Millisecond, Usage: tokens(900, 720, 10)},
 			"its prompts have 900 tokens, those of the other one 100"},
 		"fewer cached tokens": {fast, fast, metrics.Request{Duration: 300 * time.Millisecond, Usage: tokens(100, 10, 10)},
@@ -68,12 +68,12 @@ func TestAnInstanceFarSlowerThanItsPeersIsNamedWithWhatIsKnownOfWhy(t *testing.T
 		"not worth a word":  {metrics.Request{Duration: time.Millisecond}, metrics.Request{Duration: time.Millisecond}, metrics.Request{Duration: 5 * time.Millisecond}, ""},
 		"not its own fault": {fast, fast, metrics.Request{Duration: 10060 * time.Millisecond, Picked: 10 * time.Second, Usage: tokens(100, 80, 10)}, ""},
 		"slower decode": {stream, stream, metrics.Request{Duration: 4 * time.Second, FirstToken: 110 * time.Millisecond, PerToken: 43 * time.Millisecond, Usage: tokens(100, 80, 90)},
-			"llama at gpu3:8000 takes 43ms for an output token, 4.3 times as long as at gpu1:8000 (9.9ms; 6 calls)"},
+			"llama at gpu3:8000 takes 43 ms for an output token, 4.3 times as long as at gpu1:8000 (9.9 ms; 6 calls)"},
 		"a late first token": {stream, stream, metrics.Request{Duration: 4 * time.Second, FirstToken: time.Second, PerToken: 30 * time.Millisecond, Usage: tokens(100, 80, 90)},
-			"takes 990ms to the first token, 10 times as long as at gpu1:8000 (99ms; 6 calls): it takes 30ms for an output token, the other one 9.9ms"},
+			"takes 990 ms to the first token, 10 times as long as at gpu1:8000 (99 ms; 6 calls): it takes 30 ms for an output token, the other one 9.9 ms"},
 		"a stream with a longer answer": {stream, stream, metrics.Request{Duration: 9 * time.Second, FirstToken: 100 * time.Millisecond, PerToken: 10 * time.Millisecond, Usage: tokens(100, 80, 90)}, ""},
 		"loading": {stream, stream, metrics.Request{Duration: 9 * time.Second, FirstToken: 8 * time.Second, PerToken: 10 * time.Millisecond, Held: 2 * time.Second, Usage: tokens(100, 80, 90)},
-			"calls waited 12s in all for the model to load"},
+			"calls waited 12 s in all for the model to load"},
 	} {
 		r := newRig(t)
 		r.peers(3)
