@@ -278,7 +278,7 @@ const flows = {
     await page.getByRole('button', { name: 'Hold open' }).click()
     await row.getByText('Held open').waitFor({ timeout: 2500 })
     await page.getByRole('button', { name: /^Problems/ }).click()
-    await page.locator('.svc tr.has-why + tr.why', { hasText: 'maintenance <b>tonight</b>' }).waitFor({ timeout: 2500 })
+    await page.locator('.svc tr.has-why + tr.cause', { hasText: 'maintenance <b>tonight</b>' }).waitFor({ timeout: 2500 })
     await row.locator('.mtd button').click()
     await page.getByRole('menuitem', { name: 'Back to automatic' }).click()
     await page.getByText('The breaker of demo-claude works by itself again.').waitFor({ timeout: 2500 })

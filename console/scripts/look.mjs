@@ -55,6 +55,15 @@ async function reasonFirst(page) {
   if (why.left >= where.left || (why.isCut && where.width > 1)) throw new Error('the address takes room from the reason of a failed call')
 }
 
+/** What is wrong with an instance has the width of its row. */
+async function wideCauses(page) {
+  await fail()
+  const cell = page.locator('.svc tr.cause > td').first()
+  await cell.waitFor()
+  const [own, row] = await cell.evaluate((node) => [node.clientWidth, node.closest('tr').previousElementSibling.clientWidth])
+  if (own < row - 24) throw new Error(`why an instance fails has ${own} px of ${row}`)
+}
+
 /** Two models answer beside each other, and each answer says what it took and cost. */
 async function askTwo(page) {
   await page.locator('.composer .ta').fill('What is a patch bay?')
@@ -71,6 +80,7 @@ const places = {
   'overview-table': { path: '/?view=table&charts=open' },
   services: { path: '/services', few: true },
   'services-by-host': { path: '/services?group=host&sort=-rate', few: true },
+  'services-problems': { path: '/services?show=problems', act: wideCauses, few: true },
   'services-menu': { path: '/services', act: async (page) => (await row(page).locator('.mtd button').click(), await menu(page)) },
   'services-remove': { path: '/services', act: async (page) => (await row(page).locator('.mtd button').click(), await page.locator('[role=menuitem].danger').click(), await dialog(page)) },
   'services-edit': { path: edit, act: drawer, few: true },

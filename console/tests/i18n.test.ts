@@ -6,6 +6,7 @@ import { speak, translate } from '@/i18n'
 import { en } from '@/i18n/en'
 import { said } from '@/i18n/said.zh'
 import { zh } from '@/i18n/zh'
+import { stamp } from '@/lib/format'
 
 const names = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).sort()
 const files = (dir: string): string[] =>
@@ -79,6 +80,15 @@ describe('sentences of the gateway', () => {
     expect(chinese.said([{ code: 'of.tomorrow' as 'other', text: 'one' }, { code: 'instance.ready', text: 'ready' }], 'one; ready')).toBe(`one${zh['said.and']}${said['instance.ready']}`)
     expect(chinese.said([{ code: 'other', values: { text: 'CUDA out of memory' } }], 'CUDA out of memory')).toBe('CUDA out of memory')
     expect(chinese.said([], undefined)).toBe('')
+  })
+  it('tell moments by the clock of the reader, and leave the words of others as they are', () => {
+    const held: Sentence = { code: 'instance.held', values: { by: 'ann', since: '2026-11-18T21:00:00Z' } }
+    const troubled: Sentence = { code: 'found.troubled', values: { instance: 'm@http://gpu-2:8000', why: 'held open by ann since 2026-11-18T21:00:00Z' }, inner: { why: held } }
+    const time = stamp('2026-11-18T21:00:00Z')
+    expect(english.said([held], 'held open by ann since 2026-11-18T21:00:00Z')).toBe(`held open by ann since ${time}`)
+    expect(english.said([troubled], 'm takes no requests: held open by ann since 2026-11-18T21:00:00Z')).toBe(`m takes no requests: held open by ann since ${time}`)
+    expect(chinese.said([troubled], '')).toContain(time)
+    expect(english.said([{ code: 'other', values: { text: 'down since 2026-11-18T21:00:00Z' } }], 'down since 2026-11-18T21:00:00Z')).toBe('down since 2026-11-18T21:00:00Z')
   })
   it('are counted where they are many, and name instances shortly', () => {
     const added: Sentence = { code: 'change.instance_added', values: { service: 'chat', instance: 'm@http://gpu-2:8000/v1' } }

@@ -37,6 +37,7 @@ export const en = {
   'docs.find': 'Find an operation',
   'docs.key': 'API key',
   'docs.keyHint': 'Sent with calls of /v1 that you try here; kept in this tab only. Management calls use your session.',
+  'docs.english': 'What the operations and their fields do is told in English.',
   'docs.nothing': 'Nothing found.',
   'docs.needs': 'Needs',
   'docs.body': 'Body',

@@ -1,4 +1,5 @@
 import type { Code, Sentence } from '@/api/types'
+import { stamp } from '@/lib/format'
 
 /** The sentences of the gateway in one language, by their codes. */
 export type Sentences = Record<Code, string>
@@ -21,7 +22,8 @@ export interface Telling {
  * codes, and what has no code, or one that is not known here, in its own words.
  */
 export function tell(telling: Telling, said: Sentence[] | undefined | null, text: string | undefined): string {
-  if (telling.sentences === null || said === undefined || said === null || said.length === 0) return text ?? ''
+  if (said === undefined || said === null || said.length === 0) return text ?? ''
+  if (telling.sentences === null) return said.flatMap(timesIn).reduce((told, time) => told.replaceAll(time, stamp(time)), text ?? '')
   const told = said.slice(0, most).map((sentence) => tellOne(telling, sentence, said.length === 1 ? text : undefined))
   if (said.length > most) told.push(telling.more(said.length - most))
   return told.join(telling.and)
@@ -40,8 +42,14 @@ export function tellOne(telling: Telling, sentence: Sentence, text?: string): st
   return sentence.field === undefined || text === undefined ? filled : `${sentence.field}: ${filled}`
 }
 
+const isTime = (value: string) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(value)
+
+/** The values of a sentence that are moments; the gateway tells them in UTC. */
+const timesIn = ({ values, inner }: Sentence): string[] => [...Object.values(values ?? {}).filter(isTime), ...Object.values(inner ?? {}).flatMap(timesIn)]
+
 function shown(telling: Telling, name: string, value: string): string {
   if (value === '(none)') return telling.none
+  if (isTime(value)) return stamp(value)
   // Names are quoted and listed as in English.
   if (name === 'names') return value.replaceAll('", "', '”、“').replace(/^"/, '“').replace(/"$/, '”')
   // An instance is named by its name and its host.

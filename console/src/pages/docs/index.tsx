@@ -12,7 +12,7 @@ import { Try } from './try'
 
 /** Every operation of the gateway, made from its OpenAPI document: to read and to try. */
 export default function Docs() {
-  const { t } = useI18n()
+  const { t, lang } = useI18n()
   const { data, error, refetch } = useQuery(document)
   const [search, setSearch] = useSearchState()
   const [key, setKey] = useState(gatewayKey)
@@ -50,6 +50,7 @@ export default function Docs() {
           }}
         />
       </div>
+      {lang !== 'en' && <p className="hint">{t('docs.english')}</p>}
       <div id="operations">
         {data !== undefined && groups.length === 0 && <p className="muted">{t('docs.nothing')}</p>}
         {data !== undefined &&

@@ -2,7 +2,7 @@ import { useMutation } from '@tanstack/react-query'
 import { X } from 'lucide-react'
 import { explainRequest } from '@/api/queries'
 import type { Explain } from '@/api/types'
-import { useI18n } from '@/i18n'
+import { useI18n, type I18n, type Key } from '@/i18n'
 import { duration, percent, splitId, text } from '@/lib/format'
 import { useDenied } from '@/shell/guard'
 import { ErrorNote } from '@/ui/feedback'
@@ -14,8 +14,9 @@ function whoAsked({ askedBy: { name, role, rule } }: Explain) {
 }
 
 /** Whom the gateway takes the sender for: key, tenant, and what lets them in. */
-function whoSends({ caller }: Explain) {
-  return [caller?.keyId, caller?.user, caller?.tenant, caller?.rule, caller?.status].filter((part) => part !== undefined && part !== '').join(', ')
+function whoSends({ caller }: Explain, t: I18n['t']) {
+  const status = caller?.status === undefined || caller.status === 'ACTIVE' ? undefined : t(`key.${caller.status}` as Key)
+  return [caller?.keyId, caller?.user, caller?.tenant, caller?.rule, status].filter((part) => part !== undefined && part !== '').join(', ')
 }
 
 /** Asks where a chat would go, without sending it, and shows what is expected of each instance. */
@@ -32,6 +33,8 @@ export function useWhere() {
   // Only least_time expects something of each instance; where nothing can be said of them, the sentence is all.
   const hasFigures = data?.candidates.some(({ estimate }) => estimate !== undefined && estimate !== null) ?? false
   const hasWords = data?.candidates.some(({ reason, slots }) => (reason ?? '') !== '' || slots !== undefined) ?? false
+  // Where nobody has to say who they are, there is nobody to name.
+  const who = data === undefined ? [] : [...(data.askedBy.name === 'open' ? [] : [t('pg.askedBy', { who: whoAsked(data) })]), ...(data.caller === undefined ? [] : [t('pg.caller', { who: whoSends(data, t) })])]
   const result = (
     <>
       {asked.error !== null && <ErrorNote error={asked.error} title={t('error.load')} />}
@@ -46,11 +49,7 @@ export function useWhere() {
               <X className="ic s14" aria-hidden />
             </button>
           </div>
-          <p className="hint wrap px-3 pb-2">
-            {t('pg.askedBy', { who: whoAsked(data) })}
-            {data.caller !== undefined && ' · '}
-            {data.caller !== undefined && t('pg.caller', { who: whoSends(data) })}
-          </p>
+          {who.length > 0 && <p className="hint wrap px-3 pb-2">{who.join(' · ')}</p>}
           {(hasFigures || hasWords) && <table className="tbl">
             <thead>
               <tr>

@@ -85,7 +85,7 @@ export function InstanceRow({ index, rowHeight, ...props }: RowProps & { index: 
   return (
     <>
       {line}
-      <tr className="why">
+      <tr className="cause">
         <td colSpan={10}>
           <Why instance={cause} now={props.now} />
         </td>
