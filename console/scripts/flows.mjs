@@ -272,11 +272,15 @@ const flows = {
   'steer: hold a breaker open, let go': async (page) => {
     await page.goto(`${base}services`)
     const row = page.locator('.svc tbody tr', { hasText: 'demo-claude' })
+    await chat('demo-claude')
+    await row.locator('.shtd b', { hasText: '100 %' }).waitFor({ timeout: 15_000 })
     await row.locator('.mtd button').click()
     await page.getByRole('menuitem', { name: 'Hold open' }).click()
     await page.getByLabel('Reason').fill('maintenance <b>tonight</b>')
     await page.getByRole('button', { name: 'Hold open' }).click()
     await row.getByText('Held open').waitFor({ timeout: 2500 })
+    // Its share is of the same minutes as before, like its requests a second.
+    assert.match(await row.locator('.shtd').innerText(), /^100 %/)
     await page.getByRole('button', { name: /^Problems/ }).click()
     await page.locator('.svc tr.has-why + tr.cause', { hasText: 'maintenance <b>tonight</b>' }).waitFor({ timeout: 2500 })
     await row.locator('.mtd button').click()

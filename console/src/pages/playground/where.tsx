@@ -9,14 +9,14 @@ import { ErrorNote } from '@/ui/feedback'
 import { gatewayKey } from './call'
 
 /** Who asks, with the role and the rule that gives it. */
-function whoAsked({ askedBy: { name, role, rule } }: Explain) {
-  return [name, role, rule].filter((part) => part !== undefined && part !== '').join(', ')
+function whoAsked({ askedBy: { name, role, rule } }: Explain, t: I18n['t']) {
+  return [name, role, rule].filter((part) => part !== undefined && part !== '').join(t('common.comma'))
 }
 
 /** Whom the gateway takes the sender for: key, tenant, and what lets them in. */
 function whoSends({ caller }: Explain, t: I18n['t']) {
   const status = caller?.status === undefined || caller.status === 'ACTIVE' ? undefined : t(`key.${caller.status}` as Key)
-  return [caller?.keyId, caller?.user, caller?.tenant, caller?.rule, status].filter((part) => part !== undefined && part !== '').join(', ')
+  return [caller?.keyId, caller?.user, caller?.tenant, caller?.rule, status].filter((part) => part !== undefined && part !== '').join(t('common.comma'))
 }
 
 /** Asks where a chat would go, without sending it, and shows what is expected of each instance. */
@@ -34,7 +34,7 @@ export function useWhere() {
   const hasFigures = data?.candidates.some(({ estimate }) => estimate !== undefined && estimate !== null) ?? false
   const hasWords = data?.candidates.some(({ reason, slots }) => (reason ?? '') !== '' || slots !== undefined) ?? false
   // Where nobody has to say who they are, there is nobody to name.
-  const who = data === undefined ? [] : [...(data.askedBy.name === 'open' ? [] : [t('pg.askedBy', { who: whoAsked(data) })]), ...(data.caller === undefined ? [] : [t('pg.caller', { who: whoSends(data, t) })])]
+  const who = data === undefined ? [] : [...(data.askedBy.name === 'open' ? [] : [t('pg.askedBy', { who: whoAsked(data, t) })]), ...(data.caller === undefined ? [] : [t('pg.caller', { who: whoSends(data, t) })])]
   const result = (
     <>
       {asked.error !== null && <ErrorNote error={asked.error} title={t('error.load')} />}

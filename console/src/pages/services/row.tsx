@@ -189,7 +189,7 @@ function Cells(props: RowProps) {
         </span>
       </td>
       <td className="num shtd" title={tell(share?.said, share?.reason)}>
-        <b className="font-semibold">{percent(row.state?.breaker === 'OPEN' ? 0 : share?.share, 0)}</b>
+        <b className="font-semibold">{percent(share?.share, 0)}</b>
         <span className="muted lo"> / {percent(share?.expectedShare, 0)}</span>
       </td>
       <td className="num rd">{rate(stat.requests === 0 ? null : stat.rate)}</td>
