@@ -385,7 +385,7 @@ const flows = {
     for (let n = 0; n < 60; n++) await chat('gpt-5o')
     let bytes = 0
     const count = async (reply) => {
-      if (reply.url().includes('/api/') && !reply.url().includes('/live')) bytes += (await reply.body().catch(() => '')).length
+      if (reply.url().includes('/api/monitoring/calls')) bytes += (await reply.body().catch(() => '')).length
     }
     page.on('response', count)
     await page.goto(`${base}calls`)
@@ -446,19 +446,27 @@ const flows = {
     await rollBack() // the next number is not the one after that in force
     const [one] = await instances()
     await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${one.instanceId}`)}`)
+    const isOff = (is) => page.waitForFunction((is) => document.querySelector('.drawer footer .btn.pri')?.disabled === is, is)
+    await isOff(true)
+    let go
+    let held = Promise.resolve()
+    await page.route('**/api/config/type', (route) => held.then(() => route.continue()))
     for (const weight of ['5', '7']) {
-      await page.waitForFunction(() => document.querySelector('.drawer footer .btn.pri')?.disabled === true)
       await page.locator('.drawer').getByRole('textbox', { name: 'Weight' }).fill(weight)
+      // What was typed before the page had read what it saved is still there.
+      go?.()
+      await isOff(false)
       const save = page.locator('.drawer footer .btn.pri')
       const named = Number(/\d+$/.exec(await save.innerText())[0])
+      held = weight === '5' ? new Promise((resolve) => { go = resolve }) : held
+      await Promise.all([page.waitForResponse((reply) => reply.request().method() === 'PUT' && !reply.url().includes('dryRun')), save.click()])
       // The button is off while it saves, too.
-      const saved = page.waitForResponse((reply) => reply.request().method() === 'PUT' && !reply.url().includes('dryRun'))
-      await save.click()
-      await saved
-      await page.waitForFunction(() => document.querySelector('.drawer footer .btn.pri')?.disabled === true)
+      await isOff(true)
       assert.equal(await page.locator('.drawer .note.bd').count(), 0)
       assert.equal((await call('GET', '/api/config/version/current')).body.data, named)
     }
+    assert.equal((await instances())[0].weight, 7)
+    await page.unroute('**/api/config/type')
     await page.goto(`${base}versions?version=1&with=2`)
     await page.locator('h2 >> text=From version 2 to version 1').waitFor()
     await rollBack()

@@ -95,6 +95,12 @@ export function cutColumns() {
     const isName = cell.matches('.cut, .trunc, .c-inst, .c-model') || cell.querySelector('.name, .trunc') !== null
     if (!isName && cell.scrollWidth > cell.clientWidth + 1 && cell.clientWidth > 0 && !window.getComputedStyle(cell).display.startsWith('inline')) found.push(`cut by ${cell.scrollWidth - cell.clientWidth} px: ${name(cell)}`)
   }
+  // A cell that spans more columns than there are leaves room without a head.
+  for (const table of document.querySelectorAll('main table')) {
+    const heads = [...table.querySelectorAll('thead th')].filter((head) => head.checkVisibility())
+    const rest = heads.length === 0 ? 0 : table.getBoundingClientRect().right - Math.max(...heads.map((head) => head.getBoundingClientRect().right))
+    if (rest > 2 && window.getComputedStyle(table).display === 'table' && window.getComputedStyle(table.tHead).clipPath === 'none') found.push(`a column of ${Math.round(rest)} px without a head: ${table.className}`)
+  }
   return [...new Set(found)]
 }
 

@@ -49,12 +49,15 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const shown = new Set<string>([...Object.keys(form), 'models'])
   const leave = useLeaveGuard(dirty, draft.drop)
   // What was saved, or changed elsewhere while nothing is typed, is what the form begins with.
-  const [savedAs, setSavedAs] = useState<number | null>(null)
-  if (stored !== null && base.version !== version && (savedAs === null ? !dirty && !edit.isPending && edit.error === null : version >= savedAs)) {
+  const [saved, setSaved] = useState<{ version: number; form: InstanceForm } | null>(null)
+  if (stored !== null && base.version !== version && (saved === null ? !dirty && !edit.isPending && edit.error === null : version >= saved.version)) {
     setBase({ version, stored })
-    draft.reset(toForm(stored))
-    setTouched(new Set())
-    setSavedAs(null)
+    // What was typed since then stays.
+    if (saved === null || saved.form === form) {
+      draft.reset(toForm(stored))
+      setTouched(new Set())
+    }
+    setSaved(null)
   }
 
   const shownPart = part.apiKey === undefined ? part : { ...part, apiKey: '****' }
@@ -84,7 +87,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const save = (onVersion: number) => {
     const id = stored?.instanceId ?? form.name
     const called = form.serves === 'one' ? form.name : host(part.baseUrl ?? form.baseUrl)
-    const saved = edit.mutateAsync(
+    const done = edit.mutateAsync(
       stored === null
         ? {
             edit: value === undefined ? { kind: 'create', service, value: { instances: [part as InstanceInput] } } : { kind: 'add', service, instance: part as InstanceInput },
@@ -95,10 +98,10 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
     )
     // An instance with another name is another row, and this drawer may be gone by then: what
     // mutate calls back would be lost. What failed is shown as the error of the edit.
-    void saved.then(
+    void done.then(
       (change) => {
         leave.saved()
-        setSavedAs(change.version)
+        setSaved({ version: change.version, form })
         onSaved(change.instanceId ?? id)
       },
       () => undefined,

@@ -53,6 +53,20 @@ function useOpen({ service, id }: Row): () => void {
   return () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, edit: `${service}/${id}`, add: undefined, policy: undefined })) as never })
 }
 
+/** How many columns every window shows. */
+export const shownColumns = 7
+
+/** The cells beside one over shownColumns, which go with the columns that narrow windows hide: a longer span would make columns of nothing. */
+export function Beside() {
+  return (
+    <>
+      <td className="lo" />
+      <td className="rd" />
+      <td className="rd" />
+    </>
+  )
+}
+
 /**
  * A row of the list; its index counts the lines of the table below the head. Of
  * many rows, each has its name at once and the rest, which takes longer to make,
@@ -68,7 +82,7 @@ export function InstanceRow({ index, rowHeight, ...props }: RowProps & { index: 
   const line = (
     <tr data-id={`${row.service} ${id}`} className={`${selected ? 'sel' : ''} ${cause === undefined ? '' : 'has-why'}`} aria-selected={selected} aria-rowindex={index + 2} aria-busy={isWhole ? undefined : true} style={isWhole ? undefined : { height: rowHeight }}>
       {isWhole ? <OnOff {...props} /> : <td />}
-      <td className="cut nmtd" colSpan={isWhole ? undefined : 9}>
+      <td className="cut nmtd" colSpan={isWhole ? undefined : shownColumns - 1}>
         <button type="button" className="nmad" title={id} onClick={open}>
           <Name className={`font-medium ${instance.enabled === false ? 'off' : ''}`}>{instance.models?.[0] === 'discover' ? t('services.serves.all') : label(instance)}</Name>
           <span className="muted addr">
@@ -78,7 +92,7 @@ export function InstanceRow({ index, rowHeight, ...props }: RowProps & { index: 
           </span>
         </button>
       </td>
-      {isWhole && <Cells {...props} />}
+      {isWhole ? <Cells {...props} /> : <Beside />}
     </tr>
   )
   if (cause === undefined) return line
@@ -86,9 +100,10 @@ export function InstanceRow({ index, rowHeight, ...props }: RowProps & { index: 
     <>
       {line}
       <tr className="cause">
-        <td colSpan={10}>
+        <td colSpan={shownColumns}>
           <Why instance={cause} now={props.now} />
         </td>
+        <Beside />
       </tr>
     </>
   )

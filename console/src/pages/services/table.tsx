@@ -14,7 +14,7 @@ import { Gap, useTableLines, type Drawn, type Kind } from '@/ui/sight'
 import { inTrouble, type Condition } from '@/ui/status'
 import type { Hold } from './hold'
 import { nextSort, rowKey, type Column, type Group, type Grouping, type Readings, type Sort } from './order'
-import { InstanceRow, type Last, type Row } from './row'
+import { Beside, InstanceRow, shownColumns, type Last, type Row } from './row'
 import { strategyLabel } from './strategies'
 
 /** The policies of a service in three links: balancing, limit, breaker. */
@@ -199,12 +199,13 @@ function InstanceTable({ groups, heading, hasSorts, readings, version, now, sele
           <tbody key={group.key}>
             {lines.map(({ key, row, index, gap }) => (
               <Fragment key={key}>
-                <Gap height={gap} columns={10} />
+                <Gap height={gap} columns={shownColumns} />
                 {row === undefined ? (
                   <tr className={`grouphead ${index === 0 ? 'first' : ''}`} aria-rowindex={index + 2}>
-                    <th colSpan={10} scope="rowgroup">
+                    <th colSpan={shownColumns} scope="rowgroup">
                       <span className="row">{heading?.(group)}</span>
                     </th>
+                    <Beside />
                   </tr>
                 ) : (
                   <InstanceRow
@@ -222,7 +223,7 @@ function InstanceTable({ groups, heading, hasSorts, readings, version, now, sele
         ))}
         {after > 0 && (
           <tbody>
-            <Gap height={after} columns={10} />
+            <Gap height={after} columns={shownColumns} />
           </tbody>
         )}
       </table>
