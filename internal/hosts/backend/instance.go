@@ -91,8 +91,10 @@ type State struct {
 	uses     atomic.Pointer[fleet.Uses]
 	resident atomic.Pointer[residency.Model]
 	since    time.Time
-	troubled atomic.Bool  // the last call that said anything about the backend failed
-	failing  atomic.Int64 // when the first of the failed calls in a row ended, from since; 0 where the last did not fail
+	troubled atomic.Bool // the last call that said anything about the backend failed
+	// failing is when the first of the failed calls in a row ended, counted from since; 0 where
+	// the last one did not fail.
+	failing  atomic.Int64
 	inFlight atomic.Int64
 	spare    atomic.Int64    // calls in flight of the class Spare
 	demand   demand          // of others than Spare
@@ -244,7 +246,8 @@ func (i *Instance) HealthStatus() Status {
 // without a success; zero where they do not. It does not need a breaker that is on.
 func (i *Instance) FailingSince() time.Time {
 	var first time.Time
-	for _, at := range []time.Time{i.Breaker.Snapshot().FailingSince, i.callsFailSince(), i.Health.Snapshot().FailingSince} {
+	byBreaker, byChecks := i.Breaker.Snapshot().FailingSince, i.Health.Snapshot().FailingSince
+	for _, at := range []time.Time{byBreaker, i.callsFailSince(), byChecks} {
 		if first.IsZero() || !at.IsZero() && at.Before(first) {
 			first = at
 		}
