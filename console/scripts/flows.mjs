@@ -1090,7 +1090,7 @@ const flows = {
         await seen(page.locator('.v.sel .vsum'), known.summary.replace(/\s+/g, ' '), 'version summary')
         if (!refused.some((text) => text.startsWith(`header ${item}:`))) {
           await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${instanceId}`)}`)
-          await within(5000, page, (text) => document.querySelector('.drawer textarea[name=headers], .drawer textarea')?.value.includes(text), item)
+          await within(20_000, page, (text) => document.querySelector('.drawer textarea[name=headers], .drawer textarea')?.value.includes(text), item)
           await clean('header value')
         }
         const failed = await call('POST', '/v1/chat/completions', { model: item, messages: [{ role: 'user', content: `fail:${item}` }] })
