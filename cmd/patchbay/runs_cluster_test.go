@@ -92,7 +92,8 @@ func (r *runTeam) settle() {
 	})
 }
 
-// kill kills one gateway while clients ask, and starts it again.
+// kill kills one gateway while clients ask, and starts it again. Clients ask on when it knows what the others
+// know: docs/quota.md gives it a second for that, and a busy machine needs longer.
 func (r *runTeam) kill(n int) {
 	var asking sync.WaitGroup
 	asking.Go(func() { r.ask(3, 5) })
@@ -101,6 +102,7 @@ func (r *runTeam) kill(n int) {
 	asking.Wait()
 	r.gateways[n] = serving(r.t, r.args[n]...)
 	r.gateways[n].waitFor("the number of gateways that share Redis has changed")
+	r.settle()
 }
 
 // allSay waits until the log of each gateway has one more line with this part than it had.
@@ -148,7 +150,7 @@ func TestRunOverThreeGatewaysInRandomHistories(t *testing.T) {
 		seed = known
 	}
 	t.Logf("seed %d", seed)
-	by := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // nobody gains by guessing it
+	by := rand.New(rand.NewPCG(seed, 0))
 	r := newRunTeam(t, 2000)
 	r.ask(1, 3)
 	// Each round of the usual ones has one outage and one killed gateway at least.
@@ -176,6 +178,7 @@ func TestRunOverThreeGatewaysInRandomHistories(t *testing.T) {
 		}
 		r.check()
 	}
+	r.settle() // a gateway that has not heard of a raise refuses for good
 	gatewaytest.Eventually(t, "all of the limit can be used", func() bool { return r.ask(1, 10) })
 	r.check()
 	r.settle()

@@ -295,7 +295,7 @@ func load(t *testing.T, b *simulator.Backend, name, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request) //nolint:forbidigo // a test's client
 	if err != nil {
 		t.Fatal(err)
 	}

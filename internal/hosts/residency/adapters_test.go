@@ -41,7 +41,7 @@ func TestAdaptersLeaveForAdapters(t *testing.T) {
 		one, two, three := r.addAdapter(e, "h", "l1", 2), r.addAdapter(e, "h", "l2", 2), r.addAdapter(e, "h", "l3", 2)
 		for _, m := range []*residency.Model{one, two, three, one} {
 			use(r, m)
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 		}
 		if got := base.Residence(time.Now()); got.State != "loaded" {
 			t.Errorf("the model is %s", got.State)
@@ -76,9 +76,9 @@ func TestEnginesTellOfAdaptersApart(t *testing.T) {
 				t.Errorf("%s, %s and %s", m.State, a.State, b.State)
 			}
 			use(r, one)
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 			use(r, two)
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 			use(r, one)
 			if got, _ := e.count("l1"); got != loads-1 {
 				t.Errorf("with room %g l1 was loaded %d times", room, got)

@@ -76,7 +76,7 @@ func (o *overHTTP) onServers(urls []string, workloads string) error {
 		if err != nil {
 			return err
 		}
-		defer router.stop()
+		defer router.stop() //nolint:gocritic // all of them stay up over all rounds
 		routers[n] = router
 	}
 	time.Sleep(settle) //nolint:forbidigo // this is a measurement, no test
@@ -115,7 +115,7 @@ func onServer(ctx context.Context, p *plan, engines servers, url string) (m meas
 		return m
 	}
 	run := p.run
-	run.URL, run.Salt = url, uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+	run.URL, run.Salt = url, uint64(time.Now().UnixNano())
 	m.Figures, m.err = run.Do(ctx)
 	tokens, cached, busy, err := engines.spent()
 	m.err = errors.Join(m.err, err)

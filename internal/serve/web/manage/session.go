@@ -102,7 +102,7 @@ func (a *API) newSession(c *web.Call) (text string, end time.Time, err error) {
 		if !errors.Is(err, sessions.ErrExists) {
 			break
 		}
-		sooner += rand.N(time.Minute) + time.Second
+		sooner += rand.N(time.Minute) + time.Second //nolint:gosec // it only tells sessions apart
 	}
 	if err != nil {
 		a.options.Log.Warn("a session has begun and is not listed", "who", c.Who.Name, "error", err)
