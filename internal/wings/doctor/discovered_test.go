@@ -62,7 +62,7 @@ func TestEnginesOfAdaptersAreAskedWhetherTheyTakeThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { b.Close() })
+		t.Cleanup(b.Close)
 		for _, base := range []string{"", "/v1"} {
 			lines := examine(t, free+"services: {chat: {adapter: vllm, instances: [{name: m, base-url: '"+b.URL()+base+
 				"'}]}}\nloras: {adapters: {l: {base: m, path: /l}}}\n", nil)
