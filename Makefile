@@ -192,7 +192,7 @@ without: ## Build and test the core without each wing in turn and without all (W
 	@go run -modfile=tools/go.mod tools/without/main.go $(WINGS)
 
 .PHONY: size
-size: ## Count the statements and declarations that the gateway consists of
+size: ## Count the tokens of the product's code; fails above the limit in tools/size/budget
 	@go run -modfile=tools/go.mod tools/size/main.go
 
 .PHONY: test-agents
