@@ -200,9 +200,15 @@ func (c *Controller) Overloaded(now time.Time) {
 // advance adds up the time until now, and decides when the window is over. The mutex is
 // locked.
 func (c *Controller) advance(now time.Time) {
-	if c.clock.IsZero() || c.running == 0 {
+	if c.running == 0 {
+		// Short calls of equal length end together, so an idle moment does not end the window;
+		// its time does not count.
+		if idle := now.Sub(c.clock); idle < window {
+			c.began = c.began.Add(idle)
+		} else {
+			c.restart(now)
+		}
 		c.clock = now
-		c.restart(now)
 		return
 	}
 	if passed := now.Sub(c.clock).Seconds(); passed > 0 {

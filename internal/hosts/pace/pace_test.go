@@ -243,6 +243,36 @@ func TestSlotsStayWhereNobodyNeedsThem(t *testing.T) {
 }
 
 // What was learned is said in a sentence.
+// An engine that serves eight calls at a time without delay gets at least two thirds of them,
+// although all its calls begin and end at the same moments.
+func TestSlotsGrowWithCallsThatEndTogether(t *testing.T) {
+	for name, isRefused := range map[string]bool{"from the start": false, "after a refusal": true} {
+		t.Run(name, func(t *testing.T) {
+			const clients, tokens, fits = 24, 10, 8
+			c, now := New(), time.Now()
+			if isRefused {
+				c.Begin(false, now)
+				c.Overloaded(now)
+				c.End(Call{}, now)
+			}
+			for until := now.Add(2 * time.Minute); now.Before(until); now = now.Add(time.Millisecond) {
+				calls := min(c.Limit(), clients)
+				took := 100 * time.Millisecond * time.Duration(max(calls, fits)) / fits
+				for range calls {
+					c.Begin(false, now)
+				}
+				now = now.Add(took)
+				for range calls {
+					c.End(Call{Took: took, Tokens: tokens}, now)
+				}
+			}
+			if got := c.Limit(); got < fits*2/3 || got > fits*2 {
+				t.Errorf("got %d slots, want about %d", got, fits)
+			}
+		})
+	}
+}
+
 func TestWhyThereAreSoManySlots(t *testing.T) {
 	t.Parallel()
 	c := New()
