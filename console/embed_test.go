@@ -114,6 +114,30 @@ func TestTheConsoleHasTheLicencesOfItsPackages(t *testing.T) {
 	}
 }
 
+// npm installs a package without a hash unchecked.
+func TestLockedPackagesHaveHashes(t *testing.T) {
+	for _, path := range []string{"package-lock.json", "../test/clients/package-lock.json", "../test/agents/package-lock.json"} {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lock struct {
+			Packages map[string]struct {
+				Integrity string `json:"integrity"`
+				Link      bool   `json:"link"`
+			} `json:"packages"`
+		}
+		if err := json.Unmarshal(content, &lock); err != nil {
+			t.Fatal(err)
+		}
+		for name, locked := range lock.Packages {
+			if name != "" && !locked.Link && locked.Integrity == "" {
+				t.Errorf("%s: %s has no integrity", path, name)
+			}
+		}
+	}
+}
+
 // The build writes down the hashes of its sources and of its output. A source
 // that has changed since, or a built file that the build did not make, is a build
 // that was forgotten.
