@@ -419,6 +419,24 @@ func TestADiscoveredBaseHasAdapters(t *testing.T) {
 	}
 }
 
+// An operator can test every instance in force: written, discovered, or made from an adapter, which
+// is loaded for the test.
+func TestInstancesOfAllOriginsAreTested(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras")
+	b := startAdapted(t, nil)
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("health-check: {interval: 1s}", "{models: discover, base-url: '"+b.URL()+"', adapter: vllm}",
+		gatewaytest.Instance("same", b.URL(), "adapter: vllm, upstream-model: m"))+"loras: {"+adapters("l1")+"}\n")
+	gatewaytest.Eventually(t, "the model is discovered", func() bool { return len(r.Instances("m")) == 1 })
+	for _, model := range []string{"same", "m", "l1"} {
+		r.API(http.MethodPost, "/api/config/instance/test/chat", `{"instanceId":"`+model+`@`+b.URL()+`"}`).Is(t, 200, `"ok":true`)
+	}
+	r.API(http.MethodPost, "/api/config/instance/test/chat", `{"instanceId":"other@`+b.URL()+`"}`).Is(t, 404, "instanceId")
+	if loads := b.AdapterState().Loads; loads != 1 {
+		t.Errorf("got %d loads of adapters, want 1", loads)
+	}
+}
+
 // Explain says how long an adapter takes to load where no engine has it, metrics count its loads, and
 // the engine of adapters is not put to sleep.
 func TestAdaptersAreSeenByOperators(t *testing.T) {

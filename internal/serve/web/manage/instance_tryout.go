@@ -121,6 +121,18 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	return current, nil
 }
 
+// instanceSettings returns the settings of a written instance, or of one in force that was
+// discovered or made from an adapter; nil if there is none with this id.
+func (a *API) instanceSettings(serviceType schema.ServiceType, service config.Service, id string) *backend.Settings {
+	if n := indexOf(service.Instances, id); n >= 0 {
+		return &service.Instances[n]
+	}
+	if found := a.table().Service(serviceType); found != nil && found.Instance(id) != nil {
+		return &found.Instance(id).Settings
+	}
+	return nil
+}
+
 // tryoutSettings returns the instance that the body describes, and its service. A stored
 // secret is sent to the address that it was stored for, and to no other one, for every
 // caller.
@@ -139,11 +151,9 @@ func (a *API) tryoutSettings(c *web.Call, serviceType schema.ServiceType) (backe
 	var stored *backend.Settings
 	switch {
 	case body.InstanceID != "":
-		n, err := find(body.InstanceID, service)
-		if err != nil {
-			return backend.Settings{}, config.Service{}, err
+		if stored = a.instanceSettings(serviceType, service, body.InstanceID); stored == nil {
+			return backend.Settings{}, config.Service{}, noInstance(body.InstanceID)
 		}
-		stored = &service.Instances[n]
 		next.Instance = settings.Clone(*stored)
 	case !given.Has("instance"):
 		return backend.Settings{}, config.Service{}, web.Invalid("instanceId, instance", say.New("field.one_required"))
