@@ -88,6 +88,29 @@ func TestLimitsOfRequestsCountWhatIsNoUseOfAModel(t *testing.T) {
 	}
 }
 
+// Tokens are counted for every name that the chat doors serve, also if only a fallback of an
+// absent model does.
+func TestTokensAreCountedForTheFallbackOfAnAbsentModel(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, "server: {unknown-model: 404}\n"+gatewaytest.PolicyYAML(
+		"aliases: {a: gone}, fallbacks: {gone: [m]}", gatewaytest.Instance("m", b.URL()),
+		"{models: discover, base-url: '"+simulator.DownURL+"'}"))
+	for path, body := range map[string]string{
+		"/v1/chat/completions":            `{"model":"a","messages":[{"role":"user","content":"hi"}]}`,
+		"/v1/messages/count_tokens":       `{"model":"a","messages":[{"role":"user","content":"hi"}]}`,
+		"/v1/responses/input_tokens":      `{"model":"a","input":"hi"}`,
+		"/v1beta/models/a:countTokens":    `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`,
+		"/v1beta/models/gone:countTokens": `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`,
+	} {
+		r.Do(http.MethodPost, path, body).Succeeds(t)
+		absent := strings.NewReplacer(`"model":"a"`, `"model":"b"`, "/a:", "/b:", "/gone:", "/b:")
+		if reply := r.Do(http.MethodPost, absent.Replace(path), absent.Replace(body)); reply.Status != http.StatusNotFound {
+			t.Errorf("%s of an unknown model: got %d, want 404", path, reply.Status)
+		}
+	}
+}
+
 // The rate limit of a service type counts them as well.
 func TestRateLimitsCountWhatIsNoUseOfAModel(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,10 @@
 package routing
 
-import "github.com/patchbay-ai/patchbay/internal/request/naming"
+import (
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
+)
 
 // Fallback is a model that takes over from another one: its name as it is written, and
 // the model with that name.
@@ -36,6 +40,12 @@ func (s *Service) Fallbacks(name string, why naming.Reason) []Fallback {
 		return nil
 	}
 	return s.Takeovers(name)
+}
+
+// Serves reports whether the model, or a fallback of a model that is unavailable, is present.
+func (s *Service) Serves(model []byte) bool {
+	return s.FindBytes(model) != nil ||
+		slices.ContainsFunc(s.Fallbacks(string(model), naming.Unavailable), func(f Fallback) bool { return s.Find(f.Model) != nil })
 }
 
 // Takeovers returns the models that take over from the model with a name, for whichever

@@ -141,7 +141,7 @@ func (a *API) route(x *exchange) error {
 		a.guardAccount(x)
 	}
 	var estimate []byte
-	if x.door.estimate != nil && x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
+	if x.door.estimate != nil && x.table.Service(x.request.Service).Serves(x.request.Model) {
 		estimate = x.door.estimate(x) // the request is gone when the proxy returns
 	}
 	err := a.proxy.Do(a.enter(x), way, x)
