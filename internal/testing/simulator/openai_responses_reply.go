@@ -185,9 +185,13 @@ func (r *responseReply) sendItem(s *eventStream, item *responseItem) bool {
 	if part != "" && !r.send(s, part+".added", item.appendPart(at(part+".added", "part"), "")) {
 		return false
 	}
+	end := ""
+	if prefix == "response.output_text" {
+		end = `,"logprobs":[]`
+	}
 	for rest := item.text; rest != ""; {
 		n := tokenLength(rest)
-		if !r.send(s, prefix+".delta", appendString(at(prefix+".delta", "delta"), rest[:n])) {
+		if !r.send(s, prefix+".delta", append(appendString(at(prefix+".delta", "delta"), rest[:n]), end...)) {
 			return false
 		}
 		rest = rest[n:]
@@ -196,7 +200,7 @@ func (r *responseReply) sendItem(s *eventStream, item *responseItem) bool {
 	if item.kind == "function_call" {
 		member = "arguments"
 	}
-	if !r.send(s, prefix+".done", appendString(at(prefix+".done", member), item.text)) {
+	if !r.send(s, prefix+".done", append(appendString(at(prefix+".done", member), item.text), end...)) {
 		return false
 	}
 	if part != "" && !r.send(s, part+".done", item.appendPart(at(part+".done", "part"), item.text)) {

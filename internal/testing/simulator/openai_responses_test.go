@@ -16,3 +16,21 @@ func TestResponsesTellWhatTheCacheTook(t *testing.T) {
 		}
 	}
 }
+
+// Strict clients refuse events of texts without logprobs.
+func TestResponseEventsOfTextsHaveLogprobs(t *testing.T) {
+	r := newRig(t, Options{})
+	got := r.send("/v1/responses", "application/json", strings.NewReader(`{"model":"m","input":"hello","stream":true}`))
+	checked := 0
+	for line := range strings.Lines(got.body) {
+		if strings.Contains(line, `"type":"response.output_text.`) {
+			checked++
+			if !strings.Contains(line, `"logprobs":[]`) {
+				t.Errorf("got no logprobs in %s", line)
+			}
+		}
+	}
+	if checked < 2 {
+		t.Errorf("got %d events of texts, want deltas and a done", checked)
+	}
+}
