@@ -4,7 +4,9 @@ package processes
 
 import (
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -285,5 +288,36 @@ func TestAPortThatSomebodyElseHasIsReplaced(t *testing.T) {
 	waittest.Receive(t, "the gateway is told", moved)
 	if after := m.Address("a", settings["a"]); after == before {
 		t.Error("it has the port that somebody else has")
+	}
+}
+
+// TestAPortThatIsLostBeforeTheProcessListensIsReplaced takes the port of a process after it was
+// given, until the process has another one. A process without a port from the gateway fails.
+func TestAPortThatIsLostBeforeTheProcessListensIsReplaced(t *testing.T) {
+	t.Parallel()
+	for _, losses := range []int{1, portTries - 1, portTries} {
+		t.Run(strconv.Itoa(losses), func(t *testing.T) {
+			t.Parallel()
+			m := newManager(t, Settings{"a": fakeProcess(t, "serve")})
+			launched, launch := 0, m.launch
+			m.launch = func(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
+				if launched++; launched <= losses {
+					address := strings.TrimPrefix(p.baseURL(), "http://")
+					thief, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+					if err != nil {
+						return nil, err
+					}
+					t.Cleanup(func() { _ = thief.Close() })
+				}
+				return launch(p, out, owned)
+			}
+			release, err := m.Ensure(waittest.Context(t), "a")
+			if isStarted := losses < portTries; isStarted != (err == nil) || launched != min(losses+1, portTries) {
+				t.Fatalf("got %v after %d starts, want it to serve: %t", err, launched, isStarted)
+			}
+			if err == nil {
+				release()
+			}
+		})
 	}
 }

@@ -26,6 +26,8 @@ const (
 	lastLook  = 500 * time.Millisecond
 	lookPart  = 10
 	lookTime  = 5 * time.Second
+	// portTries is how many ports a process is given in one start.
+	portTries = 5
 )
 
 // setState is called when the state of a process changes.
@@ -61,22 +63,33 @@ func (m *Manager) end(p *process) {
 	close(p.stop)
 }
 
-// run sees to a process from its start to its end.
+// run sees to a process from its start to its end. A process that lost its port to another
+// program before it was ready is started again at once with another port.
 func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
+	for tries := 1; ; tries++ {
+		how, isHopeless, isTaken := m.attempt(p, described, stop)
+		if !isTaken || tries == portTries || !described.usesPort() {
+			m.ended(p, how, isHopeless)
+			return
+		}
+		m.log.Info("another program has the port of a process, which gets another one", "process", p.name)
+	}
+}
+
+// attempt starts a process once and returns when nothing is left of it: how it ended, whether
+// another try is hopeless, and whether another program had its port before it was ready.
+func (m *Manager) attempt(p *process, described Process, stop <-chan struct{}) (how say.Sentence, isHopeless, isTaken bool) {
 	begun := time.Now()
 	described, err := m.place(p.name, described)
 	if err != nil {
-		m.ended(p, say.From(err), true)
-		return
+		return say.From(err), true, false
 	}
 	if address := m.takenAddress(described); address != "" {
-		m.ended(p, say.New("process.port_taken", "address", address), false)
-		return
+		return say.New("process.port_taken", "address", address), false, true
 	}
 	started, err := m.launch(described, p.out, &m.running)
 	if err != nil {
-		m.ended(p, say.New("process.unstarted", "why", err), true)
-		return
+		return say.New("process.unstarted", "why", err), true, false
 	}
 	m.mu.Lock()
 	p.child, p.ready = started, described.Ready
@@ -95,7 +108,7 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 	})
 	late := time.NewTimer(described.StartTimeout.Std())
 	defer late.Stop()
-	var fault say.Sentence
+	hasDied := false
 	for isOver := false; !isOver; {
 		select {
 		case <-ready:
@@ -103,23 +116,23 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 			late.Stop()
 			m.becameReady(p, time.Since(begun))
 		case <-late.C:
-			fault = say.New("process.late", "time", described.StartTimeout)
+			how = say.New("process.late", "time", described.StartTimeout)
 			m.giveUp(p)
 			isOver = true
 		case <-stop:
 			isOver = true
 		case <-started.Done():
-			isOver = true
+			isOver, hasDied = true, ready != nil
 		}
 	}
 	cancel()
 	m.finish(started, described)
 	look.Wait()
 	p.out.flush()
-	if !fault.Is() {
-		fault = started.Ending().Said()
+	if !how.Is() {
+		how = started.Ending().Said()
 	}
-	m.ended(p, fault, started.Ending().fault.Is())
+	return how, started.Ending().fault.Is(), hasDied && m.takenAddress(described) != ""
 }
 
 // finish ends a process and waits until nothing is left of it. It asks by the stop command, if
