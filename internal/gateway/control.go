@@ -15,8 +15,8 @@ import (
 // openControl opens the configuration in the data directory, or the one that is shared
 // with other gateways. Credentials are signed before the configuration, because the
 // configuration's signatures distinguish the first start from later ones.
-func openControl(store *files.Store, doc *config.Document, current *routing.Current, log *slog.Logger,
-	credentials *access.Credentials) (*control.Control, error) {
+func openControl(ctx context.Context, store *files.Store, doc *config.Document, current *routing.Current,
+	log *slog.Logger, credentials *access.Credentials) (*control.Control, error) {
 	opening := control.Opening{Store: store, Document: doc, Current: current, Log: log,
 		BeforeFirst: credentials.SignExisting}
 	if doc.Store.Config != "" {
@@ -26,5 +26,5 @@ func openControl(store *files.Store, doc *config.Document, current *routing.Curr
 		}
 		opening.Shared = shared
 	}
-	return opening.Open(context.Background())
+	return opening.Open(ctx)
 }

@@ -16,8 +16,11 @@ func (g *Gateway) shareCredentials() {
 	if values == nil {
 		return
 	}
-	if err := values.Follow(context.Background(), g.Credentials.Share(values), g.Credentials.Take, g.Control.TakeHolds,
-		g.Takeovers.Take); err != nil {
+	var err error
+	g.patience.wait(context.Background(), func(ctx context.Context) {
+		err = values.Follow(ctx, g.Credentials.Share(values), g.Credentials.Take, g.Control.TakeHolds, g.Takeovers.Take)
+	})
+	if err != nil {
 		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force",
 			"known", g.Credentials.Known(), "error", err)
 	}
@@ -45,11 +48,14 @@ func (g *Gateway) openTakeovers() (*takeover.Records, error) {
 // renewCredentials brings the stored credentials, and the marks of finished takeovers, up
 // to date with the master key. A write that fails now is tried at the next start.
 func (g *Gateway) renewCredentials() {
-	if err := g.Takeovers.Renew(context.Background()); err != nil {
+	var ofTakeovers, ofCredentials error
+	g.patience.wait(context.Background(), func(ctx context.Context) { ofTakeovers = g.Takeovers.Renew(ctx) })
+	g.patience.wait(context.Background(), func(ctx context.Context) { ofCredentials = g.Credentials.Renew(ctx) })
+	if err := ofTakeovers; err != nil {
 		g.log.Warn("the marks of unsigned data that was taken over are as before; the next start tries again",
 			"error", err)
 	}
-	if err := g.Credentials.Renew(context.Background()); err != nil {
+	if err := ofCredentials; err != nil {
 		g.log.Warn("the keys of sessions and the signatures of credentials are as before; the next start tries again",
 			"error", err)
 	}

@@ -92,6 +92,7 @@ type Gateway struct {
 	// usingLedger is held from the check whether the ledger is on until requests follow
 	// it.
 	usingLedger sync.Mutex
+	patience    patience // of the start
 }
 
 // Parts are the components of a gateway. New sets them, and nothing replaces them.
@@ -187,7 +188,10 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		g.sharedLimits()); err != nil {
 		return err
 	}
-	if g.Control, err = openControl(g.Store, g.Document, g.Current, g.log, g.Credentials); err != nil {
+	g.patience.wait(context.Background(), func(ctx context.Context) {
+		g.Control, err = openControl(ctx, g.Store, g.Document, g.Current, g.log, g.Credentials)
+	})
+	if err != nil {
 		return err
 	}
 	opened.add(g.Control.Close)

@@ -60,7 +60,7 @@ func (g *Gateway) newBookOf(folder string, runs *budget.Runs) *budget.Book {
 		Ledger: ledger, Runs: runs, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
 		Timeout:   doc.Quota.Distributed.Timeout.Std(),
 		ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: g.Store.Data(), Log: log,
-		Keys: g.Takeovers.Keys(), Takeover: g.Takeovers,
+		Keys: g.Takeovers.Keys(), Takeover: g.Takeovers, Wait: g.patience.wait,
 	}
 	if doc.Quota.Distributed.Enabled {
 		options.Shared, options.Prefix = g.Shared, doc.Quota.Distributed.KeyPrefix

@@ -117,6 +117,9 @@ type Options struct {
 	Data *durable.Dir
 	Log  *slog.Logger
 	Now  func() time.Time
+	// Wait calls read, the first read of the database, with a context that may end sooner; nil
+	// calls it as it is.
+	Wait func(ctx context.Context, read func(ctx context.Context))
 
 	manual bool // start no goroutines; a test calls their functions itself
 	// pause waits before a retry; nil means for that time.
@@ -125,6 +128,9 @@ type Options struct {
 
 // New returns a book without accounts.
 func New(options Options) *Book {
+	if options.Wait == nil {
+		options.Wait = func(ctx context.Context, read func(ctx context.Context)) { read(ctx) }
+	}
 	if options.Now == nil {
 		options.Now = time.Now
 	}
@@ -199,7 +205,10 @@ func (b *Book) begin() {
 	b.options.Ledger.Edit(quota.Edit{Enabled: &on})
 	ctx, cancel := context.WithCancel(context.Background())
 	b.stop = cancel
-	rows, own, err := b.fetch(ctx)
+	var rows []quota.Row
+	var own string
+	var err error
+	b.options.Wait(ctx, func(ctx context.Context) { rows, own, err = b.fetch(ctx) })
 	if own != "" {
 		b.writer = own
 	}
