@@ -262,6 +262,7 @@ test-audit: build ## Let a verifier in Python and the gateway's verify the same 
 lint: ## Run the linters
 	@mkdir -p bin
 	@for module in deploy/dist docs/site; do (cd $$module && go vet .) || exit 1; done
+	@go mod tidy -diff
 	@if linter=$$(go tool -modfile=tools/go.mod -n golangci-lint 2>bin/lint.log); then \
 		echo "golangci-lint run"; \
 		for module in . bench $(CLIENTS); do (cd $$module && "$$linter" run ./...) || exit 1; done; \
