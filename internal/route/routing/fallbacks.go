@@ -45,7 +45,8 @@ func (s *Service) Fallbacks(name string, why naming.Reason) []Fallback {
 // Serves reports whether the model, or a fallback of a model that is unavailable, is present.
 func (s *Service) Serves(model []byte) bool {
 	return s.FindBytes(model) != nil ||
-		slices.ContainsFunc(s.Fallbacks(string(model), naming.Unavailable), func(f Fallback) bool { return s.Find(f.Model) != nil })
+		slices.ContainsFunc(s.Fallbacks(string(model), naming.Unavailable),
+			func(to Fallback) bool { return s.Find(to.Model) != nil })
 }
 
 // Takeovers returns the models that take over from the model with a name, for whichever

@@ -78,7 +78,8 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 
 // attempt starts a process once and returns when nothing is left of it: how it ended, whether
 // another try is hopeless, and whether another program had its port before it was ready.
-func (m *Manager) attempt(p *process, described Process, stop <-chan struct{}) (how say.Sentence, isHopeless, isTaken bool) {
+func (m *Manager) attempt(p *process, described Process, stop <-chan struct{}) (
+	how say.Sentence, isHopeless, isTaken bool) {
 	begun := time.Now()
 	described, err := m.place(p.name, described)
 	if err != nil {
