@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,7 +132,7 @@ type manifest struct {
 		}
 		Ports     []map[string]any
 		Endpoints []map[string]any
-		Ingress   []struct{ Ports []map[string]any }
+		Ingress   []struct{ Ports, From []map[string]any }
 	}
 	Data map[string]string
 }
@@ -187,11 +188,45 @@ func TestTheChartAsksWhereTheGatewayAnswers(t *testing.T) {
 			if got := found["ServiceMonitor"].Spec.Endpoints[0]["port"]; got != test.port {
 				t.Errorf("scrapes ask %v", got)
 			}
-			if len(container.Ports) != test.ports || len(found["Service"].Spec.Ports) != test.ports || len(found["NetworkPolicy"].Spec.Ingress[0].Ports) != test.ports {
+			if len(container.Ports) != test.ports || len(found["Service"].Spec.Ports) != test.ports || len(found["NetworkPolicy"].Spec.Ingress) != test.ports {
 				t.Errorf("ports: %v, of the service %v", container.Ports, found["Service"].Spec.Ports)
 			}
 			if test.ports == 2 && (container.Ports[1]["containerPort"] != 9090 || found["Service"].Spec.Ports[1]["port"] != 9090) {
 				t.Errorf("ports: %v, of the service %v", container.Ports, found["Service"].Spec.Ports)
+			}
+		})
+	}
+}
+
+// Who may reach the unified API need not reach the management API.
+func TestTheChartSeparatesPeersOfManagement(t *testing.T) {
+	listen := set("networkPolicy.enabled=true", "config.server.management-listen=0.0.0.0:9090")
+	for name, test := range map[string]struct {
+		values           []string
+		from, management string
+	}{
+		"nothing given": {nil, "map[namespaceSelector:map[]]", "map[podSelector:map[]]"},
+		"both given": {
+			set("networkPolicy.from[0].podSelector.matchLabels.app=web", "networkPolicy.managementFrom[0].podSelector.matchLabels.app=ops"),
+			"map[podSelector:map[matchLabels:map[app:web]]]", "map[podSelector:map[matchLabels:map[app:ops]]]",
+		},
+		"only the peers of the API": {
+			set("networkPolicy.from[0].podSelector.matchLabels.app=web"),
+			"map[podSelector:map[matchLabels:map[app:web]]]", "map[podSelector:map[]]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := manifests(t, append(test.values, listen...)...)["NetworkPolicy"].Spec.Ingress
+			if len(rules) != 2 {
+				t.Fatalf("got %d rules, want 2", len(rules))
+			}
+			for n, want := range []string{test.from, test.management} {
+				if got := fmt.Sprint(rules[n].From[0]); len(rules[n].From) != 1 || got != want {
+					t.Errorf("rule %d: got peers %v, want %s", n, rules[n].From, want)
+				}
+				if got, want := rules[n].Ports[0]["port"], []string{"http", "management"}[n]; got != want {
+					t.Errorf("rule %d: got port %v, want %s", n, got, want)
+				}
 			}
 		})
 	}
