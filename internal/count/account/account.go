@@ -77,7 +77,8 @@ type Account struct {
 	limits limits
 	use    allowance.Use // of the limits of the key and its tenant
 	// isMeasured says that the use of the request matters to a limit or has a price. Then most
-	// is the upper bound of its use, and answer measures the bytes sent to the client.
+	// is the upper bound of its use, and answer measures the bytes sent to the client; otherwise
+	// answer has at most the beginning of the answer.
 	isMeasured bool
 	door       schema.Door
 	most       estimate.Use
@@ -196,7 +197,7 @@ func (a *Account) admit(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	a.stage = opening
+	a.stage, a.door = opening, a.Asks.Door
 	if err := a.takeAllowance(ctx, now); err != nil {
 		return err
 	}
@@ -287,14 +288,15 @@ func (a *Account) Leaves() { a.charge.Count() }
 
 // Settle ends an open account with the usage that the backend reported. The ledger gets that
 // usage: a complete answer of a service type that reports no tokens uses none, and an incomplete
-// answer uses the tokens reported so far. A request that nobody answered cost nothing.
+// answer uses the tokens reported so far. A report of zeros for an answer that is not empty is
+// no report. A request that nobody answered cost nothing.
 func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 	if a.stage != open {
 		return
 	}
 	a.stage = ended
-	counted := reported
-	counted.Known = counted.Known || complete && !a.Record.Service.ReportsTokens()
+	counted := a.detailed(reported, a.answerTokens(), complete)
+	counted.Known = counted.Known || complete && !reported.Known && !a.Record.Service.ReportsTokens()
 	if a.lost.reported.Known {
 		counted = addUsage(counted, a.lost.reported)
 		counted.Known = true

@@ -195,7 +195,7 @@ func (w *world) step(t *rapid.T, a *Account) {
 		}
 	case "spend":
 		if before == open {
-			a.Spend(schema.Usage{Known: true, Prompt: 3, Total: 3}, nil)
+			a.Spend(schema.Usage{Known: true, Prompt: 3, Total: 3}, nil, nil)
 		}
 	case "move":
 		if before == open {
@@ -279,20 +279,30 @@ func (w *world) check(t *rapid.T) {
 	w.checkLedgers(t)
 }
 
+// ledgerOf returns what the ledger has of the key.
+func (w *world) ledgerOf(t interface {
+	Context() context.Context
+	Fatal(args ...any)
+}) (requests, tokens int64) {
+	day := quota.Day
+	_, err := w.ledger.EachUsage(t.Context(), quota.UsageQuery{APIKey: w.grant.ID, Window: &day},
+		func(u quota.Usage) bool {
+			requests, tokens = requests+u.Requests, tokens+u.Tokens
+			return true
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return requests, tokens
+}
+
 // checkLedgers fails unless the ledgers have what was counted, and nobody holds a cell.
 func (w *world) checkLedgers(t *rapid.T) {
 	if used, spent := w.ledger.Stats().InFlight, w.spent.Stats().InFlight; used != 0 || spent != 0 {
 		t.Errorf("%d and %d requests are not settled in the ledgers", used, spent)
 	}
-	day := quota.Day
-	var requests int64
-	_, err := w.ledger.EachUsage(t.Context(), quota.UsageQuery{APIKey: w.grant.ID, Window: &day},
-		func(u quota.Usage) bool {
-			requests += u.Requests
-			return true
-		})
-	if err != nil || requests != w.counted {
-		t.Errorf("the ledger has %d requests, want %d: %v", requests, w.counted, err)
+	if requests, _ := w.ledgerOf(t); requests != w.counted {
+		t.Errorf("the ledger has %d requests, want %d", requests, w.counted)
 	}
 	all := int64(2 * allRequests)
 	for _, pool := range w.table.Pools() {

@@ -34,7 +34,7 @@ func (a *Account) takeAllowance(ctx context.Context, now time.Time) error {
 		} else if a.turn != nil {
 			unbounded = a.turn.Unbounded()
 		}
-		a.door, a.most = a.Asks.Door, estimate.Most(a.Asks, a.Recalled(), unbounded)
+		a.most = estimate.Most(a.Asks, a.Recalled(), unbounded)
 	}
 	if grant == nil {
 		return a.reserve(ctx, [2]*budget.Account{}, now)
@@ -183,6 +183,7 @@ func (a *Account) Costs() bool { return a.isMeasured && a.price().Cost(a.most.Qu
 // incomplete answer a backend may have reported less than it sent. A request that no
 // backend answered used nothing, unless the client did not wait for the answer.
 func (a *Account) spent(reported schema.Usage, complete, answered bool) schema.Usage {
+	reported = a.detailed(reported, a.answerTokens(), complete)
 	switch {
 	case reported.Known && complete:
 		return reported
@@ -192,12 +193,34 @@ func (a *Account) spent(reported schema.Usage, complete, answered bool) schema.U
 		return reported
 	}
 	spent := reported
-	if !spent.Known {
-		spent = schema.Usage{Prompt: a.most.Prompt + a.again.prompt}
+	if spent.Prompt == 0 { // a first report may have only the answer so far
+		spent.Prompt = a.most.Prompt + a.again.prompt
 	}
-	spent.Completion = max(spent.Completion, a.answer.Tokens()-a.most.Echoed-a.again.before)
+	spent.Completion = max(spent.Completion, a.answerTokens())
 	spent.Total = max(spent.Total, spent.Prompt+spent.Completion)
 	return spent
+}
+
+// answerTokens returns the estimate of the answer of the latest call.
+func (a *Account) answerTokens() int64 {
+	return max(a.answer.Tokens()-a.most.Echoed-a.again.before, 0)
+}
+
+// detailed returns the report of a backend about an answer of so many tokens by the estimate,
+// with the parts of the total if the report has only that. All zeros are no report, unless the
+// answer is complete and empty.
+func (a *Account) detailed(u schema.Usage, answer int64, complete bool) schema.Usage {
+	writes := estimate.IsWritten(a.door)
+	switch {
+	case !u.Known || u.Prompt+u.Completion > 0 || !estimate.IsCountedInTokens(a.door):
+		return u
+	case u.Total == 0 && (answer > 0 || !complete || !writes):
+		return schema.Usage{}
+	case a.isMeasured || !writes:
+		u.Completion = min(answer, u.Total)
+		u.Prompt = u.Total - u.Completion
+	}
+	return u
 }
 
 // costOf returns the cost of the request at a pool, from the tokens it spent and from the things

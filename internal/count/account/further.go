@@ -90,12 +90,17 @@ func (a *Account) Resumed(reported schema.Usage, by *routing.Pool, sent int64, g
 // less.
 func (a *Account) ReportLast(reported schema.Usage) { a.again.last = reported }
 
-// Spend adds the use of a call that gave the client no answer to the sum that settles the
-// request, at the price of the model that serves the request now. If its backend reported no
-// usage, the use is the estimate of its prompt: of the prompt of a part or, for nil, of the
-// whole request. An estimate counts in limits, budgets and costs, and not in the ledger's
-// tokens.
-func (a *Account) Spend(used schema.Usage, part *schema.Request) {
+// Spend adds the use of a call that gave the client no answer, or only a piece of it, to the sum
+// that settles the request, at the price of the model that serves the request now. If its backend
+// reported no usage, the use is the estimate of its prompt and its answer: of the prompt of a part
+// or, for nil, of the whole request. An estimate counts in limits, budgets and costs, and not in
+// the ledger's tokens.
+func (a *Account) Spend(used schema.Usage, part *schema.Request, answer [][]byte) {
+	var written estimate.Answer
+	for _, segment := range answer {
+		written.Add(a.door, segment)
+	}
+	used = a.detailed(used, written.Tokens(), false)
 	if used.Known {
 		a.lost.reported = addUsage(a.lost.reported, used)
 		a.lost.reported.Known = true
@@ -104,11 +109,13 @@ func (a *Account) Spend(used schema.Usage, part *schema.Request) {
 		return
 	}
 	if !used.Known {
-		used.Prompt = a.most.Prompt
+		most := &a.most
 		if part != nil {
-			used.Prompt = estimate.Most(part, nil, 0).Prompt
+			own := estimate.Most(part, nil, 0)
+			most = &own
 		}
-		used.Total = used.Prompt
+		used.Prompt, used.Completion = most.Prompt, max(written.Tokens()-most.Echoed, 0)
+		used.Total = used.Prompt + used.Completion
 	}
 	a.lost.used = addUsage(a.lost.used, used)
 	a.lost.cost = a.lost.cost.Plus(a.costOf(a.served, used, true))

@@ -30,6 +30,7 @@ func happenings() []happening {
 		{"key that sleeps", sleepingKey},
 		{"target of the first token", target},
 		{"budget of money", moneyBudget},
+		{"usage without detail", scantUsage},
 		{"limit of a run", runLimit},
 		{"budget with a vanished model and fallbacks", vanishedModel},
 		{"fallback", fallback},
@@ -205,6 +206,18 @@ func moneyBudget(c *cell) {
 	c.start(settings{terms: "budgets: {total: {cost: 1}}", sections: prices, instances: []string{instance(url)}})
 	c.refuses(c.ask("m"), http.StatusTooManyRequests, "budget_exceeded")
 	c.has(e, 0)
+}
+
+// scantUsage asks backends that report only a total, or zeros: the answers cost something, and the
+// ledger has what was reported.
+func scantUsage(c *cell) {
+	for m, tokens := range map[mode]int64{totals: 30, zeros: 0} {
+		e, url := startEngine(c.T)
+		e.is(m)
+		c.start(settings{sections: prices, instances: []string{instance(url)}})
+		c.answers(c.ask("m"))
+		c.counts(1, tokens, true)
+	}
 }
 
 // runLimit asks for more than a run of an agent may have. The client is told that a person must decide.

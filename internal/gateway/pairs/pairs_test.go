@@ -29,6 +29,7 @@ var senseless = func() map[pair]string {
 		"chat", "completions", "embeddings", "transcription", "batch line")
 	add("resume", "the conversation is in the memory of the backend that broke, and nobody else can go on with it", "realtime")
 	add("target of the first token", "a conversation has many answers, and a record at its end", "realtime")
+	add("usage without detail", "sound is not counted in tokens", "transcription")
 	add("scatter", "the request has one input", "chat", "stream", "messages", "responses", "responses over WebSocket", "realtime", "completions", "Ollama", "Gemini",
 		"transcription", "batch line")
 	add("answer cache", "no two conversations are equal", "realtime")

@@ -100,7 +100,7 @@ func (r *run) gather(ctx context.Context) *reply.Fault {
 	if ctx.Err() == nil {
 		for _, p := range pieces {
 			if p.Answered {
-				r.Spend(p.reply.Usage(), p.Asks)
+				r.Spend(p.reply.Usage(), p.Asks, p.reply.Plain.Segments)
 			}
 		}
 	}

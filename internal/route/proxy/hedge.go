@@ -168,7 +168,7 @@ func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *reply.
 		failed = nil
 	} else {
 		if second.Answered {
-			r.Spend(second.reply.Usage(), nil)
+			r.Spend(second.reply.Usage(), nil, second.reply.Plain.Segments)
 		} else {
 			r.spendLost(&second.Branch, second.failed, ctx.Err() != nil)
 		}
@@ -184,6 +184,6 @@ func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *reply.
 // client did not wait for.
 func (r *run) spendLost(of *plan.Branch, failed *reply.Fault, hasLeft bool) {
 	if (of.IsGivenUp() || hasLeft) && !failed.Unsent {
-		r.Spend(schema.Usage{}, nil)
+		r.Spend(schema.Usage{}, nil, nil)
 	}
 }
