@@ -257,6 +257,38 @@ func TestModelsWithoutAPriceInARunWithALimitOfMoney(t *testing.T) {
 	}
 }
 
+// A model without a price takes over from no other in such a run, whatever the reason.
+func TestModelsWithoutAPriceTakeOverInNoRunWithALimitOfMoney(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		script simulator.Step
+		body   string
+		status int
+		part   string // of the reply
+	}{
+		"a failure":                    {simulator.Step{Status: 503}, small, 503, "upstream_error"},
+		"a stream":                     {sayEvents(""), streamThree, 200, "upstream_stream_truncated"},
+		"a model that no instance has": {simulator.Step{}, strings.Replace(small, `"m"`, `"gone"`, 1), 400, "run_limit_reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own, free := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+			own.ScriptForever(test.script)
+			r := gatewaytest.Start(t, gatewaytest.PolicyYAML("streams: {resume: continue, resume-fallbacks: true}, fallbacks: {m: [free], gone: [free]}, "+
+				gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", own.URL(), "adapter: vllm"), gatewaytest.Instance("free", free.URL(), "adapter: vllm"),
+				"{base-url: '"+own.URL()+"', models: discover}")+
+				"prices: {models: [{model: m, input: 1, output: 1}]}\nruns: {enabled: true, unpriced: refuse, limits: {cost: 1}}\n")
+			if got := turn(r, "task", test.body); got.Status != test.status || !strings.Contains(got.Body, test.part) || free.Stats().Arrived != 0 {
+				t.Errorf("got %d after %d calls of the other model: %s; want %d with %s after none",
+					got.Status, free.Stats().Arrived, got.Body, test.status, test.part)
+			}
+			if got := r.Chat(test.body).Succeeds(t); free.Stats().Arrived != 1 {
+				t.Errorf("outside of runs the other model had no call: %s", got.Body)
+			}
+		})
+	}
+}
+
 // A run that goes round in circles is noted, or stopped until somebody raises it.
 func TestARunThatLoopsIsStopped(t *testing.T) {
 	t.Parallel()

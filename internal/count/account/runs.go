@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -24,6 +25,8 @@ type Turn interface {
 	Unbounded() int64
 	// Refused returns the error of a request that wants more than the account of the run has.
 	Refused(refusal *budget.Refusal, want budget.Amounts) *schema.Error
+	// NeedsPrice reports whether a model without a price may not serve the request.
+	NeedsPrice() bool
 	// Confirm refuses the request after the reservation, if others have ended the run meanwhile.
 	Confirm() *schema.Error
 	// Leave ends the turn. It is called once for each turn that was entered.
@@ -58,13 +61,28 @@ func (a *Account) enterRun(ctx context.Context) (err error) {
 	return err
 }
 
-// UnpricedModel returns the model that was asked for if it has no price, and else nothing.
-func (a *Account) UnpricedModel() string {
-	if a.Pool == nil || a.Pool.Price != nil {
-		return ""
+// UnpricedModel returns the model that was asked for if it has no price or, if no instance serves
+// that, the first model that takes over if none of them has one; and else nothing.
+func (a *Account) UnpricedModel() (model string) {
+	if a.Pool != nil {
+		if a.Pool.Price == nil {
+			model = a.Pool.Model
+		}
+		return model
 	}
-	return a.Pool.Model
+	for _, to := range a.takeovers() {
+		switch price, mayServe := a.priceOf(to); {
+		case price != nil:
+			return ""
+		case mayServe:
+			model = cmp.Or(model, to.Model)
+		}
+	}
+	return model
 }
+
+// needsPrice reports whether a model without a price may not serve the request.
+func (a *Account) needsPrice() bool { return a.turn != nil && a.turn.NeedsPrice() }
 
 // takeRun reserves one request of the run, for a request that is no use of a model.
 func (a *Account) takeRun(ctx context.Context, now time.Time) error {

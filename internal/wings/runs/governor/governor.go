@@ -404,7 +404,7 @@ func (g *Governor) refuseEnded(r *run, now time.Time) *schema.Error {
 // refuseUnpriced decides about a model without a price in a run with a limit of money.
 func (g *Governor) refuseUnpriced(r *run, a *account.Account) *schema.Error {
 	model := a.UnpricedModel()
-	if model == "" || g.options.Settings.Unpriced == runs.Allow || r.latest().Bounds()[budget.Cost] <= 0 {
+	if model == "" || g.options.Settings.Unpriced == runs.Allow || !r.limitsCost() {
 		return nil
 	}
 	if g.options.Settings.Unpriced == runs.Refuse {
@@ -416,3 +416,6 @@ func (g *Governor) refuseUnpriced(r *run, a *account.Account) *schema.Error {
 	}
 	return nil
 }
+
+// limitsCost reports whether the run has a limit of money.
+func (r *run) limitsCost() bool { return r.latest().Bounds()[budget.Cost] > 0 }
