@@ -18,6 +18,7 @@ package account
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,8 @@ type Lender interface {
 }
 
 // Account is one request on its way through the gateway, with everything that it took when it
-// was let in. Every step of its way shares it. It must not be used concurrently.
+// was let in. Every step of its way shares it. It must not be used concurrently, but
+// for Count and Leaves.
 type Account struct {
 	// Desk has the ledger and the steps; nil has neither.
 	Desk *Desk
@@ -102,6 +104,7 @@ type Account struct {
 	again furtherCalls
 	lost  lost
 
+	counting  sync.Mutex   // held by Count, which the pieces of a request may call
 	isCounted bool         // see Count
 	ticket    quota.Ticket // the request in the ledger, if it is counted there
 }
@@ -169,15 +172,15 @@ type Form struct {
 // caller must still end the account: IsOpen is false then if a limit or a budget refused the
 // request.
 func (a *Account) Open(ctx context.Context, last func(context.Context) (Answer, error)) (Answer, error) {
-	if err := a.admit(ctx); err != nil {
-		return nil, err
-	}
-	a.last = last
 	if a.Desk != nil {
 		if steps := a.Desk.steps.Load(); steps != nil {
 			a.steps = *steps
 		}
 	}
+	if err := a.admit(ctx); err != nil {
+		return nil, err
+	}
+	a.last = last
 	return a.Next(ctx)
 }
 
@@ -251,9 +254,11 @@ func (a *Account) Visit() *schema.Error {
 }
 
 // Count counts the request in the ledger for the model that serves it, in the windows of its
-// arrival, once it is certain that the request is answered or reaches an instance. Only the
+// arrival, once it is certain that the request is answered or a call is made for it. Only the
 // first call that returns no error has an effect.
 func (a *Account) Count() error {
+	a.counting.Lock()
+	defer a.counting.Unlock()
 	if a.isCounted {
 		return nil
 	}
@@ -295,6 +300,7 @@ func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 		return
 	}
 	a.stage = ended
+	answered = answered && !a.lost.isAll
 	counted := a.detailed(reported, a.answerTokens(), complete)
 	counted.Known = counted.Known || complete && !reported.Known && !a.Record.Service.ReportsTokens()
 	if a.lost.reported.Known {

@@ -210,12 +210,11 @@ func (w *world) step(t *rapid.T, a *Account) {
 	case "measure":
 		a.Measure([]byte(`{"choices":[{"delta":{"content":"some text of the answer"}}]}`))
 	case "settle":
-		used := rapid.Int64Range(0, 40).Draw(t, "used")
-		a.Settle(schema.Usage{Known: true, Prompt: used, Completion: used, Total: 2 * used}, true, true)
+		used := w.settle(t, a)
 		if before == open {
 			w.kept++
 			w.limited++
-			w.tokens += 2*used + a.lost.used.Total
+			w.tokens += used + a.lost.used.Total
 			w.cost += a.Record.Cost
 			delete(w.left, a)
 		}
@@ -224,6 +223,44 @@ func (w *world) step(t *rapid.T, a *Account) {
 	case "close":
 		w.end(a, a.Close)
 	}
+}
+
+// settle ends an account in one of the ways in which calls end, and returns the tokens that it used.
+func (w *world) settle(t *rapid.T, a *Account) int64 {
+	n, written := rapid.Int64Range(1, 40).Draw(t, "used"), a.answer.Tokens()
+	estimated := a.most.Prompt + written
+	switch ending := rapid.SampledFrom([]string{"whole", "total alone", "zeros", "no report", "cut", "cut before the answer",
+		"failed", "in pieces"}).Draw(t, "ending"); ending {
+	case "whole":
+		a.Settle(schema.Usage{Known: true, Prompt: n, Completion: n, Total: 2 * n}, true, true)
+		return 2 * n
+	case "total alone":
+		a.Settle(schema.Usage{Known: true, Total: n}, true, true)
+		return n
+	case "zeros":
+		a.Settle(schema.Usage{Known: true}, true, true)
+		if written == 0 {
+			return 0
+		}
+	case "no report":
+		a.Settle(schema.Usage{}, true, true)
+	case "cut":
+		a.Settle(schema.Usage{Known: true, Prompt: n, Total: n}, false, true)
+		return n + written
+	case "cut before the answer":
+		a.Settle(schema.Usage{}, false, true)
+	case "failed":
+		a.Settle(schema.Usage{}, false, false)
+		return 0
+	case "in pieces":
+		if a.stage == open {
+			a.Spend(schema.Usage{Known: true, Total: n}, nil, nil)
+			a.SpentAll()
+		}
+		a.Settle(schema.Usage{}, true, true)
+		return 0
+	}
+	return estimated
 }
 
 // end ends an account that was not settled.

@@ -23,6 +23,7 @@ const (
 	dies         // the connection ends before anything is said
 	hangs        // until the client leaves or the mode changes
 	cuts         // the connection ends after the first words of a stream; what is whole is not begun
+	sleeps       // not at all: a call to wake up has no effect
 	totals       // with a usage that has only the total
 	zeros        // with a usage of zeros
 )
@@ -195,7 +196,7 @@ func (e *engine) sleepOrWake(w io.Writer, path string) {
 	case "/sleep":
 		e.asleep = true
 	case "/wake_up":
-		e.asleep = false
+		e.asleep = e.mode == sleeps
 		e.wakes++
 		e.announce()
 	default:

@@ -45,6 +45,7 @@ func happenings() []happening {
 		{"a step that refuses", refusingStep},
 		{"terms that change meanwhile", changingTerms},
 		{"client leaves", leavingClient},
+		{"client leaves while the model sleeps", leavingHeld},
 		{"backend dies", dyingBackend},
 		{"gateway stops", stoppingGateway},
 	}
@@ -461,6 +462,30 @@ func leavingClient(c *cell) {
 	if _, failure, _ := gatewaytest.Outcomes(c.Current.Load().Instances()[0]); failure != 0 {
 		c.Error("the instance is blamed for a client that left")
 	}
+}
+
+// leavingHeld has a client leave before the model is awake: no call was made, and none is counted.
+func leavingHeld(c *cell) {
+	e, url := startEngine(c.T)
+	e.asleep = true
+	e.is(sleeps)
+	c.start(settings{policy: "residency: {enabled: true}", terms: "budgets: {total: {requests: 10}}", sections: prices,
+		instances: []string{instance(url, "adapter: vllm")}})
+	ctx, leave := context.WithCancel(gatewaytest.Deadline(c.T))
+	defer leave()
+	ended := c.later(ctx, "m")
+	gatewaytest.Eventually(c.T, "the engine is told to wake up", func() bool {
+		_, _, wakes := e.state()
+		return wakes > 0
+	})
+	leave()
+	<-ended
+	c.slotsAreFree()
+	gatewaytest.Eventually(c.T, "the call is recorded without an attempt", func() bool {
+		return strings.Contains(c.Do(http.MethodGet, "/api/monitoring/calls", "", "Authorization", "Bearer admin-token").Body, `"attempts":0`)
+	})
+	c.counts(0, 0, false)
+	c.has(e, 0)
 }
 
 // dyingBackend has a backend break the connection before it answers, beside one that is well.

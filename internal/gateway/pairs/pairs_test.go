@@ -37,6 +37,8 @@ var senseless = func() map[pair]string {
 	add("single flight", "no two conversations are equal", "realtime")
 	add("single flight", "recordings are not compared", "transcription")
 	add("client leaves", "nobody waits for a line; a batch that is cancelled lets the lines end that run", "batch line")
+	add("client leaves while the model sleeps", "nobody waits for a line", "batch line")
+	add("client leaves while the model sleeps", "the connection is not open before the model is awake", "realtime")
 	return all
 }()
 

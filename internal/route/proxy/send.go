@@ -155,6 +155,7 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 		known = r.noteBroken(err).Err
 	}
 	r.noteEnd(known)
+	r.noteStopped(ctx)
 	err = out.fail(known)
 	if errors.Is(err, ErrBrokenOff) {
 		return err
