@@ -97,8 +97,11 @@ type Account struct {
 	// although one that takes over from it may; nil if nothing is.
 	overLimit *schema.Error
 	tooDear   *budget.Refusal
-	// tooMuch is what was reserved for the request when tooDear refused it.
+	// tooMuch is what was reserved for the request when tooDear or unpaid refused it.
 	tooMuch budget.Amounts
+	// unpaid is why no model may serve the request, although a step may answer it: for lack of
+	// money. It is nil if nothing was refused.
+	unpaid *budget.Refusal
 	// again describes further calls for the request. lost is the use of calls that gave the
 	// client no answer.
 	again furtherCalls
@@ -168,7 +171,8 @@ type Form struct {
 }
 
 // Open counts the request in all limits, reserves its possible use of the budgets, and takes
-// it through the steps. After the last step it calls last for the answer. After an error the
+// it through the steps. After the last step it calls last for the answer, unless there is no money
+// for one: then only a step answers the request. After an error the
 // caller must still end the account: IsOpen is false then if a limit or a budget refused the
 // request.
 func (a *Account) Open(ctx context.Context, last func(context.Context) (Answer, error)) (Answer, error) {
@@ -181,8 +185,17 @@ func (a *Account) Open(ctx context.Context, last func(context.Context) (Answer, 
 		return nil, err
 	}
 	a.last = last
+	if a.unpaid != nil {
+		a.last = func(context.Context) (Answer, error) {
+			a.GiveBack()
+			return nil, a.overBudget(a.unpaid, a.tooMuch, time.Now())
+		}
+	}
 	return a.Next(ctx)
 }
+
+// IsUnpaid reports whether the request can be answered only if that costs nothing.
+func (a *Account) IsUnpaid() bool { return a.unpaid != nil }
 
 // Next calls the step that follows or, after the last one, whatever answers the request.
 func (a *Account) Next(ctx context.Context) (Answer, error) {

@@ -110,6 +110,17 @@ func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.T
 	if asked == nil { // there is no model that may serve the request
 		return a.unknownModel()
 	}
+	if asked.Unit == budget.Cost && len(a.steps) > 0 {
+		a.cost = 0
+		refusal, err := a.charge.Reserve(ctx, of, budget.Amounts{1, a.most.Tokens()}, a.Record.Started)
+		if err != nil {
+			return a.unreserved(err)
+		}
+		if refusal == nil {
+			a.unpaid = asked
+			return a.confirmRun()
+		}
+	}
 	return a.overBudget(asked, a.tooMuch, now)
 }
 

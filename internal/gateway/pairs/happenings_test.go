@@ -41,6 +41,7 @@ func happenings() []happening {
 		{"resume", resume},
 		{"scatter", scatter},
 		{"answer cache", answerCache},
+		{"answer cache in a run without money", cacheWithoutMoney},
 		{"single flight", singleFlight},
 		{"a step that refuses", refusingStep},
 		{"terms that change meanwhile", changingTerms},
@@ -400,6 +401,29 @@ func answerCache(c *cell) {
 		c.answers(c.ask("m"))
 	}
 	c.has(e, 1)
+}
+
+// cacheWithoutMoney asks in a run whose limit is below the cost of one call: what is kept costs nothing
+// and is answered, unless such answers are charged, and all else is refused.
+func cacheWithoutMoney(c *cell) {
+	gatewaytest.Needs(c.T, "runs")
+	for _, isCharged := range []bool{false, true} {
+		e, url := startEngine(c.T)
+		c.start(settings{
+			sections: prices + fmt.Sprintf("answer-cache: {services: [chat, embedding, rerank], charge-hits: %t}\n", isCharged) +
+				"runs: {enabled: true, limits: {cost: 1}}\n",
+			instances: []string{instance(url), gatewaytest.Instance("n", url)},
+		})
+		c.answers(c.ask("m"))
+		c.Credential = append(bearer(c.Gateway), "X-Router-Run", "task")
+		if kept := c.ask("m"); isCharged {
+			c.refuses(kept, http.StatusBadRequest, "run_limit_reached")
+		} else {
+			c.answers(kept)
+		}
+		c.refuses(c.ask("n"), http.StatusBadRequest, "run_limit_reached")
+		c.has(e, 1)
+	}
 }
 
 // singleFlight asks for the same twice at the same time.
