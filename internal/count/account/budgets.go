@@ -161,7 +161,7 @@ func (a *Account) dearest(most prices.Amount) (cost prices.Amount, found bool) {
 // the request.
 func (a *Account) priceOf(to routing.Fallback) (*prices.Price, bool) {
 	pool := a.service().Find(to.Model)
-	if pool == nil || !a.MayUse(to) || pool.Price == nil && a.needsPrice() {
+	if pool == nil || !a.MayUse(to) || a.RefuseUnpriced(pool) != nil {
 		return nil, false
 	}
 	return pool.Price, true
@@ -183,10 +183,7 @@ func (a *Account) mayCost() bool {
 // Allows reports whether the model of a pool may take over: the amounts reserved from the budgets
 // suffice for it, and it has a price if the run of the request needs one.
 func (a *Account) Allows(by *routing.Pool) bool {
-	if by.Price == nil && a.needsPrice() {
-		return false
-	}
-	return !a.isBudgeted || by.Price.Cost(a.most.Quantity) <= a.cost
+	return a.RefuseUnpriced(by) == nil && (!a.isBudgeted || by.Price.Cost(a.most.Quantity) <= a.cost)
 }
 
 // Costs reports whether a call for the request may cost money.

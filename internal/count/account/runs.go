@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 
 // Governor finds the run of an agent that a request belongs to.
@@ -25,8 +26,9 @@ type Turn interface {
 	Unbounded() int64
 	// Refused returns the error of a request that wants more than the account of the run has.
 	Refused(refusal *budget.Refusal, want budget.Amounts) *schema.Error
-	// NeedsPrice reports whether a model without a price may not serve the request.
-	NeedsPrice() bool
+	// RefuseUnpriced returns the error of a request that a model without a price may not serve, nil if
+	// one may.
+	RefuseUnpriced(model string) *schema.Error
 	// Confirm refuses the request after the reservation, if others have ended the run meanwhile.
 	Confirm() *schema.Error
 	// Leave ends the turn. It is called once for each turn that was entered.
@@ -81,8 +83,14 @@ func (a *Account) UnpricedModel() (model string) {
 	return model
 }
 
-// needsPrice reports whether a model without a price may not serve the request.
-func (a *Account) needsPrice() bool { return a.turn != nil && a.turn.NeedsPrice() }
+// RefuseUnpriced returns an error if the model of a pool has no price and the run of the request
+// needs one.
+func (a *Account) RefuseUnpriced(by *routing.Pool) *schema.Error {
+	if by.Price != nil || a.turn == nil {
+		return nil
+	}
+	return a.turn.RefuseUnpriced(by.Model)
+}
 
 // takeRun reserves one request of the run, for a request that is no use of a model.
 func (a *Account) takeRun(ctx context.Context, now time.Time) error {

@@ -34,6 +34,7 @@ func happenings() []happening {
 		{"limit of a run", runLimit},
 		{"budget with a vanished model and fallbacks", vanishedModel},
 		{"fallback", fallback},
+		{"fallback without a price in a run", unpricedFallback},
 		{"sleeping model", sleepingModel},
 		{"LoRA adapter", adapter},
 		{"process", process},
@@ -294,6 +295,30 @@ func fallback(c *cell) {
 	c.answers(c.ask("first"))
 	c.has(a, 1)
 	c.has(b, 1)
+}
+
+// unpricedFallback asks in a run with a limit of money for a model that fails, while only one without a
+// price could take over.
+func unpricedFallback(c *cell) {
+	gatewaytest.Needs(c.T, "runs")
+	a, failing := startEngine(c.T)
+	b, url := startEngine(c.T)
+	a.is(fails)
+	c.start(settings{
+		policy:    "fallbacks: {first: [m]}",
+		sections:  "prices: {models: [{model: first, input: 1, output: 1, minute: 1}]}\nruns: {enabled: true, unpriced: refuse, limits: {cost: 100}}\n",
+		instances: []string{gatewaytest.Instance("first", failing), instance(url)},
+	})
+	c.Credential = append(bearer(c.Gateway), "X-Router-Run", "task")
+	if c.isBatch() { // whose lines wait until the model is well
+		ended := c.later(gatewaytest.Deadline(c.T), "first")
+		a.hasCalls(c.T, 1)
+		a.is(answers)
+		c.answers(<-ended)
+	} else if r := c.ask("first"); r.isWhole {
+		c.Errorf("got %s, want an error", r)
+	}
+	c.has(b, 0)
 }
 
 // sleepingModel asks for a model that is not in memory.

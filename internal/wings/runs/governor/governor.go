@@ -297,7 +297,7 @@ func (g *Governor) admit(
 	if refusal := g.refuseEnded(r, now); refusal != nil {
 		return refusal, 0
 	}
-	if refusal := g.refuseUnpriced(r, a); refusal != nil {
+	if refusal := g.refuseUnpriced(t, a); refusal != nil {
 		return refusal, 0
 	}
 	if refusal := r.enter(t); refusal != nil {
@@ -402,13 +402,13 @@ func (g *Governor) refuseEnded(r *run, now time.Time) *schema.Error {
 }
 
 // refuseUnpriced decides about a model without a price in a run with a limit of money.
-func (g *Governor) refuseUnpriced(r *run, a *account.Account) *schema.Error {
+func (g *Governor) refuseUnpriced(t *turn, a *account.Account) *schema.Error {
 	model := a.UnpricedModel()
-	if model == "" || g.options.Settings.Unpriced == runs.Allow || !r.limitsCost() {
+	if model == "" || g.options.Settings.Unpriced == runs.Allow || !t.run.limitsCost() {
 		return nil
 	}
-	if g.options.Settings.Unpriced == runs.Refuse {
-		return final(r, schema.CodeRunLimit, say.New("run.unpriced", "model", model))
+	if refusal := t.RefuseUnpriced(model); refusal != nil {
+		return refusal
 	}
 	if _, isTold := g.warned.LoadOrStore(model, true); !isTold { // models are those of the configuration
 		g.options.Log.Warn("a model without a price is used in runs with a limit of money; "+

@@ -38,9 +38,12 @@ func (t *turn) Account() *budget.Account {
 // Unbounded is the number of tokens to reserve for an answer without a limit.
 func (t *turn) Unbounded() int64 { return t.governor.options.Unbounded }
 
-// NeedsPrice reports whether a model without a price may not serve the request.
-func (t *turn) NeedsPrice() bool {
-	return t.governor.options.Settings.Unpriced == runs.Refuse && t.run.limitsCost()
+// RefuseUnpriced refuses a model without a price in a run with a limit of money.
+func (t *turn) RefuseUnpriced(model string) *schema.Error {
+	if t.governor.options.Settings.Unpriced != runs.Refuse || !t.run.limitsCost() {
+		return nil
+	}
+	return final(t.run, schema.CodeRunLimit, say.New("run.unpriced", "model", model))
 }
 
 // Confirm refuses the request if the run was ended meanwhile.
