@@ -403,8 +403,11 @@ func (g *Governor) refuseEnded(r *run, now time.Time) *schema.Error {
 
 // refuseUnpriced decides about a model without a price in a run with a limit of money.
 func (g *Governor) refuseUnpriced(t *turn, a *account.Account) *schema.Error {
+	if g.options.Settings.Unpriced == runs.Allow || !t.run.limitsCost() {
+		return nil
+	}
 	model := a.UnpricedModel()
-	if model == "" || g.options.Settings.Unpriced == runs.Allow || !t.run.limitsCost() {
+	if model == "" {
 		return nil
 	}
 	if refusal := t.RefuseUnpriced(model); refusal != nil {
