@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -21,6 +23,7 @@ func promptEvents() simulator.Step {
 func TestABrokenStreamCostsThePriceOfTheModelThatMadeIt(t *testing.T) {
 	t.Parallel()
 	failing := simulator.Step{Status: 500, Body: `{"error":{"message":"broken"}}`}
+	thinking := gatewaytest.EventStep(`data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"reasoning_content":"Hm"}}]}` + "\n\n" + endEvents)
 	reporting := gatewaytest.EventStep(`data: {"error":{"message":"out of memory","code":500}}` + "\n\n")
 	for name, test := range map[string]struct {
 		members string
@@ -39,6 +42,7 @@ func TestABrokenStreamCostsThePriceOfTheModelThatMadeIt(t *testing.T) {
 		"a dearer model fails":        {"budgets: {total: {cost: 1000}}", sayEvents(""), []simulator.Step{failing}, 1, true, false},
 		"twice, then no room":         {"budgets: {day: {tokens: 140}}", sayEvents(""), nil, 0, true, true},
 		"twice, then an error":        {"budgets: {total: {cost: 1000}}", sayEvents(""), []simulator.Step{failing}, 1, false, true},
+		"another answer":              {"budgets: {total: {cost: 1000}}", sayEvents(""), []simulator.Step{thinking}, 1, false, false},
 		"twice, then one that breaks": {"budgets: {total: {cost: 1000}}", sayEvents(""), []simulator.Step{sayEvents("")}, 1, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,10 +80,25 @@ func TestABrokenStreamCostsThePriceOfTheModelThatMadeIt(t *testing.T) {
 			if test.twice {
 				want += own * (prompt + 3 + 2*3) // the first part is in the prompt of the second
 			}
-			if name == "twice, then one that breaks" {
-				want += others * (prompt + 6 + 2*3)
-				model = "other"
+			var ofOther int64
+			switch name {
+			case "another answer":
+				ofOther = others * (prompt + 3)
+			case "twice, then one that breaks":
+				ofOther, model = others*(prompt+6+2*3), "other"
 			}
+			for instance, cost := range map[string]int64{"m": want, "other": ofOther} {
+				gatewaytest.Eventually(t, fmt.Sprintf("instances of %s have the cost %d", instance, cost), func() bool {
+					var sum float64
+					for key, value := range r.Scrape() {
+						if strings.HasPrefix(key, "model_router_cost_total{") && strings.Contains(key, `instance="`+instance+"@") {
+							sum += value
+						}
+					}
+					return int64(math.Round(sum*1e6)) == cost
+				})
+			}
+			want += ofOther
 			if ledger.Cost != want || reserved != 0 {
 				t.Errorf("it cost %d, want %d; %d reserved", ledger.Cost, want, reserved)
 			}

@@ -3,6 +3,7 @@
 package gateway_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -35,6 +36,8 @@ func codeOf(reply gatewaytest.Reply) string {
 	_ = json.Unmarshal([]byte(reply.Body), &body, json.MatchCaseInsensitiveNames(true)) // an answer has none
 	return body.Error.Code
 }
+
+const chatPath = "/v1/chat/completions"
 
 const small = `{"model":"m","max_tokens":10,"messages":[{"role":"user","content":"hi"}]}`
 
@@ -254,6 +257,115 @@ func TestModelsWithoutAPriceInARunWithALimitOfMoney(t *testing.T) {
 		if got := turn(r, "task", small); got.Status != status {
 			t.Errorf("%s: %d %s", setting, got.Status, got.Body)
 		}
+	}
+}
+
+// A model without a price takes over from no other in such a run, whatever the reason.
+func TestModelsWithoutAPriceTakeOverInNoRunWithALimitOfMoney(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		script simulator.Step
+		body   string
+		status int
+		part   string // of the reply
+	}{
+		"a failure":                    {simulator.Step{Status: 503}, small, 503, "upstream_error"},
+		"a stream":                     {sayEvents(""), streamThree, 200, "upstream_stream_truncated"},
+		"a model that no instance has": {simulator.Step{}, strings.Replace(small, `"m"`, `"gone"`, 1), 400, "run_limit_reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own, free := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+			own.ScriptForever(test.script)
+			r := gatewaytest.Start(t, gatewaytest.PolicyYAML("streams: {resume: continue, resume-fallbacks: true}, fallbacks: {m: [free], gone: [free]}, "+
+				gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", own.URL(), "adapter: vllm"), gatewaytest.Instance("free", free.URL(), "adapter: vllm"),
+				"{base-url: '"+own.URL()+"', models: discover}")+
+				"prices: {models: [{model: m, input: 1, output: 1}]}\nruns: {enabled: true, unpriced: refuse, limits: {cost: 1}}\n")
+			if got := turn(r, "task", test.body); got.Status != test.status || !strings.Contains(got.Body, test.part) || free.Stats().Arrived != 0 {
+				t.Errorf("got %d after %d calls of the other model: %s; want %d with %s after none",
+					got.Status, free.Stats().Arrived, got.Body, test.status, test.part)
+			}
+			if got := r.Chat(test.body).Succeeds(t); free.Stats().Arrived != 1 {
+				t.Errorf("outside of runs the other model had no call: %s", got.Body)
+			}
+		})
+	}
+}
+
+// A call that is ended before its answer begins has cost its prompt, whoever ends it, and one that
+// an operator ends is stopped. Answered pieces of a split request are paid as reported.
+func TestCallsThatAreEndedBeforeTheirAnswerArePaid(t *testing.T) {
+	t.Parallel()
+	type call struct {
+		ID, Outcome, Status string
+		ErrorCode           string
+		Cost                float64
+	}
+	list := func(r *gatewaytest.Gateway, path string) (all struct {
+		Calls   []call
+		Running []struct{ RequestID string }
+	}) {
+		_ = json.Unmarshal([]byte(r.Do(http.MethodGet, path, "").Succeeds(t).Body), &all, json.MatchCaseInsensitiveNames(true))
+		return all
+	}
+	const inputs = `{"model":"m","input":["one text","one text","one text","one text"]}`
+	want := map[string]float64{}
+	for _, test := range []struct{ path, body, how, outcome string }{
+		{chatPath, small, "leave", "gone"},
+		{chatPath, small, "stop", "stopped"},
+		{chatPath, small, "end", "stopped"},
+		{"/v1/embeddings", inputs, "leave", "gone"},
+		{"/v1/embeddings", inputs, "stop", "stopped"},
+		{"/v1/embeddings", inputs, "end", "stopped"},
+	} {
+		t.Run(test.how+test.path, func(t *testing.T) {
+			a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+			b.ScriptForever(simulator.Step{Hang: true})
+			if test.path == chatPath {
+				a.ScriptForever(simulator.Step{Hang: true})
+			}
+			r := gatewaytest.Start(t, "services:\n  chat: {"+gatewaytest.NoBreakerNoChecks+", instances: ["+gatewaytest.Instance("m", b.URL())+"]}\n"+
+				"  embedding: {split: {max-split: 2, min-inputs: 2, min-tokens: 1}, "+gatewaytest.NoBreakerNoChecks+", instances: ["+
+				gatewaytest.Instance("m", a.URL())+", "+gatewaytest.Instance("m", b.URL())+"]}\n"+
+				"prices: {models: [{model: m, input: 1000, output: 2000}]}\nquota: {enabled: true}\nruns: {enabled: true, limits: {cost: 100}}\n")
+			ctx, leave := context.WithCancel(gatewaytest.Deadline(t))
+			defer leave()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				if response, err := r.Client.Do(r.Request(ctx, http.MethodPost, test.path, test.body, "X-Router-Run", "task")); err == nil {
+					gatewaytest.ReadReply(response)
+				}
+			}()
+			gatewaytest.Eventually(t, "the backend has the call, and the other piece is answered", func() bool {
+				served := test.path == chatPath
+				for _, i := range r.Current.Load().Instances() {
+					success, _, _ := gatewaytest.Outcomes(i)
+					served = served || success == 1
+				}
+				return served && b.Stats().Arrived == 1
+			})
+			switch test.how {
+			case "leave":
+				leave()
+			case "stop":
+				r.Do(http.MethodPost, "/api/monitoring/running/"+list(r, "/api/monitoring/running").Running[0].RequestID+"/stop", "{}").Succeeds(t)
+			case "end":
+				r.API(http.MethodPost, "/api/runs/"+listRuns(t, r, "")[0].ID+"/end?now=true", "").Is(t, 200)
+			}
+			<-ended
+			var got []call
+			gatewaytest.Eventually(t, "the call is recorded", func() bool {
+				got = list(r, "/api/monitoring/calls").Calls
+				return len(got) == 1
+			})
+			if want[test.path] == 0 {
+				want[test.path] = got[0].Cost
+			}
+			if got[0].Outcome != test.outcome || got[0].Cost == 0 || got[0].Cost != want[test.path] {
+				t.Errorf("got %+v, want the outcome %s and the cost %v", got[0], test.outcome, want[test.path])
+			}
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ package account
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,8 @@ type Lender interface {
 }
 
 // Account is one request on its way through the gateway, with everything that it took when it
-// was let in. Every step of its way shares it. It must not be used concurrently.
+// was let in. Every step of its way shares it. It must not be used concurrently, but
+// for Count and Leaves.
 type Account struct {
 	// Desk has the ledger and the steps; nil has neither.
 	Desk *Desk
@@ -77,7 +79,8 @@ type Account struct {
 	limits limits
 	use    allowance.Use // of the limits of the key and its tenant
 	// isMeasured says that the use of the request matters to a limit or has a price. Then most
-	// is the upper bound of its use, and answer measures the bytes sent to the client.
+	// is the upper bound of its use, and answer measures the bytes sent to the client; otherwise
+	// answer has at most the beginning of the answer.
 	isMeasured bool
 	door       schema.Door
 	most       estimate.Use
@@ -94,13 +97,17 @@ type Account struct {
 	// although one that takes over from it may; nil if nothing is.
 	overLimit *schema.Error
 	tooDear   *budget.Refusal
-	// tooMuch is what was reserved for the request when tooDear refused it.
+	// tooMuch is what was reserved for the request when tooDear or unpaid refused it.
 	tooMuch budget.Amounts
+	// unpaid is why no model may serve the request, although a step may answer it: for lack of
+	// money. It is nil if nothing was refused.
+	unpaid *budget.Refusal
 	// again describes further calls for the request. lost is the use of calls that gave the
 	// client no answer.
 	again furtherCalls
 	lost  lost
 
+	counting  sync.Mutex   // held by Count, which the pieces of a request may call
 	isCounted bool         // see Count
 	ticket    quota.Ticket // the request in the ledger, if it is counted there
 }
@@ -164,21 +171,31 @@ type Form struct {
 }
 
 // Open counts the request in all limits, reserves its possible use of the budgets, and takes
-// it through the steps. After the last step it calls last for the answer. After an error the
+// it through the steps. After the last step it calls last for the answer, unless there is no money
+// for one: then only a step answers the request. After an error the
 // caller must still end the account: IsOpen is false then if a limit or a budget refused the
 // request.
 func (a *Account) Open(ctx context.Context, last func(context.Context) (Answer, error)) (Answer, error) {
-	if err := a.admit(ctx); err != nil {
-		return nil, err
-	}
-	a.last = last
 	if a.Desk != nil {
 		if steps := a.Desk.steps.Load(); steps != nil {
 			a.steps = *steps
 		}
 	}
+	if err := a.admit(ctx); err != nil {
+		return nil, err
+	}
+	a.last = last
+	if a.unpaid != nil {
+		a.last = func(context.Context) (Answer, error) {
+			a.GiveBack()
+			return nil, a.overBudget(a.unpaid, a.tooMuch, time.Now())
+		}
+	}
 	return a.Next(ctx)
 }
+
+// IsUnpaid reports whether the request can be answered only if that costs nothing.
+func (a *Account) IsUnpaid() bool { return a.unpaid != nil }
 
 // Next calls the step that follows or, after the last one, whatever answers the request.
 func (a *Account) Next(ctx context.Context) (Answer, error) {
@@ -196,7 +213,7 @@ func (a *Account) admit(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	a.stage = opening
+	a.stage, a.door = opening, a.Asks.Door
 	if err := a.takeAllowance(ctx, now); err != nil {
 		return err
 	}
@@ -250,9 +267,11 @@ func (a *Account) Visit() *schema.Error {
 }
 
 // Count counts the request in the ledger for the model that serves it, in the windows of its
-// arrival, once it is certain that the request is answered or reaches an instance. Only the
+// arrival, once it is certain that the request is answered or a call is made for it. Only the
 // first call that returns no error has an effect.
 func (a *Account) Count() error {
+	a.counting.Lock()
+	defer a.counting.Unlock()
 	if a.isCounted {
 		return nil
 	}
@@ -287,14 +306,16 @@ func (a *Account) Leaves() { a.charge.Count() }
 
 // Settle ends an open account with the usage that the backend reported. The ledger gets that
 // usage: a complete answer of a service type that reports no tokens uses none, and an incomplete
-// answer uses the tokens reported so far. A request that nobody answered cost nothing.
+// answer uses the tokens reported so far. A report of zeros for an answer that is not empty is
+// no report. A request that nobody answered cost nothing.
 func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 	if a.stage != open {
 		return
 	}
 	a.stage = ended
-	counted := reported
-	counted.Known = counted.Known || complete && !a.Record.Service.ReportsTokens()
+	answered = answered && !a.lost.isAll
+	counted := a.detailed(reported, a.answerTokens(), complete)
+	counted.Known = counted.Known || complete && !reported.Known && !a.Record.Service.ReportsTokens()
 	if a.lost.reported.Known {
 		counted = addUsage(counted, a.lost.reported)
 		counted.Known = true

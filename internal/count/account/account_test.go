@@ -195,7 +195,7 @@ func (w *world) step(t *rapid.T, a *Account) {
 		}
 	case "spend":
 		if before == open {
-			a.Spend(schema.Usage{Known: true, Prompt: 3, Total: 3}, nil)
+			a.Spend(schema.Usage{Known: true, Prompt: 3, Total: 3}, nil, nil)
 		}
 	case "move":
 		if before == open {
@@ -210,12 +210,11 @@ func (w *world) step(t *rapid.T, a *Account) {
 	case "measure":
 		a.Measure([]byte(`{"choices":[{"delta":{"content":"some text of the answer"}}]}`))
 	case "settle":
-		used := rapid.Int64Range(0, 40).Draw(t, "used")
-		a.Settle(schema.Usage{Known: true, Prompt: used, Completion: used, Total: 2 * used}, true, true)
+		used := w.settle(t, a)
 		if before == open {
 			w.kept++
 			w.limited++
-			w.tokens += 2*used + a.lost.used.Total
+			w.tokens += used + a.lost.used.Total
 			w.cost += a.Record.Cost
 			delete(w.left, a)
 		}
@@ -224,6 +223,44 @@ func (w *world) step(t *rapid.T, a *Account) {
 	case "close":
 		w.end(a, a.Close)
 	}
+}
+
+// settle ends an account in one of the ways in which calls end, and returns the tokens that it used.
+func (w *world) settle(t *rapid.T, a *Account) int64 {
+	n, written := rapid.Int64Range(1, 40).Draw(t, "used"), a.answer.Tokens()
+	estimated := a.most.Prompt + written
+	switch ending := rapid.SampledFrom([]string{"whole", "total alone", "zeros", "no report", "cut", "cut before the answer",
+		"failed", "in pieces"}).Draw(t, "ending"); ending {
+	case "whole":
+		a.Settle(schema.Usage{Known: true, Prompt: n, Completion: n, Total: 2 * n}, true, true)
+		return 2 * n
+	case "total alone":
+		a.Settle(schema.Usage{Known: true, Total: n}, true, true)
+		return n
+	case "zeros":
+		a.Settle(schema.Usage{Known: true}, true, true)
+		if written == 0 {
+			return 0
+		}
+	case "no report":
+		a.Settle(schema.Usage{}, true, true)
+	case "cut":
+		a.Settle(schema.Usage{Known: true, Prompt: n, Total: n}, false, true)
+		return n + written
+	case "cut before the answer":
+		a.Settle(schema.Usage{}, false, true)
+	case "failed":
+		a.Settle(schema.Usage{}, false, false)
+		return 0
+	case "in pieces":
+		if a.stage == open {
+			a.Spend(schema.Usage{Known: true, Total: n}, nil, nil)
+			a.SpentAll()
+		}
+		a.Settle(schema.Usage{}, true, true)
+		return 0
+	}
+	return estimated
 }
 
 // end ends an account that was not settled.
@@ -279,20 +316,30 @@ func (w *world) check(t *rapid.T) {
 	w.checkLedgers(t)
 }
 
+// ledgerOf returns what the ledger has of the key.
+func (w *world) ledgerOf(t interface {
+	Context() context.Context
+	Fatal(args ...any)
+}) (requests, tokens int64) {
+	day := quota.Day
+	_, err := w.ledger.EachUsage(t.Context(), quota.UsageQuery{APIKey: w.grant.ID, Window: &day},
+		func(u quota.Usage) bool {
+			requests, tokens = requests+u.Requests, tokens+u.Tokens
+			return true
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return requests, tokens
+}
+
 // checkLedgers fails unless the ledgers have what was counted, and nobody holds a cell.
 func (w *world) checkLedgers(t *rapid.T) {
 	if used, spent := w.ledger.Stats().InFlight, w.spent.Stats().InFlight; used != 0 || spent != 0 {
 		t.Errorf("%d and %d requests are not settled in the ledgers", used, spent)
 	}
-	day := quota.Day
-	var requests int64
-	_, err := w.ledger.EachUsage(t.Context(), quota.UsageQuery{APIKey: w.grant.ID, Window: &day},
-		func(u quota.Usage) bool {
-			requests += u.Requests
-			return true
-		})
-	if err != nil || requests != w.counted {
-		t.Errorf("the ledger has %d requests, want %d: %v", requests, w.counted, err)
+	if requests, _ := w.ledgerOf(t); requests != w.counted {
+		t.Errorf("the ledger has %d requests, want %d", requests, w.counted)
 	}
 	all := int64(2 * allRequests)
 	for _, pool := range w.table.Pools() {

@@ -34,7 +34,7 @@ func (a *Account) takeAllowance(ctx context.Context, now time.Time) error {
 		} else if a.turn != nil {
 			unbounded = a.turn.Unbounded()
 		}
-		a.door, a.most = a.Asks.Door, estimate.Most(a.Asks, a.Recalled(), unbounded)
+		a.most = estimate.Most(a.Asks, a.Recalled(), unbounded)
 	}
 	if grant == nil {
 		return a.reserve(ctx, [2]*budget.Account{}, now)
@@ -110,6 +110,17 @@ func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.T
 	if asked == nil { // there is no model that may serve the request
 		return a.unknownModel()
 	}
+	if asked.Unit == budget.Cost && len(a.steps) > 0 {
+		a.cost = 0
+		refusal, err := a.charge.Reserve(ctx, of, budget.Amounts{1, a.most.Tokens()}, a.Record.Started)
+		if err != nil {
+			return a.unreserved(err)
+		}
+		if refusal == nil {
+			a.unpaid = asked
+			return a.confirmRun()
+		}
+	}
 	return a.overBudget(asked, a.tooMuch, now)
 }
 
@@ -150,7 +161,7 @@ func (a *Account) dearest(most prices.Amount) (cost prices.Amount, found bool) {
 // the request.
 func (a *Account) priceOf(to routing.Fallback) (*prices.Price, bool) {
 	pool := a.service().Find(to.Model)
-	if pool == nil || !a.MayUse(to) {
+	if pool == nil || !a.MayUse(to) || a.RefuseUnpriced(pool) != nil {
 		return nil, false
 	}
 	return pool.Price, true
@@ -169,10 +180,10 @@ func (a *Account) mayCost() bool {
 	return false
 }
 
-// Allows reports whether the amounts reserved from the budgets suffice for the model of a
-// pool.
+// Allows reports whether the model of a pool may take over: the amounts reserved from the budgets
+// suffice for it, and it has a price if the run of the request needs one.
 func (a *Account) Allows(by *routing.Pool) bool {
-	return !a.isBudgeted || by.Price.Cost(a.most.Quantity) <= a.cost
+	return a.RefuseUnpriced(by) == nil && (!a.isBudgeted || by.Price.Cost(a.most.Quantity) <= a.cost)
 }
 
 // Costs reports whether a call for the request may cost money.
@@ -183,6 +194,7 @@ func (a *Account) Costs() bool { return a.isMeasured && a.price().Cost(a.most.Qu
 // incomplete answer a backend may have reported less than it sent. A request that no
 // backend answered used nothing, unless the client did not wait for the answer.
 func (a *Account) spent(reported schema.Usage, complete, answered bool) schema.Usage {
+	reported = a.detailed(reported, a.answerTokens(), complete)
 	switch {
 	case reported.Known && complete:
 		return reported
@@ -192,12 +204,34 @@ func (a *Account) spent(reported schema.Usage, complete, answered bool) schema.U
 		return reported
 	}
 	spent := reported
-	if !spent.Known {
-		spent = schema.Usage{Prompt: a.most.Prompt + a.again.prompt}
+	if spent.Prompt == 0 { // a first report may have only the answer so far
+		spent.Prompt = a.most.Prompt + a.again.prompt
 	}
-	spent.Completion = max(spent.Completion, a.answer.Tokens()-a.most.Echoed-a.again.before)
+	spent.Completion = max(spent.Completion, a.answerTokens())
 	spent.Total = max(spent.Total, spent.Prompt+spent.Completion)
 	return spent
+}
+
+// answerTokens returns the estimate of the answer of the latest call.
+func (a *Account) answerTokens() int64 {
+	return max(a.answer.Tokens()-a.most.Echoed-a.again.before, 0)
+}
+
+// detailed returns the report of a backend about an answer of so many tokens by the estimate,
+// with the parts of the total if the report has only that. All zeros are no report, unless the
+// answer is complete and empty.
+func (a *Account) detailed(u schema.Usage, answer int64, complete bool) schema.Usage {
+	writes := estimate.IsWritten(a.door)
+	switch {
+	case !u.Known || u.Prompt+u.Completion > 0 || !estimate.IsCountedInTokens(a.door):
+		return u
+	case u.Total == 0 && (answer > 0 || !complete || !writes):
+		return schema.Usage{}
+	case a.isMeasured || !writes:
+		u.Completion = min(answer, u.Total)
+		u.Prompt = u.Total - u.Completion
+	}
+	return u
 }
 
 // costOf returns the cost of the request at a pool, from the tokens it spent and from the things

@@ -27,6 +27,7 @@ type lost struct {
 	reported schema.Usage // as backends reported it
 	used     schema.Usage // the same, with estimates where backends reported nothing
 	cost     prices.Amount
+	isAll    bool // the calls that answered are among them; see SpentAll
 }
 
 // Reserved is the reservation for another call of a request.
@@ -72,47 +73,76 @@ func (a *Account) Release(reserved Reserved) {
 }
 
 // Resumed notes that another call goes on with the answer in place of one that broke off and
-// had reported so much, served by a pool. Of the answer so many tokens were sent.
-func (a *Account) Resumed(reported schema.Usage, by *routing.Pool, sent int64, goesOn bool) {
+// had reported so much, served by a pool. Of the answer so many tokens were sent. It returns the
+// cost of the call that broke off.
+func (a *Account) Resumed(reported schema.Usage, by *routing.Pool, sent int64, goesOn bool) (cost prices.Amount) {
 	if !a.isMeasured {
-		return
+		return 0
 	}
 	used := a.spent(reported, false, true)
-	a.lost.used = addUsage(a.lost.used, used)
-	a.lost.cost = a.lost.cost.Plus(a.costOf(by, used, true))
+	cost = a.lose(used, by)
 	a.again.isResumed, a.again.prompt, a.again.before = true, 0, 0
 	if goesOn {
 		a.again.prompt, a.again.before = sent, a.answer.Tokens()
 	}
+	return cost
+}
+
+// lose adds the use of a call at a pool to that of the calls without an answer, and returns its
+// cost.
+func (a *Account) lose(used schema.Usage, by *routing.Pool) prices.Amount {
+	cost := a.costOf(by, used, true)
+	a.lost.used, a.lost.cost = addUsage(a.lost.used, used), a.lost.cost.Plus(cost)
+	return cost
 }
 
 // ReportLast notes the usage that the latest of several calls reported; clients are told
 // less.
 func (a *Account) ReportLast(reported schema.Usage) { a.again.last = reported }
 
-// Spend adds the use of a call that gave the client no answer to the sum that settles the
-// request, at the price of the model that serves the request now. If its backend reported no
-// usage, the use is the estimate of its prompt: of the prompt of a part or, for nil, of the
-// whole request. An estimate counts in limits, budgets and costs, and not in the ledger's
-// tokens.
-func (a *Account) Spend(used schema.Usage, part *schema.Request) {
+// Spend adds the use of a call that gave the client no answer, or only a piece of it, to the sum
+// that settles the request, at the price of the model that serves the request now. If its backend
+// reported no usage, the use is the estimate of its prompt and its answer: of the prompt of a part
+// or, for nil, of the whole request. An estimate counts in limits, budgets and costs, and not in
+// the ledger's tokens. Spend returns the cost of the call.
+func (a *Account) Spend(used schema.Usage, part *schema.Request, answer [][]byte) (cost prices.Amount) {
+	var written estimate.Answer
+	for _, segment := range answer {
+		written.Add(a.door, segment)
+	}
+	used = a.detailed(used, written.Tokens(), false)
 	if used.Known {
 		a.lost.reported = addUsage(a.lost.reported, used)
 		a.lost.reported.Known = true
 	}
 	if !a.isMeasured {
-		return
+		return 0
 	}
 	if !used.Known {
-		used.Prompt = a.most.Prompt
+		most := a.most
+		most.Prompt += a.again.prompt
 		if part != nil {
-			used.Prompt = estimate.Most(part, nil, 0).Prompt
+			most = estimate.Most(part, nil, 0)
 		}
-		used.Total = used.Prompt
+		used.Prompt, used.Completion = most.Prompt, max(written.Tokens()-most.Echoed, 0)
+		used.Total = used.Prompt + used.Completion
 	}
-	a.lost.used = addUsage(a.lost.used, used)
-	a.lost.cost = a.lost.cost.Plus(a.costOf(a.served, used, true))
+	return a.lose(used, a.served)
 }
+
+// Diverged is Spend for a call that was to go on with the answer after so many sent tokens, and
+// began another one.
+func (a *Account) Diverged(reported schema.Usage, sent int64, goesOn bool) prices.Amount {
+	before := a.again.prompt
+	defer func() { a.again.prompt = before }()
+	if a.again.prompt = 0; goesOn {
+		a.again.prompt = sent
+	}
+	return a.Spend(reported, nil, nil)
+}
+
+// SpentAll notes that Spend has added all calls, those with an answer included.
+func (a *Account) SpentAll() { a.lost.isAll = true }
 
 // addUsage adds tokens and seconds to a usage.
 func addUsage(to, more schema.Usage) schema.Usage {

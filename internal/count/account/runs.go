@@ -1,11 +1,13 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 
 // Governor finds the run of an agent that a request belongs to.
@@ -24,6 +26,9 @@ type Turn interface {
 	Unbounded() int64
 	// Refused returns the error of a request that wants more than the account of the run has.
 	Refused(refusal *budget.Refusal, want budget.Amounts) *schema.Error
+	// RefuseUnpriced returns the error of a request that a model without a price may not serve, nil if
+	// one may.
+	RefuseUnpriced(model string) *schema.Error
 	// Confirm refuses the request after the reservation, if others have ended the run meanwhile.
 	Confirm() *schema.Error
 	// Leave ends the turn. It is called once for each turn that was entered.
@@ -58,12 +63,33 @@ func (a *Account) enterRun(ctx context.Context) (err error) {
 	return err
 }
 
-// UnpricedModel returns the model that was asked for if it has no price, and else nothing.
-func (a *Account) UnpricedModel() string {
-	if a.Pool == nil || a.Pool.Price != nil {
-		return ""
+// UnpricedModel returns the model that was asked for if it has no price or, if no instance serves
+// that, the first model that takes over if none of them has one; and else nothing.
+func (a *Account) UnpricedModel() (model string) {
+	if a.Pool != nil {
+		if a.Pool.Price == nil {
+			model = a.Pool.Model
+		}
+		return model
 	}
-	return a.Pool.Model
+	for _, to := range a.takeovers() {
+		switch price, mayServe := a.priceOf(to); {
+		case price != nil:
+			return ""
+		case mayServe:
+			model = cmp.Or(model, to.Model)
+		}
+	}
+	return model
+}
+
+// RefuseUnpriced returns an error if the model of a pool has no price and the run of the request
+// needs one.
+func (a *Account) RefuseUnpriced(by *routing.Pool) *schema.Error {
+	if by.Price != nil || a.turn == nil {
+		return nil
+	}
+	return a.turn.RefuseUnpriced(by.Model)
 }
 
 // takeRun reserves one request of the run, for a request that is no use of a model.

@@ -163,7 +163,7 @@ func (u *tokenCounts) read(v jsonscan.Value) {
 		total = prompt + completion
 	case prompt+answer == total:
 		completion = answer // some servers count the thoughts in
-	case !counted && total > prompt+thoughts:
+	case !counted && prompt > 0 && total > prompt+thoughts:
 		completion = total - prompt
 	}
 	u.Usage = chat.Usage{

@@ -202,6 +202,7 @@ func (e *responseEvents) inspect(root jsonscan.Value, name []byte) error {
 	case "error":
 		return dialect.ReadFailure(200, root.Raw())
 	case "response.failed":
+		e.usage = schema.ReadUsage(response.Get("usage"))
 		message := string(response.Get("error").Get("message").Text())
 		return &dialect.Failure{Status: 200, Message: message, Code: string(response.Get("error").Get("code").Text())}
 	case "response.created":

@@ -146,6 +146,24 @@ func (c *cell) has(e *engine, want int) {
 	}
 }
 
+// counts fails unless the ledger gets so many requests and tokens, and a cost if they are paid.
+func (c *cell) counts(requests, tokens int64, arePaid bool) {
+	c.Helper()
+	type counted struct {
+		Requests int64   `json:"requestCount"`
+		Tokens   int64   `json:"tokenCount"`
+		Cost     float64 `json:"cost"`
+	}
+	gatewaytest.Eventually(c.T, fmt.Sprintf("the ledger has %d requests, %d tokens, cost %t", requests, tokens, arePaid), func() bool {
+		var sum counted
+		for _, one := range gatewaytest.DataOf[[]counted](c.T, c.API(http.MethodGet, "/api/monitoring/quota/usage?window=DAY", "",
+			"Authorization", "Bearer admin-token").Is(c.T, http.StatusOK)) {
+			sum.Requests, sum.Tokens, sum.Cost = sum.Requests+one.Requests, sum.Tokens+one.Tokens, sum.Cost+one.Cost
+		}
+		return sum.Requests == requests && sum.Tokens == tokens && sum.Cost > 0 == arePaid
+	})
+}
+
 // slotsAreFree waits until no instance has a request.
 func (c *cell) slotsAreFree() {
 	c.Helper()

@@ -23,6 +23,9 @@ const (
 	dies         // the connection ends before anything is said
 	hangs        // until the client leaves or the mode changes
 	cuts         // the connection ends after the first words of a stream; what is whole is not begun
+	sleeps       // not at all: a call to wake up has no effect
+	totals       // with a usage that has only the total
+	zeros        // with a usage of zeros
 )
 
 // engine is a model server in OpenAI's dialect that can sleep as vLLM does. It serves chats,
@@ -193,7 +196,7 @@ func (e *engine) sleepOrWake(w io.Writer, path string) {
 	case "/sleep":
 		e.asleep = true
 	case "/wake_up":
-		e.asleep = false
+		e.asleep = e.mode == sleeps
 		e.wakes++
 		e.announce()
 	default:
@@ -229,17 +232,26 @@ func (e *engine) answer(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler)
 		}
 		say(ends, `"stop"`)
-		fmt.Fprintf(w, "data: {\"id\":\"x\",\"object\":%q,\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":%s}\n\ndata: [DONE]\n\n", object, usage)
+		fmt.Fprintf(w, "data: {\"id\":\"x\",\"object\":%q,\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":%s}\n\ndata: [DONE]\n\n", object, m.usage())
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, wholeAnswer(r.URL.Path, strings.Count(string(body), "input ")))
+		_, _ = io.WriteString(w, wholeAnswer(r.URL.Path, strings.Count(string(body), "input "), m.usage()))
 	}
 }
 
-const usage = `{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30}`
+// usage is the report of an answer.
+func (m mode) usage() string {
+	switch m {
+	case totals:
+		return `{"total_tokens":30}`
+	case zeros:
+		return `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`
+	}
+	return `{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30}`
+}
 
 // wholeAnswer is an answer that is no stream; inputs is how many texts are embedded.
-func wholeAnswer(path string, inputs int) string {
+func wholeAnswer(path string, inputs int, usage string) string {
 	switch path {
 	case "/v1/embeddings":
 		vectors := make([]string, max(inputs, 1))
@@ -310,7 +322,7 @@ func (e *engine) converse(w http.ResponseWriter, r *http.Request) {
 			end()
 			return
 		}
-		say(fmt.Sprintf(`{"type":"response.done","response":{"id":"r%d","status":"completed","usage":{"total_tokens":30,"input_tokens":10,"output_tokens":20}}}`, number))
+		say(fmt.Sprintf(`{"type":"response.done","response":{"id":"r%d","status":"completed","usage":%s}}`, number, m.usage()))
 		end()
 	}
 }

@@ -30,9 +30,11 @@ func happenings() []happening {
 		{"key that sleeps", sleepingKey},
 		{"target of the first token", target},
 		{"budget of money", moneyBudget},
+		{"usage without detail", scantUsage},
 		{"limit of a run", runLimit},
 		{"budget with a vanished model and fallbacks", vanishedModel},
 		{"fallback", fallback},
+		{"fallback without a price in a run", unpricedFallback},
 		{"sleeping model", sleepingModel},
 		{"LoRA adapter", adapter},
 		{"process", process},
@@ -40,10 +42,12 @@ func happenings() []happening {
 		{"resume", resume},
 		{"scatter", scatter},
 		{"answer cache", answerCache},
+		{"answer cache in a run without money", cacheWithoutMoney},
 		{"single flight", singleFlight},
 		{"a step that refuses", refusingStep},
 		{"terms that change meanwhile", changingTerms},
 		{"client leaves", leavingClient},
+		{"client leaves while the model sleeps", leavingHeld},
 		{"backend dies", dyingBackend},
 		{"gateway stops", stoppingGateway},
 	}
@@ -207,6 +211,18 @@ func moneyBudget(c *cell) {
 	c.has(e, 0)
 }
 
+// scantUsage asks backends that report only a total, or zeros: the answers cost something, and the
+// ledger has what was reported.
+func scantUsage(c *cell) {
+	for m, tokens := range map[mode]int64{totals: 30, zeros: 0} {
+		e, url := startEngine(c.T)
+		e.is(m)
+		c.start(settings{sections: prices, instances: []string{instance(url)}})
+		c.answers(c.ask("m"))
+		c.counts(1, tokens, true)
+	}
+}
+
 // runLimit asks for more than a run of an agent may have. The client is told that a person must decide.
 func runLimit(c *cell) {
 	gatewaytest.Needs(c.T, "runs")
@@ -279,6 +295,30 @@ func fallback(c *cell) {
 	c.answers(c.ask("first"))
 	c.has(a, 1)
 	c.has(b, 1)
+}
+
+// unpricedFallback asks in a run with a limit of money for a model that fails, while only one without a
+// price could take over.
+func unpricedFallback(c *cell) {
+	gatewaytest.Needs(c.T, "runs")
+	a, failing := startEngine(c.T)
+	b, url := startEngine(c.T)
+	a.is(fails)
+	c.start(settings{
+		policy:    "fallbacks: {first: [m]}",
+		sections:  "prices: {models: [{model: first, input: 1, output: 1, minute: 1}]}\nruns: {enabled: true, unpriced: refuse, limits: {cost: 100}}\n",
+		instances: []string{gatewaytest.Instance("first", failing), instance(url)},
+	})
+	c.Credential = append(bearer(c.Gateway), "X-Router-Run", "task")
+	if c.isBatch() { // whose lines wait until the model is well
+		ended := c.later(gatewaytest.Deadline(c.T), "first")
+		a.hasCalls(c.T, 1)
+		a.is(answers)
+		c.answers(<-ended)
+	} else if r := c.ask("first"); r.isWhole {
+		c.Errorf("got %s, want an error", r)
+	}
+	c.has(b, 0)
 }
 
 // sleepingModel asks for a model that is not in memory.
@@ -388,6 +428,29 @@ func answerCache(c *cell) {
 	c.has(e, 1)
 }
 
+// cacheWithoutMoney asks in a run whose limit is below the cost of one call: what is kept costs nothing
+// and is answered, unless such answers are charged, and all else is refused.
+func cacheWithoutMoney(c *cell) {
+	gatewaytest.Needs(c.T, "runs")
+	for _, isCharged := range []bool{false, true} {
+		e, url := startEngine(c.T)
+		c.start(settings{
+			sections: prices + fmt.Sprintf("answer-cache: {services: [chat, embedding, rerank], charge-hits: %t}\n", isCharged) +
+				"runs: {enabled: true, limits: {cost: 1}}\n",
+			instances: []string{instance(url), gatewaytest.Instance("n", url)},
+		})
+		c.answers(c.ask("m"))
+		c.Credential = append(bearer(c.Gateway), "X-Router-Run", "task")
+		if kept := c.ask("m"); isCharged {
+			c.refuses(kept, http.StatusBadRequest, "run_limit_reached")
+		} else {
+			c.answers(kept)
+		}
+		c.refuses(c.ask("n"), http.StatusBadRequest, "run_limit_reached")
+		c.has(e, 1)
+	}
+}
+
 // singleFlight asks for the same twice at the same time.
 func singleFlight(c *cell) {
 	e, url := startEngine(c.T)
@@ -448,6 +511,30 @@ func leavingClient(c *cell) {
 	if _, failure, _ := gatewaytest.Outcomes(c.Current.Load().Instances()[0]); failure != 0 {
 		c.Error("the instance is blamed for a client that left")
 	}
+}
+
+// leavingHeld has a client leave before the model is awake: no call was made, and none is counted.
+func leavingHeld(c *cell) {
+	e, url := startEngine(c.T)
+	e.asleep = true
+	e.is(sleeps)
+	c.start(settings{policy: "residency: {enabled: true}", terms: "budgets: {total: {requests: 10}}", sections: prices,
+		instances: []string{instance(url, "adapter: vllm")}})
+	ctx, leave := context.WithCancel(gatewaytest.Deadline(c.T))
+	defer leave()
+	ended := c.later(ctx, "m")
+	gatewaytest.Eventually(c.T, "the engine is told to wake up", func() bool {
+		_, _, wakes := e.state()
+		return wakes > 0
+	})
+	leave()
+	<-ended
+	c.slotsAreFree()
+	gatewaytest.Eventually(c.T, "the call is recorded without an attempt", func() bool {
+		return strings.Contains(c.Do(http.MethodGet, "/api/monitoring/calls", "", "Authorization", "Bearer admin-token").Body, `"attempts":0`)
+	})
+	c.counts(0, 0, false)
+	c.has(e, 0)
 }
 
 // dyingBackend has a backend break the connection before it answers, beside one that is well.

@@ -29,13 +29,19 @@ var senseless = func() map[pair]string {
 		"chat", "completions", "embeddings", "transcription", "batch line")
 	add("resume", "the conversation is in the memory of the backend that broke, and nobody else can go on with it", "realtime")
 	add("target of the first token", "a conversation has many answers, and a record at its end", "realtime")
+	add("usage without detail", "sound is not counted in tokens", "transcription")
 	add("scatter", "the request has one input", "chat", "stream", "messages", "responses", "responses over WebSocket", "realtime", "completions", "Ollama", "Gemini",
 		"transcription", "batch line")
 	add("answer cache", "no two conversations are equal", "realtime")
 	add("answer cache", "recordings are not compared", "transcription")
+	add("answer cache in a run without money", "no two conversations are equal", "realtime")
+	add("answer cache in a run without money", "recordings are not compared", "transcription")
+	add("answer cache in a run without money", "all batches of a key are runs with the limit", "batch line")
 	add("single flight", "no two conversations are equal", "realtime")
 	add("single flight", "recordings are not compared", "transcription")
 	add("client leaves", "nobody waits for a line; a batch that is cancelled lets the lines end that run", "batch line")
+	add("client leaves while the model sleeps", "nobody waits for a line", "batch line")
+	add("client leaves while the model sleeps", "the connection is not open before the model is awake", "realtime")
 	return all
 }()
 

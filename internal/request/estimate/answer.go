@@ -23,11 +23,16 @@ type texts struct {
 	bytes  int
 }
 
-// Add adds a part of an answer that is sent through a door. In answers of other services
-// than chat a model writes nothing that counts as tokens.
+// IsWritten reports whether a model writes the answers of a door. Other answers have nothing that
+// counts as tokens.
+func IsWritten(door schema.Door) bool {
+	return door.Service() == schema.Chat && door != schema.DoorModerations
+}
+
+// Add adds a part of an answer that is sent through a door.
 func (a *Answer) Add(door schema.Door, part []byte) {
 	switch {
-	case door.Service() != schema.Chat || door == schema.DoorModerations:
+	case !IsWritten(door):
 	case door == schema.DoorResponses && bytes.HasPrefix(part, eventName):
 		a.addResponseEvents(part)
 	case door == schema.DoorRealtime && isSound(part):

@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
+	"github.com/patchbay-ai/patchbay/internal/route/resume"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
@@ -31,10 +33,7 @@ func (r *run) route(ctx context.Context) error {
 	if err := r.acquireFirst(ctx); err != nil {
 		return err
 	}
-	if err := r.countEarly(); err != nil {
-		r.returnUnused()
-		return err
-	}
+	r.countsLate = r.choice.hasMoreFallbacks() && r.Counts()
 	var failed *reply.Fault
 	if r.gathered != nil {
 		failed = r.gather(ctx)
@@ -57,22 +56,31 @@ func (r *run) route(ctx context.Context) error {
 	return failed.Err // where no instance is left, the caller is told how the last one failed
 }
 
-// countEarly counts the request in the ledger before it is sent. A request is counted once, for
-// the model that serves it, and a count cannot be taken back: where another model may take over,
-// countLate counts it.
-func (r *run) countEarly() error {
-	if r.countsLate = r.choice.hasMoreFallbacks() && r.Counts(); r.countsLate {
+// countEarly counts the whole request in the ledger before a call is made for it, when it waits
+// for nothing any more. A request is counted once, for the model that serves it, and a count
+// cannot be taken back: if another model may take over, countLate counts it.
+func (r *run) countEarly() *reply.Fault {
+	whole := r.whole()
+	whole.isCalled.Store(true)
+	if whole.countsLate {
 		return nil
 	}
-	return r.Count()
+	err := whole.Count()
+	if err == nil {
+		return nil
+	}
+	r.attempt.permit = r.attempt.instance.Unsent(r.attempt.permit, time.Now())
+	failed := &reply.Fault{Outcome: breaker.Cancelled, Unsent: true, Unasked: true}
+	errors.As(err, &failed.Err)
+	return failed
 }
 
-// countLate counts a request that countEarly did not count, when its answer has begun or it
-// has failed. It returns an error where there is an answer that cannot be counted. The
+// countLate counts a request that countEarly did not count, when its answer has begun or its
+// calls have failed. It returns an error if there is an answer that cannot be counted. The
 // budgets count such a request at the same time: a gateway that is killed has it in both or
 // in neither.
 func (r *run) countLate(answered bool) error {
-	if !r.countsLate {
+	if !r.countsLate || !r.isCalled.Load() {
 		return nil
 	}
 	r.countsLate = false
@@ -161,17 +169,24 @@ func (r *run) fail(ctx context.Context, failed *reply.Fault) {
 	} else {
 		r.attempt.noteFailure(ctx, failed)
 	}
+	r.isCut = ctx.Err() != nil && !failed.Unsent
 	r.tellAnswer(ctx, failed)
 	r.release(failed.Outcome)
-	if r.resumed != nil {
-		r.Release(r.resumed.reserved)
+	if failed.Unasked {
+		r.Record.Forget()
+		r.attempt.instance = nil
+	}
+	if o := r.resumed; o != nil && failed.Diverged {
+		r.charge(r.attempt.instance, r.Diverged(o.joint.Raw(), o.plan.Sent, o.plan.How == resume.Continued))
+	} else if o != nil {
+		r.Release(o.reserved)
 	}
 }
 
 // callInstance calls an instance that has its model in memory.
 func (r *run) callInstance(ctx context.Context) *reply.Fault {
-	if r.onlyLoads() {
-		return nil
+	if failed := r.countEarly(); failed != nil || r.onlyLoads() {
+		return failed
 	}
 	if watch := r.choice.pool.Watch; watch != nil && r.mayHedge() {
 		return r.callHedged(ctx, watch)

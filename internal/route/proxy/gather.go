@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/scatter"
@@ -97,14 +98,21 @@ func (r *run) gather(ctx context.Context) *reply.Fault {
 	}
 	// The pieces were tried at all instances that may have them.
 	r.choice.calledHere = r.choice.table.Limits.MaxAttempts
-	if ctx.Err() == nil {
-		for _, p := range pieces {
-			if p.Answered {
-				r.Spend(p.reply.Usage(), p.Asks)
-			}
+	r.spendPieces(pieces)
+	return last.failed
+}
+
+// spendPieces pays for the pieces one by one: for those that were answered, and for those that
+// were ended with the request while their backends had them.
+func (r *run) spendPieces(pieces []*part) {
+	for _, p := range pieces {
+		switch {
+		case p.Answered:
+			r.charge(p.attempt.instance, r.Spend(p.reply.Usage(), p.Asks, p.reply.Plain.Segments))
+		case p.isCut && !p.IsGivenUp():
+			r.charge(p.attempt.instance, r.Spend(schema.Usage{}, p.Asks, nil))
 		}
 	}
-	return last.failed
 }
 
 // isCulprit reports whether the others were given up because this piece failed.
@@ -151,14 +159,22 @@ func (p *part) takeMemory() error {
 
 // join makes one answer of those to the pieces.
 func (r *run) join() {
-	parts := make([]*scatter.Part, len(r.gathered))
+	parts, reported := make([]*scatter.Part, len(r.gathered)), 0
 	for n, p := range r.gathered {
 		parts[n] = p.answer
+		if p.reply.Usage().Total > 0 {
+			reported++
+		}
 		if p.reply.Arrived.After(r.reply.Arrived) {
 			r.reply.Arrived = p.reply.Arrived
 		}
 	}
 	scatter.Join(r.Asks, parts, &r.reply.Plain)
+	if reported > 0 && reported < len(parts) { // the use of the others is estimated
+		r.spendPieces(r.gathered)
+		r.SpentAll()
+		r.reply.Plain.Usage = schema.Usage{}
+	}
 	r.reply.Whole, r.reply.FirstByte = true, time.Now()
 }
 

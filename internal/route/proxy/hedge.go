@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/hedge"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
@@ -161,16 +162,16 @@ func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *reply.
 	h.learn(second.run, second.failed)
 	if how == metrics.HedgeWon {
 		r.fail(first.Context(), failed)
-		r.spendLost(first, failed, false)
+		r.spendLost(first, r.attempt.instance, failed, false)
 		r.Record.Merge(second.Record)
 		r.attempt.instance = second.attempt.instance
 		r.reply, second.reply = second.reply, r.reply
 		failed = nil
 	} else {
 		if second.Answered {
-			r.Spend(second.reply.Usage(), nil)
+			r.charge(second.attempt.instance, r.Spend(second.reply.Usage(), nil, second.reply.Plain.Segments))
 		} else {
-			r.spendLost(&second.Branch, second.failed, ctx.Err() != nil)
+			r.spendLost(&second.Branch, second.attempt.instance, second.failed, ctx.Err() != nil)
 		}
 		last := r.Record.Instance
 		r.Record.MergeLost(second.Record)
@@ -182,8 +183,8 @@ func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *reply.
 
 // spendLost pays for the prompt of a call without an answer that was given up or that the
 // client did not wait for.
-func (r *run) spendLost(of *plan.Branch, failed *reply.Fault, hasLeft bool) {
+func (r *run) spendLost(of *plan.Branch, at *backend.Instance, failed *reply.Fault, hasLeft bool) {
 	if (of.IsGivenUp() || hasLeft) && !failed.Unsent {
-		r.Spend(schema.Usage{}, nil)
+		r.charge(at, r.Spend(schema.Usage{}, nil, nil))
 	}
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
@@ -104,12 +106,12 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 		}
 	} else {
 		r.noteEnd(err)
+		r.noteStopped(ctx)
 		r.countShed()
 		r.keepFallen()
-		// No attempt has answered. None has a cost then, unless nobody waited for the
-		// answer.
-		isCutShort := r.Record.Gone || r.Record.Code == schema.CodeStopped
-		r.Settle(schema.Usage{}, false, isCutShort && r.choice.reached > 0)
+		// No attempt has answered. None has a cost then, unless it was ended while the backend
+		// had the request.
+		r.Settle(schema.Usage{}, false, r.isCut)
 	}
 	panicked = false
 	return err
@@ -150,7 +152,7 @@ func (r *run) routed(ctx context.Context) (account.Answer, error) {
 //
 //	begin               takes the run from the pool; the request is in flight
 //	open                opens the account (package account): limits, budgets, steps
-//	Count               counts the request in the ledger, when an instance was acquired
+//	Count               counts the request in the ledger, when a call is made
 //	answered            the answer has begun; release at once where it is already complete
 //	release             ends an attempt (attempt.end) and gives its slot back; once for each
 //	giveBackUnanswered  gives the limits back where no backend was reached
@@ -167,6 +169,9 @@ type run struct {
 	broke   *reply.Fault   // why the answer broke off, where no other instance goes on with it
 	// last is routed, made once for all requests of the run.
 	last func(context.Context) (account.Answer, error)
+	// isCut means that the last call was ended with the request, or given up, while the backend
+	// had it.
+	isCut bool
 	// gathered are the pieces of the request, nil for one that is not split.
 	gathered []*part
 	// parts are the runs of the pieces and of second calls. They end with the request,
@@ -237,6 +242,15 @@ func (r *run) settle(complete bool) {
 		r.ReportLast(r.lastUsage())
 	}
 	r.Settle(r.usage(), complete, !r.reply.FirstByte.IsZero() || r.Record.Gone)
+}
+
+// charge counts a part of the cost for the instance that caused it: the rest counts for the one that
+// answers.
+func (r *run) charge(i *backend.Instance, cost prices.Amount) {
+	if i != nil {
+		r.Record.Charged = r.Record.Charged.Plus(cost)
+		r.proxy.recorder.Registry().Charge(i.Series, int64(cost))
+	}
 }
 
 // usage returns the tokens that the answer, or the backend before there is one, has reported.
@@ -321,7 +335,7 @@ func (r *run) reset() {
 	r.attempt.reset()
 	r.reply.Reset()
 	// One by one: the larger members above are not copied.
-	r.request, r.answer, r.raw, r.broke = request{}, nil, rawBody{}, nil
+	r.request, r.answer, r.raw, r.broke, r.isCut = request{}, nil, rawBody{}, nil, false
 	r.joint, r.broken, r.client, r.gathered, r.parts = nil, nil, nil, nil, nil
 }
 
@@ -329,7 +343,7 @@ func (r *run) reset() {
 // function, not of Do, because the stack of Do is there for as long as a stream lasts.
 func (r *run) tellRoute(to Sink) {
 	route := Route{
-		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.Called), Cache: r.Record.Cache,
+		Model: r.Model, Instance: r.attempt.instance, Attempts: r.Record.Attempts, Cache: r.Record.Cache,
 		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.FirstByte),
 		Held:  r.Record.Held,
 		Queue: r.outlook,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
@@ -43,9 +44,10 @@ type request struct {
 	// request where this one is a piece, else nil.
 	fallen []fallen
 	of     *request
-	// countsLate says that the ledger counts the request when its answer has begun; see
-	// countLate.
+	// countsLate means that the ledger counts the request when its answer has begun; see
+	// countLate. isCalled means that a call was made for the request or a piece of it.
 	countsLate bool
+	isCalled   atomic.Bool
 	// link is the connection that the request opens in place of asking for an answer, nil for
 	// most.
 	link *Link
@@ -262,6 +264,12 @@ func (r *request) noteEnd(err error) {
 	default: // the gateway stops
 		r.Record.Code = schema.CodeServiceUnavailable
 	}
+}
+
+// noteStopped notes whether an operator ended the request.
+func (r *request) noteStopped(ctx context.Context) {
+	var cause *schema.Error
+	r.Record.Stopped = ctx.Err() != nil && errors.As(context.Cause(ctx), &cause) && cause.Code == r.Record.Code
 }
 
 // endRecord adds the values to the record that are known only at the end of the

@@ -120,7 +120,8 @@ func (r *run) resume(ctx context.Context, out body, err error) bool {
 	r.answered(time.Now())
 	r.attempt.beforeWait(to.flush)
 	if o.broken != nil {
-		r.Resumed(before.last, before.choice.pool, o.plan.Sent, o.plan.How == resume.Continued)
+		goesOn := o.plan.How == resume.Continued
+		r.charge(before.instance, r.Resumed(before.last, before.choice.pool, o.plan.Sent, goesOn))
 		to.say(": resumed attempt=" + strconv.Itoa(r.Record.Attempts) + " how=" + o.plan.How.String() + "\n\n")
 	}
 	r.clearFallen()

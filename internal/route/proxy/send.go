@@ -35,7 +35,11 @@ func (r *run) send(ctx context.Context, to Sink) error {
 	for first := true; ; first = false {
 		part, err := r.answer.Next()
 		complete := errors.Is(err, io.EOF)
+		measures := r.IsMeasured()
 		if err == nil && r.reply.FirstToken.IsZero() && r.hasContent() {
+			if r.usage().Total == 0 { // a report of zeros is true of an empty answer only
+				measures = true
+			}
 			at := r.reply.FirstByte // when the part had come with which the answer began
 			if !first {
 				at = time.Now()
@@ -45,7 +49,7 @@ func (r *run) send(ctx context.Context, to Sink) error {
 		if err == nil {
 			r.attempt.paced.Event()
 		}
-		if err == nil && r.IsMeasured() {
+		if err == nil && measures {
 			r.measure(part)
 		}
 		if complete || err == nil && r.answer.IsComplete() {
@@ -151,6 +155,7 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 		known = r.noteBroken(err).Err
 	}
 	r.noteEnd(known)
+	r.noteStopped(ctx)
 	err = out.fail(known)
 	if errors.Is(err, ErrBrokenOff) {
 		return err

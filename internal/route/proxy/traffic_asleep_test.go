@@ -242,3 +242,60 @@ func TestModelsAreNotKeptUnlessThatIsOn(t *testing.T) {
 		t.Error("the instance has a place in the fleet")
 	}
 }
+
+// Requests that end while they wait for the model are not counted: no call was made. One whose model
+// cannot be loaded has an attempt in its record, which says why.
+func TestRequestsThatEndWhileTheyAreHeldAreNotCounted(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		wakeTimeout string
+		end         func(r *gatewaytest.Gateway, leave context.CancelFunc)
+		attempts    float64
+		fallback    bool // another model answers, and is counted
+	}{
+		"client leaves": {"1m", func(_ *gatewaytest.Gateway, leave context.CancelFunc) { leave() }, 0, false},
+		"operator stops it": {"1m", func(r *gatewaytest.Gateway, _ context.CancelFunc) {
+			id := gatewaytest.At(r.T, r.GetObject("/api/monitoring/running"), "running/0/requestId").(string)
+			r.Do(http.MethodPost, "/api/monitoring/running/"+id+"/stop", "{}").Succeeds(r.T)
+		}, 0, false},
+		"its instance is disabled": {"1m", func(r *gatewaytest.Gateway, _ context.CancelFunc) {
+			r.API(http.MethodPut, gatewaytest.UpdateInstancePath+"chat", fmt.Sprintf(`{"instanceId":%q,"instance":{"enabled":false}}`, r.Instances("m")[0].ID)).
+				Is(r.T, http.StatusOK)
+		}, 0, false},
+		"it takes too long":                  {"1s", func(*gatewaytest.Gateway, context.CancelFunc) {}, 1, false},
+		"it takes too long, and another one": {"1s", func(*gatewaytest.Gateway, context.CancelFunc) {}, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, spare := startEngine(t, simulator.VLLM, 60), gatewaytest.StartBackend(t)
+			b.Engine().Sleep(1)
+			policy := "residency: {enabled: true, wake-timeout: " + test.wakeTimeout + "}, " + gatewaytest.NoBreaker
+			list := []string{gatewaytest.Instance("m", b.URL(), "adapter: vllm")}
+			var want int64
+			if test.fallback {
+				policy, list, want = policy+", fallbacks: {m: [n]}", append(list, gatewaytest.Instance("n", spare.URL())), 1
+			}
+			r := gatewaytest.Start(t, gatewaytest.PolicyYAML(policy, list...)+"quota: {enabled: true}\n")
+			ctx, leave := context.WithCancel(gatewaytest.Deadline(t))
+			defer leave()
+			reply := r.ChatLater(ctx, say("m"))
+			gatewaytest.Eventually(t, "the request is held", func() bool {
+				return len(r.Residency.States(time.Now())) == 1 && r.Residency.States(time.Now())[0].Waiting == 1
+			})
+			test.end(r, leave)
+			<-reply
+			var call any
+			gatewaytest.Eventually(t, "the call is recorded", func() bool {
+				call = r.GetObject("/api/monitoring/calls")
+				return len(gatewaytest.At(t, call, "calls").([]any)) == 1
+			})
+			if got := gatewaytest.At(t, call, "calls/0/attempts"); got != test.attempts {
+				t.Errorf("got %v attempts, want %v", got, test.attempts)
+			}
+			requests, _ := gatewaytest.Counted(t, func() gatewaytest.Reply { return r.Do(http.MethodGet, gatewaytest.LongAgo, "") })
+			if requests != want || b.Stats().Arrived != 1 {
+				t.Errorf("got %d requests in the ledger after %d calls of the engine, want %d after one to wake up", requests, b.Stats().Arrived, want)
+			}
+		})
+	}
+}

@@ -206,6 +206,37 @@ func TestAPieceThatFailsInTheEndFailsAll(t *testing.T) {
 	}
 }
 
+// If one backend reports no usage, the ledger has what the others report, and the money is for that and
+// for an estimate of the rest.
+func TestPiecesWithoutAReportAreEstimated(t *testing.T) {
+	t.Parallel()
+	for name, silent := range map[string]simulator.Step{
+		"nothing": {Usage: simulator.UsageNone}, "zeros": {UsageValue: `{"prompt_tokens":0,"total_tokens":0}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backends := startBackends(t, 2)
+			r := gatewaytest.Start(t, splitYAML("embedding", "openai", "", backends...)+
+				"prices: {models: [{model: m, input: 1000}]}\n"+gatewaytest.QuotaOn)
+			backends[0].ScriptForever(simulator.Step{UsageValue: `{"prompt_tokens":1000,"total_tokens":1000}`})
+			backends[1].ScriptForever(silent)
+			r.Post("/v1/embeddings", `{"model":"m","input":`+texts(30)+`}`).Succeeds(t)
+			r.HasCounted(1, 1000, "")
+			var cost float64
+			gatewaytest.Eventually(t, "the call is recorded", func() bool {
+				calls := gatewaytest.At(t, r.GetObject("/api/monitoring/calls"), "calls").([]any)
+				if len(calls) == 1 {
+					cost = gatewaytest.At(t, calls[0], "cost").(float64)
+				}
+				return len(calls) == 1
+			})
+			if atOne := 1000.0 * 1000; cost <= atOne || cost >= 2*atOne {
+				t.Errorf("got the cost %v, want more than the %v that one backend reported and less than twice that", cost, atOne)
+			}
+		})
+	}
+}
+
 // A client that leaves frees all instances.
 func TestAClientThatLeavesFreesAllPieces(t *testing.T) {
 	t.Parallel()

@@ -145,7 +145,7 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *reply.Fault {
 	case errors.Is(err, queue.ErrFull):
 		return r.noPlace()
 	case err != nil:
-		return r.notLoaded(err)
+		return r.notLoaded(ctx, err)
 	}
 	r.attempt.resident = model
 	return r.followTable()
@@ -155,25 +155,27 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *reply.Fault {
 // to give it to a caller with fewer.
 func (r *run) noPlace() *reply.Fault {
 	r.shedFromQueue(metrics.ShedQueueFull, r.choice.pool.Outlook(r.Caller.Key(), r.Class))
-	return &reply.Fault{Err: survey.NoSlot(r.choice.pool), Outcome: breaker.Cancelled, Unsent: true}
+	return &reply.Fault{Err: survey.NoSlot(r.choice.pool), Outcome: breaker.Cancelled, Unsent: true, Unasked: true}
 }
 
 // notLoaded returns the fault of an instance after its model could not be loaded.
-func (r *run) notLoaded(err error) *reply.Fault {
+func (r *run) notLoaded(ctx context.Context, err error) *reply.Fault {
 	i := r.attempt.instance
 	failed := &reply.Fault{
 		Err: Unloaded(err, i, r.choice.pool.Model), Outcome: breaker.Cancelled, Failover: true, Unsent: true,
 	}
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
-		failed.Failover = false // the caller finds out why the context ended
+	case ctx.Err() != nil, errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
+		failed.Failover, failed.Unasked = false, true // the caller finds out why the context ended
 	case errors.Is(err, residency.ErrTimeout):
 		if i.Process() == nil { // the owner of a process decides when to try again
 			failed.Outcome = breaker.Failure
 		}
 	case errors.Is(err, residency.ErrNeeded): // since it was picked; it comes again
-		failed.Failover = false
-	case errors.Is(err, residency.ErrFull), errors.Is(err, residency.ErrHeld), errors.Is(err, residency.ErrRemoved):
+		failed.Failover, failed.Unasked = false, true
+	case errors.Is(err, residency.ErrRemoved):
+		failed.Unasked = true
+	case errors.Is(err, residency.ErrFull), errors.Is(err, residency.ErrHeld):
 	case i.Process() != nil:
 	default:
 		switch {
@@ -233,7 +235,7 @@ func (r *run) followTable() *reply.Fault {
 		r.choice.pool = before // this request has to leave its queue
 		return &reply.Fault{
 			Err:     schema.NewError(schema.CodeServiceUnavailable, say.New("call.removed", "model", before.Model)),
-			Outcome: breaker.Cancelled, Failover: true, Unsent: true,
+			Outcome: breaker.Cancelled, Failover: true, Unsent: true, Unasked: true,
 		}
 	}
 	r.attempt.instance = now

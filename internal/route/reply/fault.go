@@ -29,7 +29,9 @@ type Fault struct {
 	Failover bool            // whether another instance may do better
 	TooLong  bool            // whether the request is too long for the model
 	Unsent   bool            // whether the instance did not get the request
+	Unasked  bool            // whether no call was made, through no fault of the instance
 	Ending   Ending          // whether the call may have ended the backend
+	Diverged bool            // whether the instance began another answer than the one to go on with
 	// Overload is how long the instance is avoided because it is overloaded.
 	Overload time.Duration
 }
@@ -62,7 +64,9 @@ func (c Classifier) Classify(err error, begun bool) *Fault {
 		known.Details = unusable.details
 		return backendFault(known)
 	case errors.Is(err, resume.ErrDiverged):
-		return neutralFault(APIError(schema.CodeUpstreamTruncated, say.New("call.stream_broke")))
+		diverged := neutralFault(APIError(schema.CodeUpstreamTruncated, say.New("call.stream_broke")))
+		diverged.Diverged = true
+		return diverged
 	case errors.Is(err, dialect.ErrFormat):
 		said := say.New("call.other_form")
 		if reason := reasonIn(err); reason != "" {

@@ -38,7 +38,7 @@ func (Outcome) Keywords() map[string]any { return map[string]any{"enum": Outcome
 // Outcome returns how the call ended for its caller.
 func (c *Record) Outcome() Outcome {
 	switch {
-	case c.Code == schema.CodeStopped:
+	case c.Code == schema.CodeStopped || c.Stopped:
 		return Stopped
 	case c.Gone:
 		return Gone
@@ -83,7 +83,7 @@ func (c *Record) Blamed() *Try {
 // gateway itself ended did not.
 func (t *Try) Failed() bool {
 	switch t.Code {
-	case "", schema.CodeCancelled, schema.CodeStopped, GivenUp:
+	case "", schema.CodeCancelled, schema.CodeStopped, schema.CodeRunEnded, GivenUp:
 		return false
 	}
 	return true

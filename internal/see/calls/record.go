@@ -146,6 +146,12 @@ type Record struct {
 	// Series are the counts of the instance that answered or failed last.
 	Series *metrics.Instance `json:"-"`
 
+	// Charged is the part of the cost that was counted for other instances than that of Series.
+	Charged prices.Amount `json:"-"`
+
+	// Stopped means that an operator ended the call, or the run that it belongs to.
+	Stopped bool `json:"stopped,omitzero"`
+
 	// Running shows the request to people while it runs, nil where nobody can see it.
 	Running *Running `json:"-"`
 
@@ -418,6 +424,8 @@ func (c *Record) result() schema.Result {
 		return schema.ResultFailed
 	case c.Gone, c.Code == "":
 		return schema.ResultSuccess
+	case c.Stopped:
+		return schema.ResultFailed
 	}
 	result := schema.ResultOf(c.Code)
 	if !c.Routed && !result.Rejected() {
@@ -429,7 +437,8 @@ func (c *Record) result() schema.Result {
 // counted returns the part of the call that package metrics counts.
 func (c *Record) counted() metrics.Request {
 	r := metrics.Request{
-		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost),
+		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage,
+		Cost: int64(c.Cost - c.Charged),
 		Cache:    c.Cache,
 		Duration: c.Ended, Queued: c.Queued, Held: c.Held, Class: c.Class, Target: c.TargetMet(), Overhead: -1,
 	}

@@ -89,7 +89,8 @@ var families = [...]Family{
 			"too.",
 		"tokens", CategoryRequest, onInstance, counter},
 	{"model_router_cost_total", "model.router.cost.total",
-		"Cost of the answers, by the prices at the time of each; in the unit of prices.currency.", "units",
+		"Cost of the answers, and of calls that broke off or were given up, by the prices at the time of each; " +
+			"in the unit of prices.currency.", "units",
 		CategoryRequest, onInstance, counter},
 	{"model_router_requests_in_flight", "model.router.requests.in.flight",
 		"Calls to an instance that have not ended.", "requests", CategoryRequest, onInstance, gauge},

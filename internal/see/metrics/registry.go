@@ -75,6 +75,13 @@ func (r *Registry) Split(service schema.ServiceType, calls int) {
 	}
 }
 
+// Charge counts a part of the cost of a request at an instance that does not answer it in the end.
+func (r *Registry) Charge(i *Instance, cost int64) {
+	if r.On() && cost > 0 {
+		i.cost.AddUpTo(cost)
+	}
+}
+
 // Resumed counts a stream that broke off.
 func (r *Registry) Resumed(service schema.ServiceType, how Resumed) {
 	if r.On() {

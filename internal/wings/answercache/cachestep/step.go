@@ -135,7 +135,7 @@ func (c *Cache) Step(ctx context.Context, r *account.Account) (account.Answer, e
 	keeps := p.services[service] || p.keys[r.Caller.KeyID] && answercache.Cacheable(service)
 	shares := p.SingleFlight && answercache.Cacheable(service)
 	// Its answers depend on the whole conversation.
-	if !keeps && !shares || r.Asks.Uncounted || r.Asks.Door == schema.DoorRealtime {
+	if !keeps && !shares || r.IsUnpaid() && p.ChargeHits || r.Asks.Uncounted || r.Asks.Door == schema.DoorRealtime {
 		return r.Next(ctx)
 	}
 	if r.NoStore || !isDeterministic(r) || !isSelfContained(r) {

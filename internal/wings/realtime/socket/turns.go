@@ -152,6 +152,11 @@ func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*tu
 		if l.served == "" || opened.Pool != nil && opened.Pool.Model == l.served {
 			return nil, opened.RefuseAsked()
 		}
+		if by := opened.Table.Service(asks.Service).Find(l.served); by != nil {
+			if refusal := opened.RefuseUnpriced(by); refusal != nil {
+				return nil, refusal
+			}
+		}
 		return nil, nil //nolint:nilnil // see above
 	})
 	if err != nil {

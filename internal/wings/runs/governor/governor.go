@@ -297,7 +297,7 @@ func (g *Governor) admit(
 	if refusal := g.refuseEnded(r, now); refusal != nil {
 		return refusal, 0
 	}
-	if refusal := g.refuseUnpriced(r, a); refusal != nil {
+	if refusal := g.refuseUnpriced(t, a); refusal != nil {
 		return refusal, 0
 	}
 	if refusal := r.enter(t); refusal != nil {
@@ -402,13 +402,16 @@ func (g *Governor) refuseEnded(r *run, now time.Time) *schema.Error {
 }
 
 // refuseUnpriced decides about a model without a price in a run with a limit of money.
-func (g *Governor) refuseUnpriced(r *run, a *account.Account) *schema.Error {
-	model := a.UnpricedModel()
-	if model == "" || g.options.Settings.Unpriced == runs.Allow || r.latest().Bounds()[budget.Cost] <= 0 {
+func (g *Governor) refuseUnpriced(t *turn, a *account.Account) *schema.Error {
+	if g.options.Settings.Unpriced == runs.Allow || !t.run.limitsCost() {
 		return nil
 	}
-	if g.options.Settings.Unpriced == runs.Refuse {
-		return final(r, schema.CodeRunLimit, say.New("run.unpriced", "model", model))
+	model := a.UnpricedModel()
+	if model == "" {
+		return nil
+	}
+	if refusal := t.RefuseUnpriced(model); refusal != nil {
+		return refusal
 	}
 	if _, isTold := g.warned.LoadOrStore(model, true); !isTold { // models are those of the configuration
 		g.options.Log.Warn("a model without a price is used in runs with a limit of money; "+
@@ -416,3 +419,6 @@ func (g *Governor) refuseUnpriced(r *run, a *account.Account) *schema.Error {
 	}
 	return nil
 }
+
+// limitsCost reports whether the run has a limit of money.
+func (r *run) limitsCost() bool { return r.latest().Bounds()[budget.Cost] > 0 }

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/turns"
 )
 
@@ -36,6 +37,14 @@ func (t *turn) Account() *budget.Account {
 
 // Unbounded is the number of tokens to reserve for an answer without a limit.
 func (t *turn) Unbounded() int64 { return t.governor.options.Unbounded }
+
+// RefuseUnpriced refuses a model without a price in a run with a limit of money.
+func (t *turn) RefuseUnpriced(model string) *schema.Error {
+	if t.governor.options.Settings.Unpriced != runs.Refuse || !t.run.limitsCost() {
+		return nil
+	}
+	return final(t.run, schema.CodeRunLimit, say.New("run.unpriced", "model", model))
+}
 
 // Confirm refuses the request if the run was ended meanwhile.
 func (t *turn) Confirm() *schema.Error {
