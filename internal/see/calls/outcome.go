@@ -25,7 +25,7 @@ const (
 	Refused Outcome = "refused"
 	// Gone calls ended because the caller went away.
 	Gone Outcome = "gone"
-	// Stopped calls were ended by an operator.
+	// Stopped calls were ended by an operator, alone or with their run.
 	Stopped Outcome = "stopped"
 )
 
@@ -38,7 +38,7 @@ func (Outcome) Keywords() map[string]any { return map[string]any{"enum": Outcome
 // Outcome returns how the call ended for its caller.
 func (c *Record) Outcome() Outcome {
 	switch {
-	case c.Code == schema.CodeStopped:
+	case c.Code == schema.CodeStopped, c.Code == schema.CodeRunEnded && c.Attempts > 0:
 		return Stopped
 	case c.Gone:
 		return Gone
