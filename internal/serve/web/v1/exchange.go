@@ -54,6 +54,9 @@ type exchange struct {
 	account ownAccount
 	// isNoticed says that the client has the head of a stream, and nothing of an answer yet.
 	isNoticed bool
+	// isLine reports whether the request is a line of a batch, and isUncounted whether it is one
+	// that had no room among the running requests.
+	isLine, isUncounted bool
 	// running shows the request to people while it runs.
 	running calls.Running
 	// told is the error that answered the request, nil if there was none.
