@@ -173,6 +173,10 @@ func (c *choice) canTranslate(i *backend.Instance) bool {
 	if c.translates == i || c.onlyLoads() {
 		return true
 	}
+	if c.isSpare() && i.Settings.NeedsCaller() { // a batch keeps no credential of its owner
+		c.exclude(i, schema.Invalid("model", say.New("call.batch_credential")))
+		return false
+	}
 	if c.Client != nil && c.Client.RefuseInstance != nil {
 		if err := c.Client.RefuseInstance(i.ID); err != nil {
 			c.exclude(i, err)
