@@ -70,7 +70,10 @@ func (l *relay) settle(t *turn, usage schema.Usage, code string) {
 	opened, record := t.account, t.account.Record
 	defer l.finish(record)
 	defer t.giveBack()
-	if known := new(schema.Error); errors.As(t.refusal, &known) {
+	l.mu.Lock()
+	refusal := t.refusal // an operator may stop it at this moment
+	l.mu.Unlock()
+	if known := new(schema.Error); errors.As(refusal, &known) {
 		record.Tell(known)
 		code = known.Code
 	}
@@ -156,6 +159,7 @@ func (l *relay) stopResponses() {
 			return
 		}
 	}
+	defer l.hush() // the watch may wait, too
 	for l.isBusy() {
 		select {
 		case <-ctx.Done():
