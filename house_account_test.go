@@ -96,11 +96,11 @@ func declaredName(decl ast.Decl) string {
 
 // closedBy names who closes the account that a function makes, where it does not defer that.
 var closedBy = map[string]string{
-	"internal/route/proxy.beginPart":            "nobody: the account of the whole request pays for its parts",
-	"internal/serve/web/tryout.call":            "Proxy.Do",
-	"internal/serve/web/v1.visit":               "findAnswer, whose callers defer it",
-	"internal/wings/realtime/socket.requestFor": "relay.settle or turn.giveBack; relay.endTurns ends those that are left",
-	"internal/wings/realtime/socket.hold":       "Proxy.Hold",
+	"internal/route/proxy.beginPart":         "nobody: the account of the whole request pays for its parts",
+	"internal/serve/web/tryout.call":         "Proxy.Do",
+	"internal/serve/web/v1.visit":            "findAnswer, whose callers defer it",
+	"internal/wings/realtime/socket.newTurn": "relay.settle or turn.giveBack; relay.endTurns ends those that are left",
+	"internal/wings/realtime/socket.hold":    "Proxy.Hold",
 }
 
 // accountsAreClosed finds functions that make an account and do not defer its end.

@@ -115,6 +115,7 @@ var packageOrder = []string{
 	"internal/wings/callertokens",
 	"internal/serve/listen",
 	"internal/wings/realtime/sockets",
+	"internal/wings/realtime/talk",
 	"internal/wings/processes",
 	"internal/wings/loras",
 	"internal/wings/signin",

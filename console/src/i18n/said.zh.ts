@@ -309,6 +309,7 @@ export const said: Record<Code, string> = {
   'field.url_name': '不能包含用户名或密码',
   'call.wrong_keys': '该地址发来的错误 API 密钥过多；正确的密钥会立即被接受。',
   'call.key_model': '该 API 密钥无权使用这个模型。',
+  'call.batch_credential': '该模型的实例使用每个调用方自己的凭据（forward-authorization），而批处理不保存凭据。',
   'call.key_instances': '此 API 密钥不能使用该模型的实例。',
   'call.key_address': '该 API 密钥不能从这个地址使用。',
   'call.key_priority': '该 API 密钥不能使用优先级 {priority}：它最高可用 {most}。',

@@ -7,6 +7,7 @@
 // share a call. The ways of an account are
 //
 //	Open     counts it in the limits, reserves of the budgets and runs the steps
+//	Owe      opens it without a reservation, for an answer that was refused and is made
 //	Reserve  reserves more, for another call of the same request
 //	Count    counts it in the ledger, when it is certain that it is answered
 //	Settle   ends it with the use of the request, or
@@ -108,6 +109,7 @@ type Account struct {
 	lost  lost
 
 	counting  sync.Mutex   // held by Count, which the pieces of a request may call
+	isOwed    bool         // see Owe
 	isCounted bool         // see Count
 	ticket    quota.Ticket // the request in the ledger, if it is counted there
 }
@@ -196,6 +198,23 @@ func (a *Account) Open(ctx context.Context, last func(context.Context) (Answer, 
 
 // IsUnpaid reports whether the request can be answered only if that costs nothing.
 func (a *Account) IsUnpaid() bool { return a.unpaid != nil }
+
+// Owe opens the account of an answer that is made already although Open refused it. It passes no
+// steps, reserves nothing, and no limit, budget or run refuses it; Settle counts what was made.
+func (a *Account) Owe(ctx context.Context) {
+	a.isOwed, a.stage = true, open
+	_ = a.enterRun(ctx) // the run is not found then
+	a.takeMost()
+	var budgets [2]*budget.Account
+	if grant := a.Caller.Grant; grant != nil {
+		_ = a.use.Take(grant.Accounts, allowance.NoTokens, time.Now())
+		budgets = grant.Budgets
+	}
+	_, _ = a.charge.Reserve(ctx, budgets, budget.Amounts{}, a.Record.Started) // which has room for nothing
+}
+
+// IsOwed reports whether Owe opened the account.
+func (a *Account) IsOwed() bool { return a.isOwed }
 
 // Next calls the step that follows or, after the last one, whatever answers the request.
 func (a *Account) Next(ctx context.Context) (Answer, error) {

@@ -27,15 +27,7 @@ func (a *Account) takeAllowance(ctx context.Context, now time.Time) error {
 		return a.takeRun(ctx, now)
 	}
 	grant := a.Caller.Grant
-	if a.isMeasured = grant != nil && grant.CountsTokens() || a.turn != nil || a.mayCost(); a.isMeasured {
-		var unbounded int64
-		if grant != nil {
-			unbounded = grant.ReserveTokens
-		} else if a.turn != nil {
-			unbounded = a.turn.Unbounded()
-		}
-		a.most = estimate.Most(a.Asks, a.Recalled(), unbounded)
-	}
+	a.takeMost()
 	if grant == nil {
 		return a.reserve(ctx, [2]*budget.Account{}, now)
 	}
@@ -47,6 +39,20 @@ func (a *Account) takeAllowance(ctx context.Context, now time.Time) error {
 		return keyLimited(refusal)
 	}
 	return a.reserve(ctx, grant.Budgets, now)
+}
+
+// takeMost estimates the most that the request may use, if its use matters.
+func (a *Account) takeMost() {
+	grant := a.Caller.Grant
+	if a.isMeasured = grant != nil && grant.CountsTokens() || a.turn != nil || a.mayCost(); a.isMeasured {
+		var unbounded int64
+		if grant != nil {
+			unbounded = grant.ReserveTokens
+		} else if a.turn != nil {
+			unbounded = a.turn.Unbounded()
+		}
+		a.door, a.most = a.Asks.Door, estimate.Most(a.Asks, a.Recalled(), unbounded)
+	}
 }
 
 // takeRequest counts a request that is no use of a model in the limits of requests of its key

@@ -73,6 +73,14 @@ func (s Settings) HasSecrets() bool {
 	return has
 }
 
+// NeedsCaller reports whether calls carry the credential of their caller and settings have none to
+// use in place of it.
+func (s Settings) NeedsCaller() bool {
+	forwards := s.ForwardAuthorization
+	s.ForwardAuthorization = false
+	return forwards && !s.HasSecrets()
+}
+
 // EachSecret calls a function with every secret of the settings and its place, in a
 // fixed order.
 func (s Settings) EachSecret(place string, visit func(at string, secret Secret)) {

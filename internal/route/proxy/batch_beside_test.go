@@ -90,12 +90,20 @@ func (b *beside) run(t *testing.T, withBatch bool, lasts time.Duration) (saw obs
 		for range d.pool().SpareSlots() {
 			workers.Go(func() {
 				for b.lines == 0 || begun.Add(1) <= int64(b.lines) {
-					d.AwaitSpareSlot(over, schema.Chat, "m", func() int { return int(running.Load()) })
-					running.Add(1)
-					r := d.spare(200)
-					streamed(t, r)
-					if err := r.choice.pick(over, &r.attempt); err != nil {
-						return // the time is over
+					var r *run
+					for err := error(nil); r == nil || err != nil; {
+						if over.Err() != nil {
+							return // the time is over
+						}
+						if r != nil { // it missed its slot
+							running.Add(-1)
+							<-time.After(100 * time.Millisecond)
+						}
+						d.AwaitSpareSlot(over, schema.Chat, "m", func() int { return int(running.Load()) })
+						running.Add(1)
+						r = d.spare(200)
+						streamed(t, r)
+						err = r.choice.pick(over, &r.attempt)
 					}
 					serve(r, b.lineTokens, b.lineOutputs)
 					running.Add(-1)

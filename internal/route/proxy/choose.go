@@ -173,6 +173,10 @@ func (c *choice) canTranslate(i *backend.Instance) bool {
 	if c.translates == i || c.onlyLoads() {
 		return true
 	}
+	if c.isSpare() && i.Settings.NeedsCaller() { // a batch keeps no credential of its owner
+		c.exclude(i, schema.Invalid("model", say.New("call.batch_credential")))
+		return false
+	}
 	if c.Client != nil && c.Client.RefuseInstance != nil {
 		if err := c.Client.RefuseInstance(i.ID); err != nil {
 			c.exclude(i, err)
@@ -204,7 +208,7 @@ func (c *choice) exclude(i *backend.Instance, err error) {
 }
 
 // pick acquires an instance for the first attempt. While all slots are taken it
-// waits in the pool's queue.
+// waits in the pool's queue; a request of the class Spare is refused, and waits in AwaitSpareSlot.
 func (c *choice) pick(ctx context.Context, a *attempt) error {
 	// A request that arrives while others wait must not overtake them.
 	if c.isNext() && c.acquire(a) {
@@ -213,21 +217,16 @@ func (c *choice) pick(ctx context.Context, a *attempt) error {
 	switch {
 	case !c.survey().MayComeFree():
 		return c.survey().Unavailable()
-	case c.isSpare():
-	case c.pool.Service.Policy.Queue.Size == 0:
+	case c.isSpare(), c.pool.Service.Policy.Queue.Size == 0:
 		c.shed(metrics.ShedNoSlot)
 		return survey.NoSlot(c.pool)
 	}
 	return c.wait(ctx, a)
 }
 
-// isNext reports whether nobody waits before the request.
-func (c *choice) isNext() bool {
-	if c.isSpare() {
-		return c.pool.Queue.Spare.Load() == 0
-	}
-	return c.pool.IsQuiet()
-}
+// isNext reports whether nobody waits before the request. The survey of a request of the class
+// Spare finds no slot that others wait for.
+func (c *choice) isNext() bool { return c.isSpare() || c.pool.IsQuiet() }
 
 // pickAnother acquires an instance that was not called yet, for one more attempt. It
 // does not wait for a slot. An instance that is well gets the request in any case;
@@ -411,9 +410,6 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 	defer turn.abandon()
 	settings := c.pool.Service.Policy.Queue
 	deadline := began.Add(settings.Timeout.Std())
-	if c.isSpare() {
-		deadline = time.Time{}
-	}
 	for {
 		err := turn.wait(ctx, c.Caller.Key(), settings, deadline)
 		switch {

@@ -100,7 +100,9 @@ func (r *run) acquireFirst(ctx context.Context) error {
 	var err error
 	if !r.choice.pool.Splits || !r.scatter() {
 		err = r.choice.pick(ctx, &r.attempt)
-		for err != nil && ctx.Err() == nil && r.choice.mayFallBack() && r.choice.fallBack(err) {
+		// A line of a batch waits for a slot in place of going on to another model.
+		for err != nil && ctx.Err() == nil && !(r.isSpare() && r.foundNoSlot) && r.choice.mayFallBack() &&
+			r.choice.fallBack(err) {
 			err = r.choice.pick(ctx, &r.attempt)
 		}
 	}

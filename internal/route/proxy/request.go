@@ -131,7 +131,7 @@ func (r *request) shedFromQueue(how metrics.Shed, outlook queue.Outlook) {
 
 // countShed counts a request that was refused because there was no free slot.
 func (r *request) countShed() {
-	if r.foundNoSlot {
+	if r.foundNoSlot && !r.isSpare() {
 		r.proxy.recorder.Registry().Shed(r.Record.Service, r.shedAs)
 	}
 }

@@ -30,8 +30,8 @@ func (p *Proxy) SpareSlots(service schema.ServiceType, model string) int {
 
 // AwaitSpareSlot waits until SpareSlots is more than run, or the context ends; for a model
 // that no instance serves, a second. It takes nothing: a slot may be gone when the request
-// comes, and the request waits then. A caller that waits here before it makes a request has
-// nothing reserved meanwhile, and permissions are read when the request is made.
+// comes, and the request is refused then and waits here again. So it has nothing reserved
+// meanwhile, and permissions are read when it is made.
 func (p *Proxy) AwaitSpareSlot(ctx context.Context, service schema.ServiceType, model string, running func() int) {
 	var look spareLook
 	find := func() *routing.Pool { return p.current.Load().Service(service).Find(model) }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,14 +20,21 @@ func (d *desk) spare(caller int) *run {
 	return r
 }
 
-// begin routes a request in the background, which sends itself when it has an instance, or
-// nil if it was refused.
+// routed routes a request in the background, which sends itself when it has an instance, or
+// nil if it was refused. One of the class Spare that misses its slot waits for the next.
 func (d *desk) routed(ctx context.Context, r *run) <-chan *run {
 	got := make(chan *run, 1)
 	go func() {
 		err := r.let(ctx)
 		if err == nil {
 			err = r.choice.pick(ctx, &r.attempt)
+		}
+		for r.isSpare() && r.foundNoSlot && err != nil && ctx.Err() == nil {
+			d.AwaitSpareSlot(ctx, schema.Chat, "m", d.lines)
+			r.foundNoSlot = false
+			if err = r.choice.refreshPool(); err == nil {
+				err = r.choice.pick(ctx, &r.attempt)
+			}
 		}
 		if err != nil {
 			got <- nil
@@ -37,6 +45,14 @@ func (d *desk) routed(ctx context.Context, r *run) <-chan *run {
 	}()
 	synctest.Wait()
 	return got
+}
+
+// lines returns how many requests of the class Spare run.
+func (d *desk) lines() (n int) {
+	for _, i := range d.pool().Instances {
+		n += int(i.SpareInFlight())
+	}
+	return n
 }
 
 // isThere returns what a channel has now.
@@ -258,5 +274,30 @@ func TestLinesOfBatchesKeepToSlotsThatAreLearned(t *testing.T) {
 		if i.SpareSlots() != i.Slots() {
 			t.Errorf("%d of %d slots for lines", i.SpareSlots(), i.Slots())
 		}
+	})
+}
+
+// A line of a batch that finds no slot is refused at once, with all that it had reserved given back:
+// its place is taken, or its model would push out another one. It goes on to no other model.
+func TestALineWithoutASlotHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 1, slots(1, waiting(10, time.Hour)))
+		other := d.hold(1)
+		line := d.spare(2)
+		began := time.Now()
+		err := line.let(context.Background())
+		if err == nil {
+			err = line.choice.pick(context.Background(), &line.attempt)
+		}
+		var known *schema.Error
+		if !errors.As(err, &known) || known.Code != schema.CodeNoSlot || time.Since(began) > 0 {
+			t.Errorf("got %v after %v, want %s at once", err, time.Since(began), schema.CodeNoSlot)
+		}
+		line.giveBackUnanswered()
+		if line.IsOpen() || d.pool().Queue.Spare.Load() > 0 {
+			t.Error("the line is open or waits, want neither")
+		}
+		line.end(false)
+		other.end(false)
 	})
 }

@@ -25,7 +25,7 @@ const (
 	Refused Outcome = "refused"
 	// Gone calls ended because the caller went away.
 	Gone Outcome = "gone"
-	// Stopped calls were ended by an operator.
+	// Stopped calls were ended by an operator, alone or with their run.
 	Stopped Outcome = "stopped"
 )
 

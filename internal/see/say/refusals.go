@@ -73,6 +73,8 @@ var refusals = []entry{
 	{"call.wrong_keys", "Too many wrong API keys came from this address; a right one is accepted at once."},
 	{"call.key_model", "This API key may not use this model."},
 	{"call.key_instances", "This API key may not use the instances of this model."},
+	{"call.batch_credential", "The instances of this model get the credential of each caller " +
+		"(forward-authorization), which a batch does not keep."},
 	{"call.key_address", "This API key may not be used from this address."},
 	{"call.key_priority",
 		"This API key may not ask for the priority {priority}: the most urgent one that it may ask for is {most}."},

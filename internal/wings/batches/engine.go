@@ -66,6 +66,9 @@ type Runner interface {
 	// Room returns how many lines to an endpoint and a model may run at a time now, with
 	// the running ones.
 	Room(endpoint, model string) int
+	// RoomInAll returns how many lines to all endpoints and models may run at a time now, with
+	// the running ones.
+	RoomInAll() int
 	// AwaitRoom waits until there is room for more than run, or the context ends.
 	AwaitRoom(ctx context.Context, endpoint, model string, running func() int)
 	// Stands reports whether the key of an owner is still good.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -193,8 +194,12 @@ func TestWhatIsRefusedNowRunsLater(t *testing.T) {
 				<-time.After(time.Minute)
 				p, err := e.Get(context.Background(), owner.Scope(), made.ID)
 				h.check(err)
-				if c.settled && p.Problem.String() != "the budget is used up" {
-					t.Errorf("a batch that waits says %q", p.Problem)
+				want := "the budget is used up"
+				if c.code == schema.CodeNoSlot { // it only waits
+					want = "no slot is free that others do not need"
+				}
+				if c.settled && p.Problem.String() != want {
+					t.Errorf("got the problem %q of a batch that waits, want %q", p.Problem, want)
 				}
 				p = h.await(e, made.ID)
 				if p.State != Completed || (p.Counts.Done == 2) != c.settled {
@@ -423,6 +428,8 @@ func (hanging) Presence(string, string) Presence { return Served }
 
 func (hanging) Room(string, string) int { return 4 }
 
+func (hanging) RoomInAll() int { return math.MaxInt }
+
 func (hanging) AwaitRoom(ctx context.Context, _, _ string, _ func() int) { <-ctx.Done() }
 
 func (hanging) Stands(files.Owner) bool { return true }
@@ -443,4 +450,46 @@ func (d deaf) Put(ctx context.Context, doc documents.Document) (int64, error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return d.Store.Put(ctx, doc)
+}
+
+// A line that finds its slot taken runs again soon, before others of its batch, and keeps none of
+// them from running meanwhile; the batch reports that it waits.
+func TestALineThatMissesItsSlotRunsAgain(t *testing.T) {
+	const waits = "no slot is free that others do not need"
+	synctest.Test(t, func(t *testing.T) {
+		h, b := newHouse(t), newBackend()
+		b.takes = 10 * time.Millisecond
+		b.answer = func(call Call) Answer {
+			if call.CustomID == "line-0" && b.ran()["line-0"] <= 20 {
+				return Answer{Status: 429, Code: schema.CodeNoSlot}
+			}
+			return answered(call)
+		}
+		e := h.open(b)
+		defer start(e)()
+		made := h.submit(e, linesOf(40))
+		<-time.After(2 * time.Second)
+		p, err := e.Get(t.Context(), owner.Scope(), made.ID)
+		h.check(err)
+		if p.Counts.Done != 39 || p.Problem.String() != waits || b.ran()["line-0"] < 4 {
+			t.Errorf("got %d lines done, %d tries of the first and the problem %q after 2 s, want 39 done, 4 or more tries "+
+				"and the problem %q", p.Counts.Done, b.ran()["line-0"], p.Problem, waits)
+		}
+		if p = h.await(e, made.ID); p.Counts.Done != 40 || p.Counts.Failed != 0 {
+			t.Errorf("got %+v, want 40 lines done", p.Counts)
+		}
+	})
+}
+
+// No more lines run at a time than there is room for in all.
+func TestLinesKeepToTheRoomInAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, b := newHouse(t), newBackend()
+		b.inAll = 2
+		e := h.open(b)
+		defer start(e)()
+		if p := h.await(e, h.submit(e, linesOf(20)).ID); p.Counts.Done != 20 || b.most != 2 {
+			t.Errorf("got %d lines done, %d at a time, want 20 and 2", p.Counts.Done, b.most)
+		}
+	})
 }

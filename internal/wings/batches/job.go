@@ -78,9 +78,10 @@ type job struct {
 type pending struct {
 	line
 	chunk *chunk
-	// attempts counts the failures that the line is to blame for, and tries the waits of
-	// its own.
-	attempts, tries int
+	// attempts counts the failures that the line is to blame for, tries the waits of
+	// its own, and missed the slots that others took.
+	attempts, tries, missed int
+
 	after           time.Time // before which it does not run
 	began, failedAt time.Time // of the latest try, and of the latest that broke
 }

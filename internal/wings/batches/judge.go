@@ -16,6 +16,8 @@ const (
 	final verdict = iota
 	// refused means that the gateway refuses the line for now.
 	refused
+	// missed means that others took the slot that was free when the line began.
+	missed
 	// unpaid means that a budget is used up.
 	unpaid
 	// limited means that a backend gets too many requests.
@@ -49,10 +51,12 @@ func verdictOf(a Answer) verdict {
 			return final
 		}
 		return refused
-	case schema.CodeRateLimitExceeded, schema.CodeKeyRateLimited, schema.CodeBudgetReserved, schema.CodeNoSlot,
+	case schema.CodeRateLimitExceeded, schema.CodeKeyRateLimited, schema.CodeBudgetReserved,
 		schema.CodeCircuitBreakerOpen,
 		schema.CodeLedgerUnavailable, schema.CodeUploadsFull, schema.CodeCancelled:
 		return refused
+	case schema.CodeNoSlot:
+		return missed
 	case schema.CodeBudgetExceeded:
 		return unpaid
 	case schema.CodeUpstreamRateLimit:
@@ -93,8 +97,10 @@ func verdictOfBackend(a Answer) verdict {
 }
 
 // The waits before a line runs again: where the gateway refused it, where the budget is used
-// up, and after a failure of its own for the first time, which doubles with each.
+// up, and, for the first time, where it missed its slot and after a failure of its own, which
+// double with each.
 const (
+	missedWait  = 100 * time.Millisecond
 	refusedWait = time.Second
 	budgetWait  = time.Minute
 	failedWait  = 2 * time.Second
@@ -137,6 +143,10 @@ func (e *Engine) judge(j *job, p *pending, t target, a Answer) outcome {
 	case refused:
 		wait := max(a.RetryAfter, refusedWait)
 		return outcome{again: true, wait: wait, pauses: true, resumes: wait}
+	case missed:
+		wait := missedWait << min(p.missed, 5)
+		p.missed++
+		return outcome{again: true, wait: wait}
 	case unpaid:
 		resumes := a.RetryAfter
 		if resumes == 0 {
@@ -194,7 +204,9 @@ func (j *job) putBack(p *pending, a Answer, next outcome) {
 	if next.pauses {
 		j.paused[p.model] = p.after
 	}
-	j.problem, j.resumes = problemOf(a), now.Add(next.resumes)
+	if a.Code != schema.CodeNoSlot { // it only waits
+		j.problem, j.resumes = problemOf(a), now.Add(next.resumes)
+	}
 	if j.stopping || j.chunks[p.chunk.number] != p.chunk {
 		return
 	}

@@ -3,6 +3,7 @@ package batches
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -115,6 +116,8 @@ func (p *mortal) die() { p.once.Do(func() { close(p.dead) }) }
 func (*mortal) Presence(string, string) Presence { return Served }
 
 func (*mortal) Room(string, string) int { return 3 }
+
+func (*mortal) RoomInAll() int { return math.MaxInt }
 
 func (*mortal) AwaitRoom(ctx context.Context, _, _ string, _ func() int) { <-ctx.Done() }
 

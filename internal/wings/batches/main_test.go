@@ -26,6 +26,7 @@ import (
 // backend is a runner for tests: it answers each line with its name, after a time.
 type backend struct {
 	room   int
+	inAll  int // room of all models
 	takes  time.Duration
 	answer func(call Call) Answer // nil answers everything
 	// presence is that of a model; nil serves all.
@@ -38,9 +39,13 @@ type backend struct {
 	most    int
 }
 
-func newBackend() *backend { return &backend{room: 4, takes: time.Second, calls: map[string]int{}} }
+func newBackend() *backend {
+	return &backend{room: 4, inAll: 1000, takes: time.Second, calls: map[string]int{}}
+}
 
 func (b *backend) Room(string, string) int { return b.room }
+
+func (b *backend) RoomInAll() int { return b.inAll }
 
 func (b *backend) Presence(_, model string) Presence {
 	if b.presence == nil {

@@ -21,7 +21,7 @@ func (e *Engine) dispatch(ctx context.Context) time.Duration {
 	if e.halted || ctx.Err() != nil {
 		return pollEvery
 	}
-	most := e.o.Settings().MaxInFlight
+	most := min(e.o.Settings().MaxInFlight, e.o.Runner.RoomInAll())
 	look := look{engine: e, now: time.Now(), seen: map[target]seen{}}
 	wait := pollEvery
 	for e.total < most {

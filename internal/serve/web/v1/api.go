@@ -36,6 +36,7 @@ type API struct {
 	inputs  sync.Pool
 	buffers buffers
 	running atomic.Int64
+	lines   lines
 	answers recall.Store // nil where no responses are kept
 	warned  atomic.Int64 // when it was logged that responses are not kept, in seconds
 }
@@ -284,6 +285,7 @@ func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) *schema
 	}
 	x := a.begin(w, r, doors[at])
 	defer a.end(x)
+	x.isLine = true
 	err := a.refuseOverload(x)
 	if err == nil {
 		x.use(as.Grant, as.Tenant)
@@ -324,11 +326,17 @@ func (a *API) admit(x *exchange) error {
 }
 
 // refuseOverload counts the request, and returns an error if too many are running or memory
-// is short.
+// is short. A line of a batch that has no room is not counted.
 func (a *API) refuseOverload(x *exchange) error {
-	running := a.running.Add(1)
-	most := int64(x.table.Limits.MaxInFlight)
-	if (most <= 0 || running <= most) && (a.options.Memory == nil || !a.options.Memory.Short()) {
+	hasRoom := true
+	if x.isLine {
+		hasRoom = a.lines.take(&a.running, x.table.Limits.MaxInFlight)
+		x.isUncounted = !hasRoom
+	} else {
+		running, most := a.running.Add(1), int64(x.table.Limits.MaxInFlight)
+		hasRoom = most <= 0 || running <= most
+	}
+	if hasRoom && (a.options.Memory == nil || !a.options.Memory.Short()) {
 		return nil
 	}
 	err := overloaded(say.New("call.overloaded"))
@@ -340,7 +348,13 @@ func (a *API) refuseOverload(x *exchange) error {
 
 // end puts the exchange back into the pool.
 func (a *API) end(x *exchange) {
-	a.running.Add(-1)
+	switch {
+	case x.isUncounted:
+	case x.isLine:
+		a.lines.giveBack(&a.running)
+	default:
+		a.running.Add(-1)
+	}
 	a.leave(x)
 	x.TakeBack()
 	*x = exchange{} // the pool keeps nothing of a request in memory

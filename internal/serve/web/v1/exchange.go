@@ -54,6 +54,9 @@ type exchange struct {
 	account ownAccount
 	// isNoticed says that the client has the head of a stream, and nothing of an answer yet.
 	isNoticed bool
+	// isLine reports whether the request is a line of a batch, and isUncounted whether it is one
+	// that had no room among the running requests.
+	isLine, isUncounted bool
 	// running shows the request to people while it runs.
 	running calls.Running
 	// told is the error that answered the request, nil if there was none.
@@ -211,18 +214,11 @@ func (x *exchange) Route(route proxy.Route) {
 	header := x.w.Header()
 	if route.Asked != "" {
 		x.call.Asked = shorten(route.Asked)
-		if route.Model != "" {
-			header["X-Router-Model"] = []string{headerText(route.Model)}
-		}
 	}
 	if route.Instance != nil {
-		header["X-Router-Instance"] = route.Instance.HandleHeader
 		x.passed.stick(route.Instance.ID)
 	}
-	if len(route.Answerers) > 1 {
-		header["X-Router-Instance"] = []string{handlesOf(route.Answerers)}
-	}
-	header["X-Router-Attempts"] = attemptsText(route.Attempts)
+	TellServed(header, &route)
 	if route.Cache != metrics.CacheOff {
 		header["X-Router-Cache"] = []string{route.Cache.String()}
 	}
@@ -231,6 +227,21 @@ func (x *exchange) Route(route proxy.Route) {
 		header["X-Router-Queue"] = []string{queueText(route.Queue)}
 	}
 	showLimits(header, route.Limit, route.KeyRequests, route.KeyTokens)
+}
+
+// TellServed writes into the header of a reply which model and instances served it, and how many
+// instances were called.
+func TellServed(header http.Header, route *proxy.Route) {
+	if route.Asked != "" && route.Model != "" {
+		header["X-Router-Model"] = []string{headerText(route.Model)}
+	}
+	if route.Instance != nil {
+		header["X-Router-Instance"] = route.Instance.HandleHeader
+	}
+	if len(route.Answerers) > 1 {
+		header["X-Router-Instance"] = []string{handlesOf(route.Answerers)}
+	}
+	header["X-Router-Attempts"] = attemptsText(route.Attempts)
 }
 
 // TellWait writes into the header of a reply how long the client has waited for its model

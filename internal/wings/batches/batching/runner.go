@@ -42,11 +42,14 @@ func (r *Runner) Use(shell *web.Shell) { r.shell = shell.With(http.HandlerFunc(r
 var _ batches.Runner = (*Runner)(nil)
 
 // Room returns how many lines for a model may run at a time now: the running ones, plus the
-// free slots that nobody waits for. A line that finds none after all waits for one, but
-// then it holds its part of the limits and budgets of its owner meanwhile.
+// free slots that nobody waits for. A line that finds none after all holds nothing, and waits for
+// room again.
 func (r *Runner) Room(endpoint, model string) int {
 	return r.proxy.SpareSlots(serviceOf(endpoint), model)
 }
+
+// RoomInAll returns how many lines may run at a time now, with the running ones.
+func (r *Runner) RoomInAll() int { return r.unified.RoomForLines() }
 
 // Presence returns whether a model is served now.
 func (r *Runner) Presence(endpoint, model string) batches.Presence {
@@ -160,6 +163,10 @@ func (r *Runner) serve(w http.ResponseWriter, q *http.Request) {
 	l := q.Context().Value(lineKey{}).(*lineRequest)
 	defer func() { l.record = *web.RecordOf(w) }()
 	l.told = r.unified.ServeAs(w, q, l.as)
+	if l.told != nil && l.told.Code == schema.CodeNoSlot {
+		record := web.RecordOf(w) // it is no request yet: it waits for room
+		record.Gone, record.Routed = true, false
+	}
 }
 
 // reply is the writer of a reply that is kept in memory.

@@ -48,9 +48,11 @@ type link struct {
 	// quiet is sent to when the last answer has ended.
 	quiet chan struct{}
 	// tell tells the client of an error, in a lane or in none, and onEnd is called once, when the
-	// connection is about to end; mu is held.
-	tell  func(lane string, known *schema.Error)
-	onEnd func(code websocket.StatusCode, reason string)
+	// connection is about to end; mu is held. beforeEnd is called before the client learns that the
+	// watch ends the connection; it is nil if there is nothing to do.
+	tell      func(lane string, known *schema.Error)
+	onEnd     func(code websocket.StatusCode, reason string)
+	beforeEnd func()
 
 	mu    sync.Mutex
 	used  time.Time // when something was asked or answered last
@@ -102,6 +104,9 @@ func (l *link) watch(ctx context.Context, wake <-chan struct{}, why func(sockets
 		}
 		settings := l.doors.options.Current.Load().Limits.WebSockets
 		if p := l.mayStay(settings, why); p != nil {
+			if l.beforeEnd != nil {
+				l.beforeEnd()
+			}
 			if p.known != nil {
 				l.sendError("", p.known)
 			}

@@ -101,10 +101,10 @@ func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []st
 	line := &relay{
 		link: link{doors: d, who: who, header: headerOf(r.Header), began: now, used: now,
 			quiet: make(chan struct{}, 1)},
-		protocols: protocols, lost: make(chan struct{}), query: r.URL.RawQuery,
+		protocols: protocols, lost: make(chan struct{}), looks: make(chan struct{}, 1), query: r.URL.RawQuery,
 		turns: turns{running: map[string]*turn{}},
 	}
-	line.tell, line.onEnd = line.tellError, line.depart
+	line.tell, line.onEnd, line.beforeEnd = line.tellError, line.depart, line.settleAll
 	query := r.URL.Query()
 	line.model, line.isTranscription = query.Get("model"), query.Get("intent") == "transcription"
 	line.caller = access.Caller{
@@ -135,7 +135,7 @@ func (l *relay) callerWith(grant *access.Grant) (*access.Caller, *schema.Error) 
 }
 
 // hold opens the WebSocket at an instance, then that of the client, and relays until one of
-// them ends. It first reserves the tokens that the first response may use.
+// them ends. It first makes sure that a response would be allowed now.
 func (l *relay) hold(w http.ResponseWriter, r *http.Request) error {
 	asks, err := l.lineOf([]byte("{}"))
 	if err != nil {
@@ -148,15 +148,21 @@ func (l *relay) hold(w http.ResponseWriter, r *http.Request) error {
 	if err := request.RefuseModel(); err != nil {
 		return err
 	}
-	if err := l.keepSpare(r.Context()); err != nil {
+	first, err := l.reserve(r.Context())
+	if err != nil {
 		return err
 	}
-	defer func() { l.takeSpare().giveBack() }() // where no line is opened
+	first.giveBack()
 	err = l.doors.options.Proxy.Connect(r.Context(), request, &proxy.Link{
 		Open: l.dial,
 		Serve: func(to *backend.Instance) error {
 			tellWait(w, request.Record)
 			l.instance, l.served, l.pool = to, request.Model, request.Served()
+			route := proxy.Route{Model: l.served, Instance: to, Attempts: request.Record.Attempts}
+			if l.model != l.served {
+				route.Asked = l.model
+			}
+			v1.TellServed(w.Header(), &route)
 			return l.serve(w, r)
 		},
 	})

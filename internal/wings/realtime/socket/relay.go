@@ -56,6 +56,8 @@ type relay struct {
 	// reading is the context for reading the client's messages. It ends before that of the
 	// connection.
 	reading context.Context //nolint:containedctx // it lives as long as the connection
+	// looks is sent to when a response must end.
+	looks chan struct{}
 	// lost is closed when nothing more comes from the backend.
 	lost chan struct{}
 
@@ -88,10 +90,13 @@ func (l *relay) run(opened context.Context) error {
 	})
 	watch, done := context.WithCancel(l.ctx)
 	defer done()
-	l.working.Go(func() { l.contain("", "watching a WebSocket", func() { l.watch(watch, nil, l.parting) }) })
+	l.working.Go(func() { l.contain("", "watching a WebSocket", func() { l.watch(watch, l.looks, l.parting) }) })
 	l.contain("", "reading from a client", l.fromClient)
 	done()
-	l.stopResponses()
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.settleAll()
 	l.closeBackend()
 	l.cancel()
 	l.working.Wait()
@@ -102,6 +107,20 @@ func (l *relay) run(opened context.Context) error {
 		broken = transport.ErrTimeout
 	}
 	return broken
+}
+
+// settleAll ends all responses and their accounts, before an end of the connection is visible.
+func (l *relay) settleAll() {
+	l.stopResponses()
+	l.endTurns()
+}
+
+// lookNow has the watch end the responses that must end.
+func (l *relay) lookNow() {
+	select {
+	case l.looks <- struct{}{}:
+	default: // it looks anyway
+	}
 }
 
 // stopAtOnce ends the connection because the gateway does not wait for it any longer.
@@ -247,11 +266,15 @@ func (l *relay) noteAsked(root jsonscan.Value) error {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.talk.set(root.Get("session"))
+		l.talk.Set(root.Get("session"))
+	case "input_audio_buffer.commit":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.commits++
 	case "conversation.item.create":
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.talk.add(root.Get("item"))
+		l.talk.Add(root.Get("item"))
 	}
 	return nil
 }
@@ -295,9 +318,17 @@ func (l *relay) isEnded() bool {
 
 // parting returns why the connection may not stay open, nil while it may.
 func (l *relay) parting(settings sockets.Settings) *parting {
+	if known := new(schema.Error); errors.As(l.endRefused(), &known) {
+		l.endTurns() // the backend does not report their usage
+		return &parting{known, websocket.StatusPolicyViolation, known.Code}
+	}
 	l.mu.Lock()
 	isQuiet, used := len(l.running)+len(l.asked)+l.asking == 0, l.used
+	isForgotten := l.expected != nil && time.Since(l.expected.account.Record.Started) >= expectedFor
 	l.mu.Unlock()
+	if isForgotten {
+		l.takeExpected().giveBack()
+	}
 	switch {
 	case l.checkLate():
 		late := schema.NewError(schema.CodeUpstreamTimeout, say.New("socket.late"))

@@ -56,17 +56,28 @@ func (l *relay) passBack(p *parser, kind websocket.MessageType, text []byte) err
 			}
 		}
 	}
-	_ = write(l.ctx, l.conn, kind, text) // whether the client is there its own reader knows
-	l.follow(told)
+	if told.isCut {
+		return nil
+	}
+	if told.refusal != nil {
+		l.sendError("", told.refusal)
+	}
+	_ = write(l.ctx, l.conn, kind, text) // the reader of the client notices if the client is gone
+	if told.isLast {
+		l.end(websocket.StatusPolicyViolation, codeOf(told.refusal))
+	}
 	return nil
 }
 
 // happened is the news about a response in a message of the backend.
 type happened struct {
-	id      string
-	hasDone bool
-	// refusal is the reason why the response may not be made.
+	// refusal is why the response ends or is not made, nil for none. isLast reports whether the
+	// connection ends, too.
 	refusal error
+	isLast  bool
+	// isCut reports whether the message is a part of a response that must end, which the client
+	// does not get.
+	isCut bool
 }
 
 // transcript begins the types of events about the transcript of speech.
@@ -86,32 +97,31 @@ func (l *relay) note(root jsonscan.Value, text []byte) (told happened) {
 		if !id.Given() {
 			id = root.Get("response").Get("id")
 		}
-		l.hear(idIn(id))
+		told.isCut = l.hear(idIn(id)) && kind != "response.done"
 	}
 	switch kind {
 	case "session.created", "session.updated":
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.talk.set(root.Get("session"))
+		l.talk.Set(root.Get("session"))
+	case "input_audio_buffer.speech_started": // the speech goes on before the response began
+		l.takeExpected().giveBack()
 	case "input_audio_buffer.committed":
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.talk.addSound()
+		told.refusal = l.expect()
+		told.isLast = told.refusal != nil
 	case "response.created":
-		told.id = idIn(root.Get("response").Get("id"))
-		told.refusal = l.begin(told.id, true)
+		told.refusal = l.begin(idIn(root.Get("response").Get("id")), true)
+		told.isLast = told.refusal != nil
 	case "response.done":
 		response := root.Get("response")
-		told.id, told.hasDone = idIn(response.Get("id")), true
-		told.refusal = l.done(told.id, response, false)
+		return l.done(idIn(response.Get("id")), response, false)
 	case "transcription.delta", transcript + "delta":
 		if l.isResponse(kind) {
-			told.id, told.refusal = l.heardTranscript(root, text)
+			return l.heardTranscript(root, text)
 		}
 	case "transcription.done", transcript + "completed", transcript + "failed":
-		if told.hasDone = l.isResponse(kind); told.hasDone {
-			told.id = idIn(root.Get("item_id"))
-			told.refusal = l.done(told.id, root, true)
+		if l.isResponse(kind) {
+			return l.done(idIn(root.Get("item_id")), root, true)
 		}
 	case "error":
 		l.notBegun(string(root.Get("error").Get("event_id").Text()))
@@ -124,41 +134,26 @@ func (l *relay) note(root jsonscan.Value, text []byte) (told happened) {
 }
 
 // heardTranscript notes a piece of a transcript that counts as a response. The first one begins it.
-func (l *relay) heardTranscript(root jsonscan.Value, text []byte) (id string, refusal error) {
-	id = idIn(root.Get("item_id"))
+func (l *relay) heardTranscript(root jsonscan.Value, text []byte) (told happened) {
+	id := idIn(root.Get("item_id"))
 	l.mu.Lock()
 	isRepeated := l.isRepeated(id)
 	l.mu.Unlock()
 	if isRepeated {
-		return id, nil
+		return told
 	}
-	refusal = l.begin(id, false)
-	l.hear(id)
+	if err := l.begin(id, false); err != nil {
+		return happened{refusal: err, isLast: true}
+	}
+	told.isCut = l.hear(id)
 	l.measure(id, text)
-	return id, refusal
+	return told
 }
 
 // idIn returns an id that a backend gave, cut to the length that is compared.
 func idIn(v jsonscan.Value) string {
 	id := v.Text()
 	return string(id[:min(len(id), longestID)])
-}
-
-// follow acts on a message of the backend, once the client has it: a response that the
-// limits do not allow ends, and the connection with it; after one that has ended there may
-// be another.
-func (l *relay) follow(told happened) {
-	err := told.refusal
-	switch {
-	case err != nil && !told.hasDone:
-		_ = l.sendBackend(cancelOf(told.id)) // the backend may be gone
-	case err == nil && told.hasDone && !l.isEnded():
-		err = l.keepSpare(l.ctx)
-	}
-	if err != nil {
-		l.sendError("", err)
-		l.end(websocket.StatusPolicyViolation, codeOf(err))
-	}
 }
 
 // backendEnded ends the client's connection as the backend ended its own.
@@ -177,6 +172,7 @@ func (l *relay) backendEnded(err error) error {
 	if isOurs {
 		return nil
 	}
+	l.endTurns()
 	var closed websocket.CloseError
 	if errors.As(err, &closed) {
 		l.end(closed.Code, closed.Reason)

@@ -3,48 +3,64 @@ package socket
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/wings/realtime/talk"
 )
 
-// turn is a response that the limits and budgets have let in.
+// turn is a response that the limits and budgets have let in, or that is made although they do
+// not allow it.
 type turn struct {
+	line    *relay
 	account *account.Account
-	// asks is the request that room was reserved for, and part its place in the
-	// conversation.
-	asks *schema.Request
-	part part
+	part    talk.Part
 	// event is the id of the message that asked for it, if that has one.
 	event string
-	// since is when it began, and heard when the backend last said something of it.
+	// since is when it began, and heard the time of the backend's last event about it.
 	since, heard time.Time
-	isAnnounced  bool // the backend has told that it began
+	isAnnounced  bool // the backend has announced it
+	// running is the response in the list of running requests.
+	running calls.Running
+	// refusal is why the response must end, nil if it may go on, and refused the time of that
+	// decision. isLast reports whether the connection ends with it, and isCancelled whether the
+	// backend was asked to end it.
+	refusal             error
+	refused             time.Time
+	isLast, isCancelled bool
 }
 
-// turns are the responses of a connection. A backend may begin one at any time, because
-// somebody has stopped speaking; so there is a spare turn while no response is made. A
-// response that the client asks for is let in by itself, with its possible cost, in place
-// of the spare.
+// Stop ends the response, because its run was ended or an operator stops it. It does not wait.
+func (t *turn) Stop(cause error) {
+	t.line.mu.Lock()
+	t.refuse(cause)
+	t.line.mu.Unlock()
+	t.line.lookNow()
+}
+
+// refuse notes why the response must end; mu of the line is held.
+func (t *turn) refuse(why error) {
+	if t.refusal == nil {
+		t.refusal, t.refused = why, time.Now()
+	}
+}
+
+// turns are the responses of a connection.
 type turns struct {
-	// admitting is held while the spare turn, or one in place of it, is let in. It is taken
-	// before the lock of the connection.
-	admitting sync.Mutex
-	spare     *turn
+	// expected has reserved for a response that the backend is about to begin by itself, nil for
+	// none. commits counts the client's messages that commit sound, after which it begins none.
+	expected *turn
+	commits  int
 	// asked holds the turns that the backend was asked for and has not begun, in their
 	// order, and asking counts the ones about to be asked for.
 	asked  []*turn
@@ -53,10 +69,10 @@ type turns struct {
 	// last ended ones.
 	running map[string]*turn
 	over    []ended
-	talk    talk
-	// told is when the backend last said something of any response.
+	talk    talk.Talk
+	// told is the time of the backend's last event about any response.
 	told time.Time
-	// isLate says that the connection ends because a response took too long.
+	// isLate reports whether the connection ends because a response took too long.
 	isLate bool
 }
 
@@ -73,12 +89,15 @@ const mostOver = 64
 // mostTurns is how many responses may be made on a connection at a time.
 const mostTurns = 8
 
+// expectedFor bounds how long room is kept for a response that the backend may begin by itself.
+const expectedFor = 5 * time.Second
+
 // longestID is the length of the longest id of a message that is compared.
 const longestID = 512
 
 // asksFor returns the request that a response is; of one that nobody has asked for, the value
 // is absent.
-func (l *relay) asksFor(asked jsonscan.Value) (*schema.Request, part, error) {
+func (l *relay) asksFor(asked jsonscan.Value) (*schema.Request, talk.Part, error) {
 	body, remembered, part := l.recall(asked)
 	asks, err := l.lineOf(body)
 	if err == nil {
@@ -89,10 +108,10 @@ func (l *relay) asksFor(asked jsonscan.Value) (*schema.Request, part, error) {
 
 // recall returns the body of the request that a response is, how many tokens of the conversation
 // it has beside that, and its part of the conversation.
-func (l *relay) recall(asked jsonscan.Value) (body []byte, remembered int64, part part) {
+func (l *relay) recall(asked jsonscan.Value) (body []byte, remembered int64, part talk.Part) {
 	l.mu.Lock()
 	defer l.mu.Unlock() // also after a panic
-	return l.talk.body(asked), l.talk.remembered(asked), l.talk.begin(asked)
+	return l.talk.Body(asked), l.talk.Remembered(asked), l.talk.Begin(asked)
 }
 
 // lineOf returns a request of the session, with a body.
@@ -105,10 +124,40 @@ func (l *relay) lineOf(body []byte) (*schema.Request, error) {
 	return req, nil
 }
 
-// requestFor returns a request for a response, by the present rights of the key and the
-// present configuration: the key, its terms and those of its tenant may have changed since
-// the connection was opened.
-func (l *relay) requestFor(asks *schema.Request) (*account.Account, error) {
+// newTurn returns a turn whose account is not open yet.
+func (l *relay) newTurn(asks *schema.Request, part talk.Part, caller *access.Caller) *turn {
+	t := &turn{line: l, part: part, account: &account.Account{
+		Desk: &l.doors.options.Proxy.Desk, Asks: asks, Caller: caller, Table: l.doors.options.Current.Load(),
+	}}
+	record := &calls.Record{
+		Started: time.Now(), RequestID: l.nextID(caller.RequestID), Unified: true, Routed: true,
+		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: caller.KeyID, Client: caller.Addr,
+		Streamed: true,
+		Tenant:   web.CutText(caller.Tenant, 120), User: quota.UserName(caller.User), Running: &t.running,
+	}
+	one := &t.running
+	one.RequestID, one.Started, one.Service, one.Door = record.RequestID, record.Started, asks.Service, asks.Door
+	one.KeyID, one.Tenant, one.User, one.Client = record.KeyID, record.Tenant, record.User, record.Client
+	one.Stopper = t
+	if l.instance != nil {
+		one.Note(l.served, l.instance.ID)
+	}
+	t.account.Record = record
+	t.account.Find()
+	return t
+}
+
+// show adds a response to the list of running requests.
+func (t *turn) show() {
+	if recorder := t.line.doors.options.Recorder; recorder.On() {
+		recorder.Enter(&t.running)
+	}
+}
+
+// admit lets the client in for a response, by the present rights of the key and the present
+// configuration: the key, its terms and those of its tenant may have changed since the
+// connection was opened.
+func (l *relay) admit(ctx context.Context, asks *schema.Request, part talk.Part) (*turn, error) {
 	grant, refusal := l.doors.options.Keys.IdentifyAgain(l.header, l.who.addr)
 	if refusal != nil {
 		return nil, refusal
@@ -117,36 +166,21 @@ func (l *relay) requestFor(asks *schema.Request) (*account.Account, error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	opened := &account.Account{
-		Desk: &l.doors.options.Proxy.Desk, Asks: asks, Caller: caller, Table: l.doors.options.Current.Load(),
-	}
-	opened.Find()
+	t := l.newTurn(asks, part, caller)
+	opened := t.account
+	isAdmitted := false
+	defer func() {
+		if !isAdmitted { // also after a panic
+			t.giveBack()
+		}
+	}()
 	err := opened.RefuseModel()
 	if err == nil && l.served != "" {
 		err = opened.RefuseServed(l.served)
 	}
-	return opened, err
-}
-
-// admit lets the client in for a response.
-func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*turn, error) {
-	opened, err := l.requestFor(asks)
 	if err != nil {
 		return nil, err
 	}
-	caller := opened.Caller
-	opened.Record = &calls.Record{
-		Started: time.Now(), RequestID: l.nextID(caller.RequestID), Unified: true, Routed: true,
-		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: caller.KeyID, Client: caller.Addr,
-		Streamed: true,
-		Tenant:   web.CutText(caller.Tenant, 120), User: quota.UserName(caller.User),
-	}
-	isAdmitted := false
-	defer func() {
-		if !isAdmitted { // also after a panic
-			opened.Close()
-		}
-	}()
 	// The answer comes on the connection, where no fallback takes over.
 	_, err = opened.Open(ctx, func(context.Context) (account.Answer, error) {
 		if l.served == "" || opened.Pool != nil && opened.Pool.Model == l.served {
@@ -163,54 +197,56 @@ func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*tu
 		return nil, err
 	}
 	isAdmitted = true
-	return &turn{account: opened, asks: asks, part: part}, nil
+	return t, nil
 }
 
 // giveBack gives back the reservation of a response that is not made.
 func (t *turn) giveBack() {
-	if t != nil {
-		t.account.Close()
+	if t == nil {
+		return
 	}
+	t.line.doors.options.Recorder.Leave(&t.running)
+	t.account.Close()
 }
 
-// keepSpare lets the client in for a response that the backend may begin by itself, unless
-// there is one already, or one is made or asked for.
-func (l *relay) keepSpare(ctx context.Context) error {
-	l.admitting.Lock()
-	defer l.admitting.Unlock()
+// reserve lets the client in for a response that no message asks for.
+func (l *relay) reserve(ctx context.Context) (*turn, error) {
+	asks, part, err := l.asksFor(jsonscan.Value{})
+	if err != nil {
+		return nil, err
+	}
+	return l.admit(ctx, asks, part)
+}
+
+// expect reserves for the response that the backend is about to begin by itself, where the end of
+// speech begins one. If that is refused, the backend is asked to make none.
+func (l *relay) expect() error {
 	l.mu.Lock()
-	isNeeded := l.spare == nil && len(l.running)+len(l.asked)+l.asking == 0
+	l.talk.AddSound()
+	isBegun := l.talk.Answers && l.commits == 0 || l.isTranscription
+	l.commits = max(l.commits-1, 0)
+	isNeeded := isBegun && l.expected == nil && len(l.running)+len(l.asked)+l.asking == 0
 	l.mu.Unlock()
 	if !isNeeded {
 		return nil
 	}
-	asks, part, err := l.asksFor(jsonscan.Value{})
+	t, err := l.reserve(l.ctx)
 	if err != nil {
+		_ = l.sendBackend(cancelOf("")) // the backend may be gone
 		return err
 	}
-	t, err := l.admit(ctx, asks, part)
-	if err == nil {
-		l.putSpare(t)
-	}
-	return err
-}
-
-// putSpare makes a turn the spare one, or gives it back where there is one.
-func (l *relay) putSpare(t *turn) {
-	l.mu.Lock()
-	if l.spare == nil {
-		l.spare, t = t, nil
-	}
-	l.mu.Unlock()
-	t.giveBack()
-}
-
-// takeSpare returns the spare turn, nil where there is none.
-func (l *relay) takeSpare() *turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.spare
-	l.spare = nil
+	l.expected = t
+	return nil
+}
+
+// takeExpected returns the turn that is expected, nil if there is none.
+func (l *relay) takeExpected() *turn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.expected
+	l.expected = nil
 	return t
 }
 
@@ -234,9 +270,7 @@ func (l *relay) ask(message jsonscan.Value) error {
 			l.asked = append(l.asked, t)
 		}
 	}()
-	l.admitting.Lock()
-	defer l.admitting.Unlock()
-	l.takeSpare().giveBack()
+	l.takeExpected().giveBack()
 	asks, part, err := l.asksFor(message.Get("response"))
 	if err != nil {
 		return err
@@ -244,7 +278,8 @@ func (l *relay) ask(message jsonscan.Value) error {
 	if t, err = l.admit(l.ctx, asks, part); err != nil {
 		return err
 	}
-	t.asks, t.account.Asks = nil, &schema.Request{Service: asks.Service} // they hold the text of the message
+	t.account.Asks = &schema.Request{Service: asks.Service} // asks holds the text of the message
+	t.show()
 	if id := message.Get("event_id").Text(); len(id) <= longestID {
 		t.event = string(id)
 	}
@@ -265,14 +300,11 @@ func (l *relay) notBegun(event string) {
 		l.asked = slices.Delete(l.asked, at, at+1)
 	}
 	l.mu.Unlock()
-	if t != nil {
-		l.putSpare(t)
-	}
+	t.giveBack()
 }
 
-// begin notes that a response is being made, which the backend has announced or not. An
-// error says that the limits or budgets do not allow it; if there is a turn all the same,
-// the earlier reservation pays for it.
+// begin notes that a response is being made, which the backend has announced or not. It returns an
+// error if there are too many.
 func (l *relay) begin(id string, isAnnounced bool) error {
 	l.mu.Lock()
 	_, isRunning := l.running[id]
@@ -292,19 +324,21 @@ func (l *relay) begin(id string, isAnnounced bool) error {
 	case isFull:
 		return tooMany(say.New("socket.backend_running"))
 	}
-	var refusal error
 	if t == nil {
-		t, refusal = l.beginUnasked()
-	}
-	if t == nil {
-		return refusal
+		var err error
+		if t, err = l.beginUnasked(); err != nil {
+			return err
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.since, t.isAnnounced = time.Now(), isAnnounced
 	t.heard = t.since
 	l.running[id] = t
-	return refusal
+	if t.refusal != nil {
+		l.lookNow()
+	}
+	return nil
 }
 
 // isRepeated reports whether an event reports again the end of a response that has ended. A
@@ -325,16 +359,20 @@ func (l *relay) remember(id string, t *turn) {
 	l.over = append(l.over, ended{id, t.isAnnounced})
 }
 
-// hear notes that the backend goes on with a response. An event that names none may be of any.
-func (l *relay) hear(id string) {
+// hear notes that the backend goes on with a response, and reports whether that must end. An event
+// that names none may be of any.
+func (l *relay) hear(id string) (isRefused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told = time.Now()
+	mayGoOn := false
 	for running, t := range l.running {
 		if id == "" || running == id {
 			t.heard = l.told
+			isRefused, mayGoOn = isRefused || t.refusal != nil, mayGoOn || t.refusal == nil
 		}
 	}
+	return isRefused && !mayGoOn
 }
 
 // checkLate reports whether a response takes longer than an answer may: to begin, in
@@ -361,37 +399,26 @@ func (l *relay) checkLate() bool {
 }
 
 // beginUnasked lets the client in for a response that the backend has begun by itself, at
-// the present length of the conversation. If that is refused, the turn takes over the
-// spare's terms, or is the spare itself if the key may not ask any more: a response that is
-// made is paid.
+// the present length of the conversation. One that is refused is ended and paid.
 func (l *relay) beginUnasked() (*turn, error) {
-	spare := l.takeSpare()
+	l.takeExpected().giveBack()
 	asks, part, err := l.asksFor(jsonscan.Value{})
-	if err == nil {
-		_, err = l.requestFor(asks)
-	}
 	if err != nil {
-		return spare, err
+		return nil, err
 	}
-	spare.giveBack()
 	t, refusal := l.admit(l.ctx, asks, part)
-	if refusal != nil && spare != nil && spare.asks != nil {
-		t, _ = l.admit(l.ctx, spare.asks, part) // the refusal is returned
+	if refusal != nil {
+		grant, revoked := l.doors.options.Keys.IdentifyAgain(l.header, l.who.addr)
+		if revoked != nil {
+			grant = l.who.grant
+		}
+		caller, _ := l.callerWith(grant) // the refusal is known
+		t = l.newTurn(asks, part, caller)
+		t.account.Owe(l.ctx)
+		t.refusal, t.refused, t.isLast = refusal, time.Now(), true
 	}
-	return t, refusal
-}
-
-// cancelOf returns the message that asks the backend to end a response.
-func cancelOf(id string) []byte {
-	var w jsonwrite.Writer
-	w.Open(`{"type":"response.cancel"`)
-	w.Close("")
-	if id != "" {
-		w.Name("response_id")
-		w.Text([]byte(id))
-	}
-	w.EndObject()
-	return w.Out
+	t.show()
+	return t, nil
 }
 
 // measure adds a piece of a response to the estimate of its usage.
@@ -411,7 +438,7 @@ func (l *relay) measure(id string, event []byte) {
 
 // done ends a response, or a transcript, which is no part of the conversation, with the
 // backend's report.
-func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) error {
+func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) (told happened) {
 	code := ""
 	switch status := string(response.Get("status").Text()); {
 	case status == "failed", isTranscript && strings.HasSuffix(string(response.Get("type").Text()), ".failed"):
@@ -420,134 +447,30 @@ func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) erro
 		code = schema.CodeCancelled
 	}
 	l.mu.Lock()
-	// It was refused when it began, is a failed transcript without any content, or was
+	// The connection has ended, it is a failed transcript without any content, or it was
 	// counted before.
 	isNone := l.running[id] == nil && (l.ended || isTranscript && code != "") || l.isRepeated(id)
 	l.mu.Unlock()
 	if isNone {
-		return nil
+		l.takeExpected().giveBack()
+		return told
 	}
-	err := l.begin(id, false) // of one that was not announced
+	if err := l.begin(id, false); err != nil { // of one that was not announced
+		return happened{refusal: err, isLast: true}
+	}
 	usage := schema.ReadUsage(response.Get("usage"))
 	t, isLate := l.stopRunning(id)
 	if t == nil {
-		return err
+		return told
 	}
 	if isLate && code == schema.CodeCancelled {
 		code = schema.CodeUpstreamTimeout
 	}
 	defer l.settle(t, usage, code) // also after a panic
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if !isTranscript {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.talk.end(t.part, usage, response.Get("output"))
+		l.talk.End(t.part, usage, response.Get("output"))
 	}
-	return err
-}
-
-// stopRunning takes out a response that has ended, nil where it is not being made, and reports
-// whether one takes too long.
-func (l *relay) stopRunning(id string) (t *turn, isLate bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if t = l.running[id]; t != nil {
-		delete(l.running, id)
-		l.remember(id, t)
-	}
-	return t, l.isLate
-}
-
-// settle ends the accounts of a response: with the usage that the backend reports, or,
-// where it broke off, with the estimate.
-func (l *relay) settle(t *turn, usage schema.Usage, code string) {
-	opened, record := t.account, t.account.Record
-	defer l.finish(record)
-	defer opened.Close()
-	opened.Caller.Grant.Note(time.Now())
-	// At the price when the response was let in or, where the model is gone, at the price
-	// before.
-	opened.ServeBy(cmp.Or(opened.Table.Service(record.Service).Find(l.served), l.pool))
-	if err := opened.Count(); err != nil {
-		code = codeOf(err)
-	}
-	opened.Settle(usage, code == "", true)
-	record.Started, record.Model, record.Usage, record.Status, record.Code = t.since, opened.Model, usage,
-		http.StatusOK, code
-	record.Begin(l.instance.ID, l.instance.Kind.Name, t.since)
-	record.Series = l.instance.Series
-	record.Ended = time.Since(t.since)
-}
-
-// finish records a response that has ended.
-func (l *relay) finish(record *calls.Record) {
-	l.doors.options.Recorder.Finish(record)
-	l.touch()
-	l.hush()
-}
-
-// endTurns ends the remaining turns when the connection has ended: responses that were cut
-// short are paid as estimated, also responses that a client asked for and did not wait for.
-// If the backend has left, responses that it had not begun cost nothing.
-func (l *relay) endTurns() {
-	l.mu.Lock()
-	spare, asked, running, hasLeft, isLate := l.spare, l.asked, l.running, l.hasLeft, l.isLate
-	l.spare, l.asked, l.running = nil, nil, nil
-	l.mu.Unlock()
-	spare.giveBack()
-	code := schema.CodeCancelled
-	switch {
-	case isLate:
-		code = schema.CodeUpstreamTimeout
-	case hasLeft:
-		code = schema.CodeUpstreamTruncated
-	}
-	for _, t := range asked {
-		if hasLeft {
-			t.giveBack()
-			continue
-		}
-		t.since = t.account.Record.Started
-		l.settle(t, schema.Usage{}, code)
-	}
-	for _, t := range running {
-		l.settle(t, schema.Usage{}, code)
-	}
-}
-
-// isBusy reports whether a response is being made, or asked for.
-func (l *relay) isBusy() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.isLost && len(l.running)+len(l.asked)+l.asking > 0
-}
-
-// stopResponses asks the backend to end the responses that it makes for a client who has
-// left, and waits a little for it to report their usage.
-func (l *relay) stopResponses() {
-	l.mu.Lock()
-	l.ended = true
-	cancels := [][]byte{cancelOf("")}
-	for id := range l.running {
-		if len(l.running) > 1 {
-			cancels = append(cancels, cancelOf(id))
-		}
-	}
-	l.mu.Unlock()
-	if !l.isBusy() || l.ctx.Err() != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(l.ctx, lastWords)
-	defer cancel()
-	for _, message := range cancels {
-		if l.backend.Write(ctx, websocket.MessageText, message) != nil {
-			return
-		}
-	}
-	for l.isBusy() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.quiet:
-		}
-	}
+	return happened{refusal: t.refusal, isLast: t.isLast}
 }

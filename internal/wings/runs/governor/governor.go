@@ -291,6 +291,12 @@ func (g *Governor) admit(
 	t *turn, a *account.Account, wish prices.Amount, agent string, now time.Time,
 ) (*schema.Error, time.Duration) {
 	r := t.run
+	if a.IsOwed() { // it is made already
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.underWay[t] = struct{}{}
+		return nil, 0
+	}
 	if refusal := g.askLess(r, wish); refusal != nil {
 		return refusal, 0
 	}
