@@ -438,7 +438,7 @@ func (c *Record) result() schema.Result {
 func (c *Record) counted() metrics.Request {
 	r := metrics.Request{
 		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage,
-		Cost: int64(c.Cost - c.Charged),
+		Cost:     int64(c.Cost - c.Charged),
 		Cache:    c.Cache,
 		Duration: c.Ended, Queued: c.Queued, Held: c.Held, Class: c.Class, Target: c.TargetMet(), Overhead: -1,
 	}
