@@ -81,8 +81,10 @@ type Account struct {
 	isMeasured bool
 	door       schema.Door
 	most       estimate.Use
-	answer     estimate.Answer
-	charge     budget.Charge
+	// likely is how many tokens the answer is likely to have at most.
+	likely int64
+	answer estimate.Answer
+	charge budget.Charge
 	// turn is the request in its run, nil where it belongs to none, and end how it ended.
 	turn Turn
 	end  End
@@ -94,8 +96,6 @@ type Account struct {
 	// although one that takes over from it may; nil if nothing is.
 	overLimit *schema.Error
 	tooDear   *budget.Refusal
-	// tooMuch is what was reserved for the request when tooDear refused it.
-	tooMuch budget.Amounts
 	// again describes further calls for the request. lost is the use of calls that gave the
 	// client no answer.
 	again furtherCalls
@@ -121,7 +121,8 @@ type Desk struct {
 	ledger atomic.Pointer[quota.Ledger]
 	steps  atomic.Pointer[[]Step]
 	// governor watches the runs of agents; nil where nobody does.
-	governor atomic.Pointer[Governor]
+	governor  atomic.Pointer[Governor]
+	answerers answerers
 }
 
 // SetLedger makes a ledger count every request from now on; nil counts none.
@@ -311,6 +312,9 @@ func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 	spent := a.spent(reported, complete, answered)
 	a.Record.Cost = a.costOf(a.served, spent, answered).Plus(a.lost.cost)
 	a.end.Input, a.end.Output = spent.Prompt, spent.Completion
+	if answered {
+		a.rememberAnswer(spent.Completion)
+	}
 	spent = addUsage(spent, a.lost.used)
 	a.ticket.SettleCost(counted, int64(a.Record.Cost))
 	a.use.Settle(spent.Total, time.Now())

@@ -19,11 +19,10 @@ type Governor interface {
 type Turn interface {
 	// Account is the account of the run, of which the request reserves.
 	Account() *budget.Account
-	// Unbounded is the number of tokens to reserve for an answer without a limit, where no key
-	// says it.
-	Unbounded() int64
+	// Answers returns the latest answers of the run, nil if there are none.
+	Answers() *Answers
 	// Refused returns the error of a request that wants more than the account of the run has.
-	Refused(refusal *budget.Refusal, want budget.Amounts) *schema.Error
+	Refused(refusal *budget.Refusal) *schema.Error
 	// Confirm refuses the request after the reservation, if others have ended the run meanwhile.
 	Confirm() *schema.Error
 	// Leave ends the turn. It is called once for each turn that was entered.
@@ -71,13 +70,12 @@ func (a *Account) takeRun(ctx context.Context, now time.Time) error {
 	if a.turn == nil {
 		return nil
 	}
-	want := budget.Amounts{1}
-	refusal, err := a.charge.Reserve(ctx, [2]*budget.Account{}, want, a.Record.Started)
+	refusal, err := a.charge.Reserve(ctx, [2]*budget.Account{}, budget.Exactly(budget.Amounts{1}), a.Record.Started)
 	switch {
 	case err != nil:
 		return a.unreserved(err)
 	case refusal != nil:
-		return a.overBudget(refusal, want, now)
+		return a.overBudget(refusal, now)
 	}
 	return a.confirmRun()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
@@ -23,6 +24,8 @@ type Settings struct {
 	Idle schema.Duration `json:"idle"`
 	// Limits are those of each run. Keys and tenants may have stricter ones.
 	Limits budget.RunLimits `json:"limits"`
+	// Reserve is how much a request reserves of the limits of its run.
+	Reserve quota.Reserve `json:"reserve"`
 	// Unpriced decides about models without a price in runs with a limit of money.
 	Unpriced Unpriced `json:"unpriced"`
 	// Loops say when a run goes round in circles.
@@ -64,7 +67,7 @@ const (
 
 // DefaultSettings returns the settings of an empty configuration: nothing is governed.
 func DefaultSettings() Settings {
-	return Settings{Idle: schema.Duration(defaultIdle), Loops: loops.DefaultSettings()}
+	return Settings{Idle: schema.Duration(defaultIdle), Reserve: quota.Likely, Loops: loops.DefaultSettings()}
 }
 
 // Check reports every field that has a value it may not have.
