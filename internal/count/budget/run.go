@@ -424,7 +424,8 @@ func (t Terms) String() string {
 		ended = cutText
 	}
 	text := ""
-	for _, n := range [...]int64{t.Version, t.Raised[Requests], t.Raised[Tokens], t.Raised[Cost], int64(t.Longer / time.Second), t.MostCost, ended, t.Looped, t.Lifted} {
+	for _, n := range [...]int64{t.Version, t.Raised[Requests], t.Raised[Tokens], t.Raised[Cost],
+		int64(t.Longer / time.Second), t.MostCost, ended, t.Looped, t.Lifted} {
 		text += " " + strconv.FormatInt(n, 10)
 	}
 	return text[1:]

@@ -3,11 +3,13 @@
 package runs
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
@@ -83,4 +85,28 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 	s.Loops.Check(func(path string, fault say.Sentence) { report("loops."+path, fault) })
 	s.Limits.Check(func(path string, fault say.Sentence) { report("limits."+path, fault) })
+}
+
+// agentAnswer is how many tokens of answer Claude Code asks for with each call.
+const agentAnswer = 32_000
+
+// Lint reports limits that do not let an agent make its first call, because that reserves the most
+// that it may use. The limits are those of keys and tenants, by their places; output is the dearest
+// price of a million tokens of answer.
+func (s Settings) Lint(limits map[string]budget.RunLimits, output prices.Amount, report func(path, message string)) {
+	if !s.Enabled || s.Reserve != quota.Most {
+		return
+	}
+	limits["runs.limits"] = s.Limits
+	cost := output / 1000 * (agentAnswer / 1000)
+	for _, path := range slices.Sorted(maps.Keys(limits)) {
+		const remedy = "; set runs.reserve: likely, or let agents ask for less (CLAUDE_CODE_MAX_OUTPUT_TOKENS)"
+		if limit := limits[path].Cost; limit > 0 && limit < cost {
+			report(path+".cost", "is less than the "+cost.Money()+
+				" that one call with 32,000 tokens of answer reserves"+remedy)
+		}
+		if limit := limits[path].Tokens; limit > 0 && limit < agentAnswer {
+			report(path+".tokens", "is less than the 32,000 tokens of answer that one call of an agent reserves"+remedy)
+		}
+	}
 }
