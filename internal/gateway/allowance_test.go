@@ -69,7 +69,7 @@ func TestAKeyAtItsLimitIsRefusedAndOthersNoticeNothing(t *testing.T) {
 func TestTokensOfAKeyAreReservedAndSettled(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)
-	r := gatewaytest.Start(t, keyed(gatewaytest.PoolYAML(b), "  reserve-tokens: 500\n", map[string]string{"k": ", limits: {tokens-per-minute: 1000}"}))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: keyed(gatewaytest.PoolYAML(b), "", map[string]string{"k": ", limits: {tokens-per-minute: 1000}"}), AnswerTokens: 500})
 	usage := func(total int) simulator.Step {
 		return simulator.Step{Body: fmt.Sprintf(`{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":%d,"total_tokens":%d}}`, total-5, total)}
 	}

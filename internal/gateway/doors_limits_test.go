@@ -185,7 +185,7 @@ func parallelLimits(reserves cost) (all []doorLimit) {
 // where it is a tenant's.
 func limitedYAML(b *simulator.Backend, limits []doorLimit) string {
 	keys := map[string]string{"free": ""}
-	rest := "  reserve-tokens: 50\n  tenants:\n    - {name: nobody}\n"
+	rest := "  tenants:\n    - {name: nobody}\n"
 	for _, l := range limits {
 		for _, key := range l.keys() {
 			if keys[key] = ", " + l.members; l.ofTenant {
@@ -220,7 +220,7 @@ func TestEveryLimitHoldsAtEveryDoor(t *testing.T) {
 				serial, parallel := serialLimits(d.reserves, uses), parallelLimits(d.reserves)
 				b := gatewaytest.StartBackend(t)
 				b.ScriptForever(step)
-				r := gatewaytest.Start(t, limitedYAML(b, append(serial, parallel...)))
+				r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: limitedYAML(b, append(serial, parallel...)), AnswerTokens: 50})
 				r.BackendsLie = true // about usage
 				answered := checkSerial(t, r, d, serial)
 				requests, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply {

@@ -60,7 +60,7 @@ func TestLimitsOfRequestsCountWhatIsNoUseOfAModel(t *testing.T) {
 			limits := serialLimits(cost{1, 1}, cost{1, 1})
 			b := gatewaytest.StartBackend(t)
 			b.ScriptForever(d.answer)
-			r := gatewaytest.Start(t, limitedYAML(b, limits))
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: limitedYAML(b, limits), AnswerTokens: 50})
 			for _, l := range limits {
 				keys := l.keys()
 				for n := range 4 {

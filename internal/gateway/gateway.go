@@ -119,6 +119,9 @@ type Options struct {
 	Steps []account.Step
 	// Wings are wings beside the ones that every gateway has.
 	Wings []wing.New
+	// AnswerTokens is how many tokens an answer without a limit is taken to have at most; 0 learns
+	// it from earlier answers.
+	AnswerTokens int64
 	// KeepAlive is the time between two comments in a silent stream; 0 means the default
 	// of the unified API.
 	KeepAlive time.Duration
@@ -268,6 +271,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	opened.add(g.closeLedger)
 	requests := proxy.New(g.Current, g.Transport)
 	g.Requests = requests
+	requests.AssumeAnswers(options.AnswerTokens)
 	requests.SetRecorder(g.Recorder)
 	g.useLedger()
 	requests.SetBodies(g.Memory.Bodies())

@@ -58,9 +58,12 @@ func (g *Gateway) newBookOf(folder string, runs *budget.Runs) *budget.Book {
 	})
 	options := budget.Options{
 		Ledger: ledger, Runs: runs, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
-		Timeout:   doc.Quota.Distributed.Timeout.Std(),
+		Timeout: doc.Quota.Distributed.Timeout.Std(), Likely: doc.Quota.Reserve == quota.Likely,
 		ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: g.Store.Data(), Log: log,
 		Keys: g.Takeovers.Keys(), Takeover: g.Takeovers, Wait: g.patience.wait,
+	}
+	if runs != nil {
+		options.Likely = runs.Likely
 	}
 	if doc.Quota.Distributed.Enabled {
 		options.Shared, options.Prefix = g.Shared, doc.Quota.Distributed.KeyPrefix

@@ -103,7 +103,7 @@ func TestEveryDoorReservesWhatItsRequestMayUse(t *testing.T) {
 		keys[fmt.Sprint("k", i)] = fmt.Sprintf(", limits: {tokens-per-minute: %d}", limit)
 	}
 	b := gatewaytest.StartBackend(t)
-	r := gatewaytest.Start(t, keyed(everyDoor(b), "  reserve-tokens: 500\n", keys))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: keyed(everyDoor(b), "", keys), AnswerTokens: 500})
 	for i, row := range rows {
 		body, contentType := row.body, "application/json"
 		if !strings.HasPrefix(body, "{") {

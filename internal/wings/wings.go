@@ -5,6 +5,8 @@
 package wings
 
 import (
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
@@ -145,9 +147,11 @@ func (s *Sections) CheckTogether(bounds Bounds, isShared bool, report func(path 
 	processes.CheckMemory(s.Processes, bounds.Bounds, report)
 }
 
-// Lint reports values that are allowed and seldom meant.
-func (s *Sections) Lint(report func(path, message string)) {
+// Lint reports values that are allowed and seldom meant. The limits of one run are those of keys and
+// tenants, by their places; output is the dearest price of a million tokens of answer.
+func (s *Sections) Lint(ofRuns map[string]budget.RunLimits, output prices.Amount, report func(path, message string)) {
 	processes.Lint(s.Processes, report)
+	runs.Settings.Lint(s.AgentRuns, ofRuns, output, report)
 }
 
 // Examine reports the findings of doctor about wings: a level of package doctor, an area, a

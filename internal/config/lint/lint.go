@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -38,7 +40,7 @@ func Warnings(loaded *config.Loaded) []string {
 		})
 	}
 	checkLoRAs(loaded.Document, warn)
-	loaded.Document.Lint(warn)
+	loaded.Document.Lint(limitsOfRuns(loaded.Document), dearestAnswer(loaded.Document), warn)
 	loaded.Document.Security.Lint(loaded.Document.Server.PublicURL, forwarding(loaded.Document), warn)
 	for i, token := range loaded.Document.Security.Tokens {
 		if token.TokenSHA256 == access.NobodysHash {
@@ -51,6 +53,26 @@ func Warnings(loaded *config.Loaded) []string {
 		}
 	}
 	return warnings
+}
+
+// limitsOfRuns returns the limits of one run that keys and tenants have, by their places.
+func limitsOfRuns(doc *config.Document) map[string]budget.RunLimits {
+	all := map[string]budget.RunLimits{"security.defaults.runs": doc.Security.Defaults.Runs}
+	for i := range doc.Security.Tenants {
+		all[fmt.Sprintf("security.tenants[%d].runs", i)] = doc.Security.Tenants[i].Runs
+	}
+	for i := range doc.Security.Keys {
+		all[fmt.Sprintf("security.keys[%d].runs", i)] = doc.Security.Keys[i].Runs
+	}
+	return all
+}
+
+// dearestAnswer returns the highest price of a million tokens of answer.
+func dearestAnswer(doc *config.Document) (output prices.Amount) {
+	for _, model := range doc.Prices.Models {
+		output = max(output, model.Output)
+	}
+	return output
 }
 
 // forwarding returns the places of the instances that get the caller's own credential.

@@ -85,8 +85,10 @@ type Account struct {
 	isMeasured bool
 	door       schema.Door
 	most       estimate.Use
-	answer     estimate.Answer
-	charge     budget.Charge
+	// likely is how many tokens the answer is likely to have at most.
+	likely int64
+	answer estimate.Answer
+	charge budget.Charge
 	// turn is the request in its run, nil where it belongs to none, and end how it ended.
 	turn Turn
 	end  End
@@ -98,8 +100,6 @@ type Account struct {
 	// although one that takes over from it may; nil if nothing is.
 	overLimit *schema.Error
 	tooDear   *budget.Refusal
-	// tooMuch is what was reserved for the request when tooDear or unpaid refused it.
-	tooMuch budget.Amounts
 	// unpaid is why no model may serve the request, although a step may answer it: for lack of
 	// money. It is nil if nothing was refused.
 	unpaid *budget.Refusal
@@ -130,7 +130,8 @@ type Desk struct {
 	ledger atomic.Pointer[quota.Ledger]
 	steps  atomic.Pointer[[]Step]
 	// governor watches the runs of agents; nil where nobody does.
-	governor atomic.Pointer[Governor]
+	governor  atomic.Pointer[Governor]
+	answerers answerers
 }
 
 // SetLedger makes a ledger count every request from now on; nil counts none.
@@ -190,7 +191,7 @@ func (a *Account) Open(ctx context.Context, last func(context.Context) (Answer, 
 	if a.unpaid != nil {
 		a.last = func(context.Context) (Answer, error) {
 			a.GiveBack()
-			return nil, a.overBudget(a.unpaid, a.tooMuch, time.Now())
+			return nil, a.overBudget(a.unpaid, time.Now())
 		}
 	}
 	return a.Next(ctx)
@@ -210,7 +211,7 @@ func (a *Account) Owe(ctx context.Context) {
 		_ = a.use.Take(grant.Accounts, allowance.NoTokens, time.Now())
 		budgets = grant.Budgets
 	}
-	_, _ = a.charge.Reserve(ctx, budgets, budget.Amounts{}, a.Record.Started) // which has room for nothing
+	_, _ = a.charge.Reserve(ctx, budgets, budget.Want{}, a.Record.Started) // which has room for nothing
 }
 
 // IsOwed reports whether Owe opened the account.
@@ -351,6 +352,9 @@ func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 	spent := a.spent(reported, complete, answered)
 	a.Record.Cost = a.costOf(a.served, spent, answered).Plus(a.lost.cost)
 	a.end.Input, a.end.Output = spent.Prompt, spent.Completion
+	if answered {
+		a.rememberAnswer(spent.Completion)
+	}
 	spent = addUsage(spent, a.lost.used)
 	a.ticket.SettleCost(counted, int64(a.Record.Cost))
 	a.use.Settle(spent.Total, time.Now())

@@ -107,7 +107,7 @@ func (w *world) renew(id string) {
 	limits := allowance.Limits{RequestsPerMinute: requestsAMinute, TokensPerMinute: tokensAMinute,
 		ConcurrentRequests: atATime}
 	total := budget.Budget{Requests: 12, Tokens: 20_000, Cost: 30_000}
-	w.grant = &access.Grant{ReserveTokens: 100}
+	w.grant = &access.Grant{}
 	w.grant.ID = id
 	w.grant.Accounts[0] = allowance.NewAccounts(nil).Open(allowance.KeyName(id), limits, now)
 	w.grant.Budgets[0] = w.book.Open(allowance.KeyName(id), quota.Subject{APIKey: id}, budget.Budgets{Total: total})

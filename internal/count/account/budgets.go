@@ -45,13 +45,10 @@ func (a *Account) takeAllowance(ctx context.Context, now time.Time) error {
 func (a *Account) takeMost() {
 	grant := a.Caller.Grant
 	if a.isMeasured = grant != nil && grant.CountsTokens() || a.turn != nil || a.mayCost(); a.isMeasured {
-		var unbounded int64
-		if grant != nil {
-			unbounded = grant.ReserveTokens
-		} else if a.turn != nil {
-			unbounded = a.turn.Unbounded()
+		if grant != nil || a.turn != nil {
+			a.likely = a.likelyAnswer()
 		}
-		a.door, a.most = a.Asks.Door, estimate.Most(a.Asks, a.Recalled(), unbounded)
+		a.door, a.most = a.Asks.Door, estimate.Most(a.Asks, a.Recalled(), a.likely)
 	}
 }
 
@@ -94,11 +91,12 @@ func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.T
 	a.isBudgeted = true
 	var asked *budget.Refusal // for the model that was asked for
 	for more, most := true, prices.Amount(math.MaxInt64); more; most = a.cost - 1 {
-		if a.cost, more = a.dearest(most); !more {
+		var price *prices.Price
+		if price, more = a.dearest(most); !more {
 			break
 		}
-		want := budget.Amounts{1, a.most.Tokens(), int64(a.cost)}
-		refusal, err := a.charge.Reserve(ctx, of, want, a.Record.Started)
+		a.cost = price.Cost(a.most.Quantity)
+		refusal, err := a.charge.Reserve(ctx, of, a.want(1, a.most, price), a.Record.Started)
 		switch {
 		case err != nil:
 			return a.unreserved(err)
@@ -109,7 +107,7 @@ func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.T
 			return a.confirmRun()
 		}
 		if a.cost >= own {
-			asked, a.tooMuch = refusal, want
+			asked = refusal
 		}
 		more = refusal.Unit == budget.Cost
 	}
@@ -118,7 +116,7 @@ func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.T
 	}
 	if asked.Unit == budget.Cost && len(a.steps) > 0 {
 		a.cost = 0
-		refusal, err := a.charge.Reserve(ctx, of, budget.Amounts{1, a.most.Tokens()}, a.Record.Started)
+		refusal, err := a.charge.Reserve(ctx, of, a.want(1, a.most, nil), a.Record.Started)
 		if err != nil {
 			return a.unreserved(err)
 		}
@@ -127,7 +125,17 @@ func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.T
 			return a.confirmRun()
 		}
 	}
-	return a.overBudget(asked, a.tooMuch, now)
+	return a.overBudget(asked, now)
+}
+
+// want returns the reservation for a call that uses most at a price.
+func (a *Account) want(requests int64, most estimate.Use, price *prices.Price) budget.Want {
+	likely := most
+	likely.Completion = min(likely.Completion, a.likely)
+	return budget.Want{
+		Most:   budget.Amounts{requests, most.Tokens(), int64(price.Cost(most.Quantity))},
+		Likely: budget.Amounts{requests, likely.Tokens(), int64(price.Cost(likely.Quantity))},
+	}
 }
 
 // ownCost returns the highest cost of the request at the model it asked for or, where no
@@ -144,12 +152,12 @@ func (a *Account) ownCost() prices.Amount {
 	return 0
 }
 
-// dearest returns the highest cost of the request at the dearest model that may serve it for
-// at most an amount, and false if there is none.
-func (a *Account) dearest(most prices.Amount) (cost prices.Amount, found bool) {
+// dearest returns the price of the dearest model that may serve the request for at most an amount,
+// nil for a model without a price, and false if there is none.
+func (a *Account) dearest(most prices.Amount) (dearest *prices.Price, found bool) {
 	consider := func(price *prices.Price) {
-		if c := price.Cost(a.most.Quantity); c <= most && (!found || c > cost) {
-			cost, found = c, true
+		if c := price.Cost(a.most.Quantity); c <= most && (!found || c > dearest.Cost(a.most.Quantity)) {
+			dearest, found = price, true
 		}
 	}
 	if a.Pool != nil {
@@ -160,7 +168,7 @@ func (a *Account) dearest(most prices.Amount) (cost prices.Amount, found bool) {
 			consider(price)
 		}
 	}
-	return cost, found
+	return dearest, found
 }
 
 // priceOf returns the price of a fallback, nil where it has none, and whether it can serve

@@ -31,7 +31,10 @@ type lost struct {
 }
 
 // Reserved is the reservation for another call of a request.
-type Reserved = budget.Amounts
+type Reserved struct {
+	tokens int64 // of limits
+	budget.Further
+}
 
 // Reserve reserves the possible use of another call for the request. The call goes on with an
 // answer after so many sent tokens, or begins it anew if goesOn is false. It returns an error
@@ -48,19 +51,19 @@ func (a *Account) Reserve(sent int64, goesOn bool) (reserved Reserved, err error
 	if refusal := a.use.More(most.Tokens(), now); refusal != nil {
 		return reserved, keyLimited(refusal)
 	}
-	want := Reserved{0, most.Tokens(), int64(a.price().Cost(most.Quantity))}
+	reserved.tokens = most.Tokens()
 	if !a.Caller.Grant.HasBudgets() && a.turn == nil {
-		return want, nil
+		return reserved, nil
 	}
-	refusal, err := a.charge.More(want)
-	if refusal == nil && err == nil {
-		return want, nil
+	var refusal *budget.Refusal
+	if reserved.Further, refusal, err = a.charge.More(a.want(0, most, a.price())); refusal == nil && err == nil {
+		return reserved, nil
 	}
 	a.use.Less(most.Tokens(), now)
 	if err != nil {
-		return reserved, ledgerUnavailable()
+		return Reserved{}, ledgerUnavailable()
 	}
-	return reserved, a.noRoom(refusal, want, now) // the request itself is not refused
+	return Reserved{}, a.noRoom(refusal, now) // the request itself is not refused
 }
 
 // Release gives back the reservation of a call that failed.
@@ -68,8 +71,8 @@ func (a *Account) Release(reserved Reserved) {
 	if reserved == (Reserved{}) {
 		return
 	}
-	a.use.Less(reserved[budget.Tokens], time.Now())
-	a.charge.Less(reserved)
+	a.use.Less(reserved.tokens, time.Now())
+	a.charge.Less(reserved.Further)
 }
 
 // Resumed notes that another call goes on with the answer in place of one that broke off and

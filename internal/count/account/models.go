@@ -79,7 +79,7 @@ func (a *Account) RefuseAsked() error {
 	case a.overLimit != nil:
 		return a.overLimit
 	case a.tooDear != nil:
-		return a.overBudget(a.tooDear, a.tooMuch, time.Now())
+		return a.overBudget(a.tooDear, time.Now())
 	}
 	return nil
 }

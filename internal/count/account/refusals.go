@@ -53,16 +53,16 @@ type budgetView struct {
 }
 
 // overBudget counts and tells that a request is refused because of a budget.
-func (a *Account) overBudget(refusal *budget.Refusal, want budget.Amounts, now time.Time) *schema.Error {
+func (a *Account) overBudget(refusal *budget.Refusal, now time.Time) *schema.Error {
 	refusal.Count()
-	a.end.Refusal = a.noRoom(refusal, want, now)
+	a.end.Refusal = a.noRoom(refusal, now)
 	return a.end.Refusal
 }
 
 // noRoom tells that a budget or the run of the request has no room for it.
-func (a *Account) noRoom(refusal *budget.Refusal, want budget.Amounts, now time.Time) *schema.Error {
+func (a *Account) noRoom(refusal *budget.Refusal, now time.Time) *schema.Error {
 	if a.turn != nil && refusal.Window == quota.BudgetRun {
-		return a.turn.Refused(refusal, want)
+		return a.turn.Refused(refusal)
 	}
 	return noRoom(refusal, a.Table.Currency, now)
 }

@@ -21,11 +21,10 @@ type Governor interface {
 type Turn interface {
 	// Account is the account of the run, of which the request reserves.
 	Account() *budget.Account
-	// Unbounded is the number of tokens to reserve for an answer without a limit, where no key
-	// says it.
-	Unbounded() int64
+	// Answers returns the latest answers of the run, nil if there are none.
+	Answers() *Answers
 	// Refused returns the error of a request that wants more than the account of the run has.
-	Refused(refusal *budget.Refusal, want budget.Amounts) *schema.Error
+	Refused(refusal *budget.Refusal) *schema.Error
 	// RefuseUnpriced returns the error of a request that a model without a price may not serve, nil if
 	// one may.
 	RefuseUnpriced(model string) *schema.Error
@@ -97,13 +96,12 @@ func (a *Account) takeRun(ctx context.Context, now time.Time) error {
 	if a.turn == nil {
 		return nil
 	}
-	want := budget.Amounts{1}
-	refusal, err := a.charge.Reserve(ctx, [2]*budget.Account{}, want, a.Record.Started)
+	refusal, err := a.charge.Reserve(ctx, [2]*budget.Account{}, budget.Exactly(budget.Amounts{1}), a.Record.Started)
 	switch {
 	case err != nil:
 		return a.unreserved(err)
 	case refusal != nil:
-		return a.overBudget(refusal, want, now)
+		return a.overBudget(refusal, now)
 	}
 	return a.confirmRun()
 }

@@ -99,6 +99,8 @@ func (s *state) takeKnown(spans ...*span) {
 // reservation that the request asked for.
 type Refusal struct {
 	Use
+	// Wanted are the amounts that the request asked for.
+	Wanted Amounts
 	// Held says that the spent amounts leave room for the request. Others have reserved
 	// that room, or it is the part of other gateways while the store is away.
 	Held bool
@@ -154,7 +156,7 @@ func (a *Account) refuse(spans *accountSpans, more Amounts) (refused *Refusal) {
 				continue
 			}
 			use := one.use(a.name, unit, limit, used[unit], spent[unit])
-			found := &Refusal{use, more[unit] <= limit-spent[unit], a.state, i}
+			found := &Refusal{use, more, more[unit] <= limit-spent[unit], a.state, i}
 			if !found.Held {
 				return found
 			}
@@ -171,12 +173,15 @@ func (a *Account) isShort(one *span, unit int, limit, used, more int64) bool {
 	if more > limit-used {
 		return true
 	}
-	if !one.isOut {
+	if !one.isOut || unit == overdraft { // each gateway that cannot ask has one
 		return false
 	}
 	share := (limit - one.outUsed[unit]) / int64(a.book.options.Shared.Members())
 	return one.own()[unit]-one.outOwn[unit]+more > share
 }
+
+// isLikely reports whether a call that finds no room may reserve its likely use.
+func (a *Account) isLikely(want Want) bool { return a.book.options.Likely && want.Likely != want.Most }
 
 // reduce gives a part of a reservation back.
 func (a *Account) reduce(spans *accountSpans, by Amounts) {

@@ -44,7 +44,7 @@ func (s *span) lookAhead(b *Book, latest *Account, target Amounts, members int64
 	}
 	used, _ := s.figures(b)
 	for unit, limit := range latest.bounds(s.kind) {
-		if limit > 0 {
+		if limit > 0 && unit != overdraft {
 			target[unit] = max(0, min(target[unit], (limit-used[unit])/(aheadParts*members)))
 		} else {
 			target[unit] = 0

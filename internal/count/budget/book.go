@@ -110,6 +110,9 @@ type Options struct {
 	Takeover *takeover.Records
 	// Runs makes the book count runs of agents; nil counts budgets of keys and tenants.
 	Runs *Runs
+	// Likely lets a request that finds no room for the most that it may use reserve its likely use.
+	// One request of an account at a time does.
+	Likely bool
 	// ReadEvery is the time between two reads of the rows that others have written to
 	// the database.
 	ReadEvery time.Duration

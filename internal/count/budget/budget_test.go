@@ -261,7 +261,7 @@ func (w *world) reserve(rt *rapid.T) {
 	most := rapid.SampledFrom([]int64{3, 20, 300}).Draw(rt, "most")
 	want := Amounts{1, rapid.Int64Range(0, most).Draw(rt, "tokens"), rapid.Int64Range(0, most).Draw(rt, "cost")}
 	r := &request{charge: new(Charge), at: w.clock.now(), want: want}
-	refused, err := r.charge.Reserve(context.Background(), [2]*Account{n.account}, want, w.clock.now())
+	refused, err := r.charge.Reserve(context.Background(), [2]*Account{n.account}, Exactly(want), w.clock.now())
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -446,24 +446,24 @@ func TestABudgetThatIsAddedLaterKeepsWhatWasSpent(t *testing.T) {
 	}
 	wide := [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 100}})}
 	var charge, more Charge
-	if refused, err := charge.Reserve(context.Background(), wide, Amounts{1, 60, 0}, now); refused != nil || err != nil {
+	if refused, err := charge.Reserve(context.Background(), wide, Exactly(Amounts{1, 60, 0}), now); refused != nil || err != nil {
 		t.Fatal(refused, err)
 	}
 	narrow := [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 70}, Total: Budget{Requests: 1}})}
-	refused, err := more.Reserve(context.Background(), narrow, Amounts{1, 20, 0}, now)
+	refused, err := more.Reserve(context.Background(), narrow, Exactly(Amounts{1, 20, 0}), now)
 	if err != nil || refused == nil || refused.Used != 0 || refused.Reserved != 60 || !refused.Held || refused.Limit != 70 || !refused.Reset.Equal(time.Date(2026, 5, 5, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("refused with %+v, %v", refused, err)
 	}
 	charge.GiveBack()
-	if refused, _ := more.Reserve(context.Background(), narrow, Amounts{1, 20, 0}, now); refused != nil {
+	if refused, _ := more.Reserve(context.Background(), narrow, Exactly(Amounts{1, 20, 0}), now); refused != nil {
 		t.Errorf("what was given back is reserved: %+v", refused)
 	}
 	more.Settle(schema.Usage{Total: 5}, 0) // and so the only request of all time
-	if refused, _ := more.Reserve(context.Background(), narrow, Amounts{1, 1, 0}, now); refused == nil || refused.Window != quota.BudgetTotal || !refused.Reset.IsZero() || refused.Unit != Requests || refused.Held || refused.Used != 1 {
+	if refused, _ := more.Reserve(context.Background(), narrow, Exactly(Amounts{1, 1, 0}), now); refused == nil || refused.Window != quota.BudgetTotal || !refused.Reset.IsZero() || refused.Unit != Requests || refused.Held || refused.Used != 1 {
 		t.Errorf("the total is not kept: %+v", refused)
 	}
 	closed := New(Options{Ledger: &failing{}, Now: func() time.Time { return now }, manual: true})
-	if _, err := new(Charge).Reserve(context.Background(), [2]*Account{closed.Open("key/k", subject, Budgets{Day: Budget{Tokens: 1}})}, Amounts{1, 1, 0}, now); !errors.Is(err, ErrUnavailable) {
+	if _, err := new(Charge).Reserve(context.Background(), [2]*Account{closed.Open("key/k", subject, Budgets{Day: Budget{Tokens: 1}})}, Exactly(Amounts{1, 1, 0}), now); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("budgets that are not known, fail closed: %v", err)
 	}
 }
@@ -473,7 +473,7 @@ func TestABudgetThatIsAddedLaterKeepsWhatWasSpent(t *testing.T) {
 func TestAJournalThatFailsRefusesRequestsThatMustBeCounted(t *testing.T) {
 	for _, failOpen := range []bool{true, false} {
 		book := New(Options{Ledger: &unwritable{ledger{database: &database{map[string]quota.Row{}}, writer: "w"}}, FailOpen: failOpen, manual: true})
-		refused, err := new(Charge).Reserve(context.Background(), [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 10}})}, Amounts{1, 1, 0}, time.Now())
+		refused, err := new(Charge).Reserve(context.Background(), [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 10}})}, Exactly(Amounts{1, 1, 0}), time.Now())
 		if refused != nil || errors.Is(err, ErrUnavailable) == failOpen {
 			t.Errorf("fail open %v: %+v, %v", failOpen, refused, err)
 		}
@@ -504,7 +504,7 @@ func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
 		w.start(second)
 		exchange := (*node).exchange
 		takes := func(n *node, tokens int64) bool {
-			refused, err := new(Charge).Reserve(context.Background(), [2]*Account{n.account}, Amounts{1, tokens, 0}, w.clock.now())
+			refused, err := new(Charge).Reserve(context.Background(), [2]*Account{n.account}, Exactly(Amounts{1, tokens, 0}), w.clock.now())
 			return refused == nil && err == nil
 		}
 		for range rapid.IntRange(1, 3).Draw(rt, "outages") {
@@ -576,7 +576,7 @@ func TestRequestsThatWaitWhenTheStoreGoesAwayAreInTheShare(t *testing.T) {
 	var running sync.WaitGroup
 	for range waiting {
 		running.Go(func() {
-			if refused, err := new(Charge).Reserve(context.Background(), [2]*Account{account}, Amounts{1, 0, 0}, time.Now()); refused == nil && err == nil {
+			if refused, err := new(Charge).Reserve(context.Background(), [2]*Account{account}, Exactly(Amounts{1, 0, 0}), time.Now()); refused == nil && err == nil {
 				passed.Add(1)
 			}
 		})
@@ -599,7 +599,7 @@ func TestTheFirstRequestFindsTheStoreOpen(t *testing.T) {
 		})
 		defer func() { _ = book.Close(t.Context()) }()
 		account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
-		if refused, err := new(Charge).Reserve(context.Background(), [2]*Account{account}, Amounts{1, 10, 0}, time.Now()); refused != nil || err != nil {
+		if refused, err := new(Charge).Reserve(context.Background(), [2]*Account{account}, Exactly(Amounts{1, 10, 0}), time.Now()); refused != nil || err != nil {
 			t.Errorf("refused with %+v, %v", refused, err)
 		}
 		if store.IsAway() || store.Members() != 2 {
@@ -639,7 +639,7 @@ func TestReservationsOfAKilledProcessAreFree(t *testing.T) {
 	}
 	other := start("other", data[1])
 	for round, writer := range []string{"first", "second", "third"} { // each is killed with its request
-		if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{start(writer, data[0])}, Amounts{1, 70, 0}, now); refused != nil || err != nil {
+		if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{start(writer, data[0])}, Exactly(Amounts{1, 70, 0}), now); refused != nil || err != nil {
 			t.Fatalf("round %d: %+v, %v", round, refused, err)
 		}
 	}
@@ -676,7 +676,7 @@ func TestProcessThatCannotBeRememberedIsTold(t *testing.T) {
 	if names, err := data.Read(processesFile); string(names) != "first\n" {
 		t.Errorf("remembered are %q, %v", names, err)
 	}
-	if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{account}, Amounts{1, 70, 0}, time.Now()); refused != nil || err != nil {
+	if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{account}, Exactly(Amounts{1, 70, 0}), time.Now()); refused != nil || err != nil {
 		t.Errorf("%+v, %v", refused, err)
 	}
 }
@@ -697,11 +697,11 @@ func TestReservationsOfAGatewayThatIsGoneAreUsed(t *testing.T) {
 	for _, account := range []*Account{gone, here} {
 		account.book.exchange(t.Context())
 	}
-	if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{gone}, Amounts{1, 70, 0}, now); refused != nil || err != nil {
+	if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{gone}, Exactly(Amounts{1, 70, 0}), now); refused != nil || err != nil {
 		t.Fatal(refused, err)
 	}
 	for _, isGone := range []bool{false, true} {
-		refused, err := new(Charge).Reserve(t.Context(), [2]*Account{here}, Amounts{1, 40, 0}, now)
+		refused, err := new(Charge).Reserve(t.Context(), [2]*Account{here}, Exactly(Amounts{1, 40, 0}), now)
 		if err != nil || refused == nil || refused.Held == isGone || refused.Used+refused.Reserved != 70 || (refused.Used == 70) != isGone {
 			t.Errorf("gone %v: %+v, %v", isGone, refused, err)
 		}
@@ -740,7 +740,7 @@ func TestGatewaysWithoutNewsLeaveTheStoreAlone(t *testing.T) {
 		t.Errorf("%d commitments without news", n)
 	}
 	var charge Charge
-	if refused, err := charge.Reserve(t.Context(), [2]*Account{accounts[0]}, Amounts{1, 40, 0}, now); refused != nil || err != nil {
+	if refused, err := charge.Reserve(t.Context(), [2]*Account{accounts[0]}, Exactly(Amounts{1, 40, 0}), now); refused != nil || err != nil {
 		t.Fatal(refused, err)
 	}
 	charge.Settle(schema.Usage{Total: 30}, 0)
@@ -769,14 +769,14 @@ func TestUsedUpIsAskedOnceMore(t *testing.T) {
 	account := [2]*Account{book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})}
 	book.exchange(t.Context())
 	var charge Charge
-	if refused, err := charge.Reserve(t.Context(), account, Amounts{1, 100, 0}, now); refused != nil || err != nil {
+	if refused, err := charge.Reserve(t.Context(), account, Exactly(Amounts{1, 100, 0}), now); refused != nil || err != nil {
 		t.Fatal(refused, err)
 	}
 	charge.Settle(schema.Usage{Total: 100}, 0)
 	for _, wait := range []time.Duration{0, beat, 0, beat} {
 		now = now.Add(wait)
 		before := store.store.Told()
-		refused, err := new(Charge).Reserve(t.Context(), account, Amounts{1, 1, 0}, now)
+		refused, err := new(Charge).Reserve(t.Context(), account, Exactly(Amounts{1, 1, 0}), now)
 		if err != nil || refused == nil || refused.Held {
 			t.Errorf("%+v, %v", refused, err)
 		}
@@ -794,7 +794,7 @@ func TestReservationsBeyondWhatCanBeCounted(t *testing.T) {
 	accounts := [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 100}})}
 	var charges [3]Charge
 	for i, cost := range []int64{7, math.MaxInt64, 9} {
-		if refused, err := charges[i].Reserve(context.Background(), accounts, Amounts{1, 1, cost}, now); refused != nil || err != nil {
+		if refused, err := charges[i].Reserve(context.Background(), accounts, Exactly(Amounts{1, 1, cost}), now); refused != nil || err != nil {
 			t.Fatal(refused, err)
 		}
 	}

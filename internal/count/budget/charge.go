@@ -25,15 +25,15 @@ type Charge struct {
 	Run *Account
 
 	parts    [maxAccounts]part
-	reserved Amounts
 	at       time.Time
 	counting sync.Mutex // held by Count
 }
 
 type part struct {
-	account *Account // nil where there are no budgets
-	spans   accountSpans
-	ticket  quota.Ticket
+	account  *Account // nil where there are no budgets
+	spans    accountSpans
+	reserved Amounts
+	ticket   quota.Ticket
 	// isCounted says that the request is counted, whether or not it succeeds.
 	isCounted bool
 }
@@ -46,11 +46,18 @@ const (
 	longestWait = 40 * time.Millisecond // before the first retry
 )
 
+// Want is the use that a call reserves: the most that it may use and, for accounts whose requests
+// may reserve less, the likely use. Likely is not greater than Most.
+type Want struct{ Most, Likely Amounts }
+
+// Exactly returns the want of a call whose use is known.
+func Exactly(a Amounts) Want { return Want{a, a} }
+
 // Reserve reserves the possible cost of a request, in all accounts or in none; nil
 // accounts have no budgets. It returns the budget that has no room for it,
 // ErrUnavailable, or the cause that ended ctx.
 func (c *Charge) Reserve(
-	ctx context.Context, owners [ofRun]*Account, want Amounts, at time.Time,
+	ctx context.Context, owners [ofRun]*Account, want Want, at time.Time,
 ) (*Refusal, error) {
 	accounts := [maxAccounts]*Account{owners[0], owners[1], c.Run}
 	for try := 0; ; try++ {
@@ -85,8 +92,8 @@ func tell(accounts [maxAccounts]*Account) bool {
 }
 
 // reserveOnce is Reserve without retries.
-func (c *Charge) reserveOnce(accounts [maxAccounts]*Account, want Amounts, at time.Time) (*Refusal, error) {
-	c.reserved, c.at = want, at
+func (c *Charge) reserveOnce(accounts [maxAccounts]*Account, want Want, at time.Time) (*Refusal, error) {
+	c.at = at
 	for i, account := range accounts {
 		if account == nil {
 			continue
@@ -96,19 +103,39 @@ func (c *Charge) reserveOnce(accounts [maxAccounts]*Account, want Amounts, at ti
 			return nil, ErrUnavailable
 		}
 		spans := account.open(at)
-		if refused, err := account.reserve(&spans, want); refused != nil || err != nil {
-			account.settle(&spans, Amounts{}, Amounts{})
+		p := &c.parts[i]
+		p.account, p.spans = account, spans
+		if _, refused, err := p.reserve(want); refused != nil || err != nil {
 			c.GiveBack()
 			return usedUpFirst(refused, accounts[i+1:], want, at), err
 		}
-		c.parts[i].account, c.parts[i].spans = account, spans
 	}
 	return nil, nil //nolint:nilnil // neither refused nor failed
 }
 
+// reserve reserves the most that a call may use or, if that has no room and the account allows it,
+// its likely use. It returns the reserved amounts.
+func (p *part) reserve(want Want) (reserved Amounts, refused *Refusal, err error) {
+	reserved = want.Most
+	refused, err = p.account.reserve(&p.spans, reserved)
+	if refused != nil && p.account.isLikely(want) {
+		reserved = want.Likely
+		reserved[overdraft] = max(0, 1-p.reserved[overdraft])
+		asked := refused
+		if refused, err = p.account.reserve(&p.spans, reserved); refused != nil && refused.Unit == overdraft {
+			asked.Held = true // another request has the permit
+			asked.Wanted, refused = want.Likely, asked
+		}
+	}
+	if refused == nil && err == nil {
+		p.reserved = p.reserved.plus(reserved)
+	}
+	return reserved, refused, err
+}
+
 // usedUpFirst returns the refusal, or the refusal of another account's used up budget
 // where the first budget is only held: a client must not wait in vain.
-func usedUpFirst(refused *Refusal, others []*Account, want Amounts, at time.Time) *Refusal {
+func usedUpFirst(refused *Refusal, others []*Account, want Want, at time.Time) *Refusal {
 	if refused == nil || !refused.Held {
 		return refused
 	}
@@ -116,8 +143,12 @@ func usedUpFirst(refused *Refusal, others []*Account, want Amounts, at time.Time
 		if account == nil {
 			continue
 		}
+		least := want.Most
+		if account.isLikely(want) {
+			least = want.Likely
+		}
 		spans := account.lockSpans(at)
-		other := account.refuse(&spans, want)
+		other := account.refuse(&spans, least)
 		account.mu.Unlock()
 		if other != nil && !other.Held {
 			return other
@@ -130,33 +161,31 @@ func usedUpFirst(refused *Refusal, others []*Account, want Amounts, at time.Time
 // for it: in all its accounts or in none. The request itself is counted once. It returns the
 // budget that has no room for it, or ErrUnavailable; it does not wait until others have
 // given something back.
-func (c *Charge) More(want Amounts) (*Refusal, error) {
-	want[Requests] = 0
+func (c *Charge) More(want Want) (reserved Further, refused *Refusal, err error) {
+	want.Most[Requests], want.Likely[Requests] = 0, 0
 	for i := range c.parts {
 		p := &c.parts[i]
 		if p.account == nil {
 			continue
 		}
-		if refused, err := p.account.reserve(&p.spans, want); refused != nil || err != nil {
-			reduce(c.parts[:i], want)
-			return refused, err
+		if reserved[i], refused, err = p.reserve(want); refused != nil || err != nil {
+			reserved[i] = Amounts{}
+			c.Less(reserved)
+			return Further{}, refused, err
 		}
 	}
-	c.reserved = c.reserved.plus(want)
-	return nil, nil //nolint:nilnil // neither refused nor failed
+	return reserved, nil, nil
 }
+
+// Further is a reservation of More, of each account.
+type Further [maxAccounts]Amounts
 
 // Less gives back a reservation of More, because that call spends nothing.
-func (c *Charge) Less(reserved Amounts) {
-	reserved[Requests] = 0
-	reduce(c.parts[:], reserved)
-	c.reserved = c.reserved.minus(reserved)
-}
-
-func reduce(parts []part, by Amounts) {
-	for i := range parts {
-		if p := &parts[i]; p.account != nil {
-			p.account.reduce(&p.spans, by)
+func (c *Charge) Less(reserved Further) {
+	for i := range c.parts {
+		if p := &c.parts[i]; p.account != nil {
+			p.account.reduce(&p.spans, reserved[i])
+			p.reserved = p.reserved.minus(reserved[i])
 		}
 	}
 }
@@ -208,7 +237,7 @@ func (c *Charge) end(isUsed bool, usage schema.Usage, cost int64) {
 		if isUsed || p.isCounted {
 			spent = Amounts{1, usage.Total, cost}
 		}
-		p.account.settle(&p.spans, c.reserved, spent)
+		p.account.settle(&p.spans, p.reserved, spent)
 		*p = part{}
 	}
 }

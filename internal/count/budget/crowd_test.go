@@ -67,7 +67,7 @@ func crowd(t *testing.T, room int64, away time.Duration) (atOnce int) {
 		var all sync.WaitGroup
 		for i := range left {
 			all.Go(func() {
-				refused, err := new(Charge).Reserve(t.Context(), [2]*Account{accounts[i%gateways]}, Amounts{1, 0, 0}, time.Now())
+				refused, err := new(Charge).Reserve(t.Context(), [2]*Account{accounts[i%gateways]}, Exactly(Amounts{1, 0, 0}), time.Now())
 				if err != nil || refused != nil && !refused.Held {
 					final.Add(1)
 				}
@@ -117,7 +117,7 @@ func TestSteadyRequestsDoNotWaitForTheStore(t *testing.T) {
 				<-time.After(time.Second / gateways / perSecond)
 				all.Go(func() {
 					charge, began := new(Charge), time.Now()
-					refused, err := charge.Reserve(t.Context(), [2]*Account{accounts[i%gateways]}, Amounts{1, reserve, 0}, began)
+					refused, err := charge.Reserve(t.Context(), [2]*Account{accounts[i%gateways]}, Exactly(Amounts{1, reserve, 0}), began)
 					asked.Add(1)
 					if time.Since(began) > 0 {
 						waited.Add(1)

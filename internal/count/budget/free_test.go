@@ -25,7 +25,7 @@ func TestASpentBudgetLetsPassWhatTakesNothingOfIt(t *testing.T) {
 			book.exchange(t.Context())
 			passes := func(cost int64) (*Charge, bool) {
 				charge := new(Charge)
-				refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Amounts{1, 100, cost}, time.Now())
+				refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Exactly(Amounts{1, 100, cost}), time.Now())
 				return charge, refused == nil && err == nil
 			}
 			first, ok := passes(10)
@@ -64,7 +64,7 @@ func TestARequestThatHasLeftStaysCounted(t *testing.T) {
 			account := book.Open("key/k", KeySubject("k"), Budgets{Total: Budget{Requests: 10}})
 			for _, leaves := range []bool{false, true} {
 				charge := new(Charge)
-				if refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Amounts{1, 100, 1}, time.Now()); refused != nil || err != nil {
+				if refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Exactly(Amounts{1, 100, 1}), time.Now()); refused != nil || err != nil {
 					t.Fatal(refused, err)
 				}
 				if leaves {

@@ -26,6 +26,8 @@ type Runs struct {
 	// Found is called with a row of another gateway whose run is not known here and goes on. It is nil
 	// where gateways do not share the database of the ledger.
 	Found func(row *quota.Row)
+	// Likely is Options.Likely for runs.
+	Likely bool
 }
 
 // longestRun is how long the ledger has the rows of a run.
@@ -197,6 +199,9 @@ func (a *Account) Name() string { return a.name }
 // bounds returns the limits of a window, with the terms of a run.
 func (a *Account) bounds(kind int) Amounts {
 	limits := a.limits[kind]
+	if a.book.options.Likely {
+		limits[overdraft] = 1
+	}
 	terms := a.run.terms.Load()
 	if terms == nil {
 		return limits
@@ -418,11 +423,12 @@ func (t Terms) String() string {
 	if t.IsEnded && t.IsCut {
 		ended = cutText
 	}
-	text := write(t.Version, t.Raised)
-	for _, n := range [...]int64{int64(t.Longer / time.Second), t.MostCost, ended, t.Looped, t.Lifted} {
+	text := ""
+	for _, n := range [...]int64{t.Version, t.Raised[Requests], t.Raised[Tokens], t.Raised[Cost],
+		int64(t.Longer / time.Second), t.MostCost, ended, t.Looped, t.Lifted} {
 		text += " " + strconv.FormatInt(n, 10)
 	}
-	return text
+	return text[1:]
 }
 
 // ReadTerms reads the terms that String returned.

@@ -66,7 +66,7 @@ func (w *runWorld) reserve(rt *rapid.T) {
 	most := rapid.SampledFrom([]int64{3, 20, 300}).Draw(rt, "most")
 	want := Amounts{1, rapid.Int64Range(0, most).Draw(rt, "tokens"), rapid.Int64Range(0, most).Draw(rt, "cost")}
 	r := &request{charge: &Charge{Run: n.account}, at: w.clock.now(), want: want}
-	refused, err := r.charge.Reserve(context.Background(), [2]*Account{}, want, w.clock.now())
+	refused, err := r.charge.Reserve(context.Background(), [2]*Account{}, Exactly(want), w.clock.now())
 	if err != nil {
 		rt.Fatal(err)
 	}

@@ -100,7 +100,8 @@ func (b Budgets) isSet() bool {
 	return false
 }
 
-// Amounts are requests, tokens, and money in 10^-12 of the currency's unit.
+// Amounts are requests, tokens, and money in 10^-12 of the currency's unit, and the permit to
+// reserve less than a request may use.
 type Amounts [units]int64
 
 // The places of Amounts.
@@ -108,6 +109,9 @@ const (
 	Requests = iota
 	Tokens
 	Cost
+	// overdraft is the permit of a request that reserved its likely use. An account has one, so that
+	// it is exceeded by at most one answer.
+	overdraft
 
 	units
 )

@@ -64,11 +64,13 @@ type peer struct {
 // alone, as far as it told them. A dead process may have spent its reservations: nobody knows,
 // and so they count as spent.
 func (p *peer) figures(now time.Time) (used, spent Amounts) {
-	spent = p.Amounts
+	used, spent = p.Amounts, p.Amounts
 	if now.Sub(p.changed) < presence {
 		spent = spent.minus(p.Reserved)
+	} else {
+		used[overdraft], spent[overdraft] = 0, 0 // a permit ends with its process
 	}
-	return p.settled.greater(p.Amounts), p.settled.greater(spent)
+	return p.settled.greater(used), p.settled.greater(spent)
 }
 
 // beginOutage notes the used amounts of the time when the store was last there.

@@ -107,10 +107,13 @@ func (t told) signature() (order, signature string) {
 	return order, signature
 }
 
+// write returns the text of an order and amounts. A permit that is not held is left out.
 func write(order int64, a Amounts) string {
 	text := strconv.FormatInt(order, 10)
-	for _, amount := range a {
-		text += " " + strconv.FormatInt(amount, 10)
+	for unit, amount := range a {
+		if unit != overdraft || amount != 0 {
+			text += " " + strconv.FormatInt(amount, 10)
+		}
 	}
 	return text
 }
@@ -118,16 +121,19 @@ func write(order int64, a Amounts) string {
 // read reads an order and amounts.
 func read(text string) (c Committed, ok bool) {
 	parts := strings.Split(text, " ")
-	if len(parts) != len(c.Amounts)+1 {
+	if least := 1 + overdraft; len(parts) != least && len(parts) != least+1 {
 		return c, false
 	}
-	to := []*int64{&c.Order, &c.Amounts[0], &c.Amounts[1], &c.Amounts[2]}
 	for i, part := range parts {
 		n, err := strconv.ParseInt(part, 10, 64)
 		if err != nil {
 			return c, false
 		}
-		*to[i] = n
+		if i == 0 {
+			c.Order = n
+		} else {
+			c.Amounts[i-1] = n
+		}
 	}
 	return c, true
 }

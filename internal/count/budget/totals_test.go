@@ -81,7 +81,7 @@ func TestReservationsOfALongRequestStayReserved(t *testing.T) {
 		})
 		accounts = append(accounts, book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}}))
 	}
-	if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{accounts[0]}, Amounts{1, 70, 0}, now); refused != nil || err != nil {
+	if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{accounts[0]}, Exactly(Amounts{1, 70, 0}), now); refused != nil || err != nil {
 		t.Fatal(refused, err)
 	}
 	for range 45 {
@@ -106,7 +106,7 @@ func TestAGatewayThatStopsLeavesNothingReserved(t *testing.T) {
 	account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 10_000}})
 	for range 10 {
 		var charge Charge
-		if refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Amounts{1, 70, 0}, now); refused != nil || err != nil {
+		if refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Exactly(Amounts{1, 70, 0}), now); refused != nil || err != nil {
 			t.Fatal(refused, err)
 		}
 		charge.GiveBack()
@@ -139,7 +139,7 @@ func TestManyAccountsAreToldTogether(t *testing.T) {
 		name := fmt.Sprint("key/k", n)
 		account := book.Open(name, KeySubject(name), Budgets{Total: Budget{Tokens: 100}})
 		var charge Charge
-		if refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Amounts{1, 70, 0}, now); refused != nil || err != nil {
+		if refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Exactly(Amounts{1, 70, 0}), now); refused != nil || err != nil {
 			t.Fatal(refused, err)
 		}
 		charge.Settle(schema.Usage{Total: int64(n % 50)}, 0)

@@ -78,7 +78,7 @@ func withRecords(t *testing.T, keys *seal.Keys, dir string, accepts bool) func(*
 func (m *market) spend(a *Account, tokens int64) {
 	m.t.Helper()
 	charge := new(Charge)
-	if refused, err := charge.Reserve(m.t.Context(), [2]*Account{a}, Amounts{1, tokens, 0}, m.now); refused != nil || err != nil {
+	if refused, err := charge.Reserve(m.t.Context(), [2]*Account{a}, Exactly(Amounts{1, tokens, 0}), m.now); refused != nil || err != nil {
 		m.t.Fatal(refused, err)
 	}
 	charge.Settle(schema.Usage{Total: tokens}, 0)
@@ -240,7 +240,7 @@ func readBefore(all map[string]string) map[string]Amounts {
 			numbers[i], isRead = n, isRead && err == nil
 		}
 		if isRead {
-			told[process] = Amounts(numbers[1:])
+			told[process] = Amounts{numbers[1], numbers[2], numbers[3]}
 		}
 	}
 	return told

@@ -31,7 +31,9 @@ type Use struct {
 func (u *Use) WindowName() string { return strings.TrimPrefix(u.Window.String(), "BUDGET_") }
 
 // UnitName returns the unit of the budget.
-func (u *Use) UnitName() string { return [units]string{"requests", "tokens", "cost"}[u.Unit] }
+func (u *Use) UnitName() string {
+	return [units]string{"requests", "tokens", "cost", "overdraft"}[u.Unit]
+}
 
 // Uses returns how much of every budget is used now, in the order of the accounts. A nil
 // Book has none.

@@ -43,7 +43,7 @@ func (s settings) yaml(of door) string {
 		terms = ", " + s.terms
 	}
 	return "services: {" + of.service + ": {" + strings.Join(members, ", ") + "}}\n" +
-		"security: {enabled: true, reserve-tokens: 50, tokens: [{name: a, role: ADMIN, token-sha256: " + gatewaytest.HashOf("admin-token") +
+		"security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: " + gatewaytest.HashOf("admin-token") +
 		"}], keys: [{id: k, key-sha256: " + gatewaytest.HashOf(key) + terms + "}]" + s.security + "}\n" +
 		of.sections + "quota: {enabled: true}\n" + s.sections
 }
@@ -55,7 +55,7 @@ func (c *cell) start(s settings) {
 		gatewaytest.Needs(c.T, c.door.wing)
 	}
 	c.settings = s
-	c.Gateway = gatewaytest.StartWith(c.T, gatewaytest.Setup{YAML: s.yaml(c.door), Steps: s.steps, Wings: s.wings})
+	c.Gateway = gatewaytest.StartWith(c.T, gatewaytest.Setup{YAML: s.yaml(c.door), Steps: s.steps, Wings: s.wings, AnswerTokens: 50})
 }
 
 // change changes the settings while the gateway runs.

@@ -18,7 +18,6 @@ type compiler struct {
 	defaults Terms
 	tenants  map[string]compiledTenant
 	now      time.Time
-	reserve  int64
 	inUse    map[string]bool // the names of accounts
 	// activityOf returns where the calls with a key are counted, by its id.
 	activityOf func(id string) *activity
@@ -35,7 +34,7 @@ type compiledTenant struct {
 
 func (c *Credentials) newCompiler() *compiler {
 	k := &compiler{
-		accounts: c.accounts, book: c.book, defaults: c.settings.Defaults, reserve: c.settings.ReserveTokens,
+		accounts: c.accounts, book: c.book, defaults: c.settings.Defaults,
 		now:     time.Now(),
 		tenants: make(map[string]compiledTenant, len(c.settings.Tenants)), inUse: make(map[string]bool),
 		activityOf: c.activityOf,
@@ -68,7 +67,7 @@ func (k *compiler) open(name string, t *Terms) *allowance.Account {
 
 func (k *compiler) compile(key Key) *Grant {
 	key.Terms = key.Terms.Or(k.defaults)
-	g := &Grant{Key: key, ReserveTokens: k.reserve, rules: []rule{newRule(&key.Terms)}, activity: k.activityOf(key.ID)}
+	g := &Grant{Key: key, rules: []rule{newRule(&key.Terms)}, activity: k.activityOf(key.ID)}
 	g.userHeader = textproto.CanonicalMIMEHeaderKey(key.UserHeader)
 	g.Accounts[0] = k.open(allowance.KeyName(key.ID), &key.Terms)
 	g.Budgets[0] = k.book.Open(allowance.KeyName(key.ID), budget.KeySubject(key.ID), key.Budgets)

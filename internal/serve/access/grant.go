@@ -26,9 +26,6 @@ type Grant struct {
 	Accounts [2]*allowance.Account
 	// Budgets are the budgets of the key and of its tenant, nil where there are none.
 	Budgets [2]*budget.Account
-	// ReserveTokens is the number of tokens reserved for the answer to a request that does not
-	// limit them itself.
-	ReserveTokens int64
 	// rules are the rules of the key and of its tenant; a request must keep all of them.
 	rules []rule
 	// isPlaced means that a rule names instances.

@@ -88,9 +88,6 @@ type Settings struct {
 	Tenants []Tenant `json:"tenants"`
 	// Defaults are the terms of every key where it says nothing itself.
 	Defaults Terms `json:"defaults"`
-	// ReserveTokens is the number of tokens reserved for the answer to a request that does not
-	// limit them itself.
-	ReserveTokens int64 `json:"reserveTokens"`
 	// Session bounds the sessions of browsers.
 	Session SessionSettings `json:"session"`
 }
@@ -115,8 +112,7 @@ type Key struct {
 
 // DefaultSettings returns the settings of an empty configuration: an open gateway.
 func DefaultSettings() Settings {
-	return Settings{SignExisting: true, ReserveTokens: 1024,
-		Session: SessionSettings{MaxAge: schema.Duration(SessionLife)}}
+	return Settings{SignExisting: true, Session: SessionSettings{MaxAge: schema.Duration(SessionLife)}}
 }
 
 // Check reports every field that has a value it may not have. Its messages never
@@ -151,9 +147,6 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 		key.Terms.CheckAt(at, report)
 	}
 	s.TermSet().Check(report)
-	if s.ReserveTokens < 0 || s.ReserveTokens > maxReserve {
-		report("reserveTokens", say.New("field.from_to", "least", "0", "most", "10000000"))
-	}
 	s.Session.check(report)
 }
 
@@ -175,9 +168,6 @@ func (s Settings) checkMasterKeys(report func(path string, fault say.Sentence)) 
 		}
 	}
 }
-
-// maxReserve is more than any model answers.
-const maxReserve = 10_000_000
 
 // firstUse remembers where a value that must be unique was seen first.
 type firstUse map[string]string

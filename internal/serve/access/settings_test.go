@@ -75,8 +75,7 @@ func TestSettingsRules(t *testing.T) {
 		},
 		"limits": {
 			access.Settings{
-				ReserveTokens: -1,
-				Tenants:       []access.Tenant{{Name: "a"}, {Name: "a", Terms: access.Terms{Limits: allowance.Limits{RequestsPerMinute: -2}, Budgets: budget.Budgets{Month: budget.Budget{Tokens: -2}}}}, {}},
+				Tenants: []access.Tenant{{Name: "a"}, {Name: "a", Terms: access.Terms{Limits: allowance.Limits{RequestsPerMinute: -2}, Budgets: budget.Budgets{Month: budget.Budget{Tokens: -2}}}}, {}},
 				Defaults: access.Terms{
 					Addresses: []string{"10.0.0.0/8", "::1", "10.0.0.0/33", "fe80::1%eth0", "here"},
 					Limits:    allowance.Limits{TokensPerMinute: 1e12 + 1, ConcurrentRequests: -1},
@@ -84,7 +83,7 @@ func TestSettingsRules(t *testing.T) {
 			},
 			[]string{"tenants[1].name is the same as in tenants[0]", "tenants[1].limits.requestsPerMinute " + wantLimit, "tenants[1].budgets.month.tokens must be from 0 to 1000000000000000, or -1 for none", "tenants[2].name is required",
 				"defaults.addresses[2] " + wantRange, "defaults.addresses[3] " + wantRange, "defaults.addresses[4] " + wantRange,
-				"defaults.limits.tokensPerMinute " + wantLimit, "reserveTokens must be from 0 to 10000000"},
+				"defaults.limits.tokensPerMinute " + wantLimit},
 		},
 		"scope": {
 			access.Settings{Keys: []access.Key{{
@@ -118,7 +117,7 @@ func full() access.Settings {
 		Keys: []access.Key{{
 			ID: "k", Tenant: "acme", KeySHA256: "2", Terms: terms(),
 		}},
-		Tenants: []access.Tenant{{Name: "acme", Terms: terms()}}, Defaults: terms(), ReserveTokens: 7,
+		Tenants: []access.Tenant{{Name: "acme", Terms: terms()}}, Defaults: terms(),
 	}
 }
 
@@ -140,7 +139,6 @@ func TestSettingsAreEqualInEveryField(t *testing.T) {
 		"tenant name":  func(s *access.Settings) { s.Tenants[0].Name = "other" },
 		"tenant terms": func(s *access.Settings) { s.Tenants[0].Models[0] = "other" },
 		"defaults":     func(s *access.Settings) { s.Defaults.Models[0] = "other" },
-		"reserve":      func(s *access.Settings) { s.ReserveTokens = 8 },
 		"id":           func(s *access.Settings) { s.Keys[0].ID = "other" },
 		"tenant":       func(s *access.Settings) { s.Keys[0].Tenant = "other" },
 		"hash":         func(s *access.Settings) { s.Keys[0].KeySHA256 = "other" },

@@ -67,6 +67,8 @@ type Setup struct {
 	Routes    []web.Route    // served in addition to the usual routes
 	Steps     []account.Step // run before the usual steps
 	Wings     []wing.New     // made in addition to the usual wings
+	// AnswerTokens is gateway.Options.AnswerTokens.
+	AnswerTokens int64
 }
 
 // Start starts a gateway with this configuration on a port of its own.
@@ -85,7 +87,7 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	log := logs.New(out, logs.JSON, slog.LevelDebug)
 	g, err := gateway.New(LoadDocumentWith(t, s.YAML, s.DataDir, s.Env...), log, gateway.Options{
 		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile, Demo: s.Demo,
-		Routes: s.Routes, Steps: s.Steps, Wings: s.Wings,
+		Routes: s.Routes, Steps: s.Steps, Wings: s.Wings, AnswerTokens: s.AnswerTokens,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -3,11 +3,14 @@
 package runs
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
@@ -23,6 +26,8 @@ type Settings struct {
 	Idle schema.Duration `json:"idle"`
 	// Limits are those of each run. Keys and tenants may have stricter ones.
 	Limits budget.RunLimits `json:"limits"`
+	// Reserve is how much a request reserves of the limits of its run.
+	Reserve quota.Reserve `json:"reserve"`
 	// Unpriced decides about models without a price in runs with a limit of money.
 	Unpriced Unpriced `json:"unpriced"`
 	// Loops say when a run goes round in circles.
@@ -64,7 +69,7 @@ const (
 
 // DefaultSettings returns the settings of an empty configuration: nothing is governed.
 func DefaultSettings() Settings {
-	return Settings{Idle: schema.Duration(defaultIdle), Loops: loops.DefaultSettings()}
+	return Settings{Idle: schema.Duration(defaultIdle), Reserve: quota.Likely, Loops: loops.DefaultSettings()}
 }
 
 // Check reports every field that has a value it may not have.
@@ -80,4 +85,28 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 	s.Loops.Check(func(path string, fault say.Sentence) { report("loops."+path, fault) })
 	s.Limits.Check(func(path string, fault say.Sentence) { report("limits."+path, fault) })
+}
+
+// agentAnswer is how many tokens of answer Claude Code asks for with each call.
+const agentAnswer = 32_000
+
+// Lint reports limits that do not let an agent make its first call, because that reserves the most
+// that it may use. The limits are those of keys and tenants, by their places; output is the dearest
+// price of a million tokens of answer.
+func (s Settings) Lint(limits map[string]budget.RunLimits, output prices.Amount, report func(path, message string)) {
+	if !s.Enabled || s.Reserve != quota.Most {
+		return
+	}
+	limits["runs.limits"] = s.Limits
+	cost := output / 1000 * (agentAnswer / 1000)
+	for _, path := range slices.Sorted(maps.Keys(limits)) {
+		const remedy = "; set runs.reserve: likely, or let agents ask for less (CLAUDE_CODE_MAX_OUTPUT_TOKENS)"
+		if limit := limits[path].Cost; limit > 0 && limit < cost {
+			report(path+".cost", "is less than the "+cost.Money()+
+				" that one call with 32,000 tokens of answer reserves"+remedy)
+		}
+		if limit := limits[path].Tokens; limit > 0 && limit < agentAnswer {
+			report(path+".tokens", "is less than the 32,000 tokens of answer that one call of an agent reserves"+remedy)
+		}
+	}
 }

@@ -157,7 +157,7 @@ func realtimeYAML(b *realtimeBackend) string {
 }
 
 func realtimeKey(terms string) string {
-	return "security: {enabled: true, reserve-tokens: 40, tokens: [{name: a, role: ADMIN, token-sha256: " + gatewaytest.HashOf("admin-token") +
+	return "security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: " + gatewaytest.HashOf("admin-token") +
 		"}], keys: [{id: k, key-sha256: " + gatewaytest.HashOf("the-key") + terms + "}]}\n"
 }
 
@@ -166,7 +166,7 @@ var realtimeHeaders = []string{"Authorization", "Bearer the-key"}
 func TestTheRealtimeAPIIsPassedOn(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(""))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(""), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, append(realtimeHeaders, "OpenAI-Beta", "realtime=v1")...)
 	if created := s.Event(); gatewaytest.At(t, created, "session/model") != "rt" {
 		t.Errorf("%v", created)
@@ -213,7 +213,7 @@ func TestTheRealtimeAPIIsPassedOn(t *testing.T) {
 func TestAKeyAsAProtocol(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey("")+"server: {cors-origins: ['https://app.example']}\n")
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey("") + "server: {cors-origins: ['https://app.example']}\n", AnswerTokens: 40})
 	conn, response, err := websocket.Dial(gatewaytest.Deadline(t), "ws"+strings.TrimPrefix(r.URL, "http")+realtimePath, &websocket.DialOptions{
 		Subprotocols: []string{"realtime", "openai-insecure-api-key.the-key", "openai-organization.o"}, HTTPHeader: http.Header{"Origin": {"https://app.example"}},
 	})
@@ -255,7 +255,7 @@ func TestBudgetsHoldForEachResponse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(row.terms))
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(row.terms), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, realtimeHeaders...)
 			s.Event()
 			for range 2 {
@@ -288,7 +288,7 @@ func TestBudgetsHoldForEachResponse(t *testing.T) {
 func TestWhatASessionDoesNotUseIsGivenBack(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(", budgets: {day: {requests: 2}}"))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(", budgets: {day: {requests: 2}}"), AnswerTokens: 40})
 	for range 3 {
 		s := r.OpenSocket(realtimePath, realtimeHeaders...)
 		s.Event()
@@ -325,7 +325,7 @@ func TestHowSessionsEnd(t *testing.T) {
 	open := func(t *testing.T, more string) (*realtimeBackend, *gatewaytest.Gateway, *gatewaytest.Socket) {
 		t.Helper()
 		b := startRealtime(t)
-		r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey("")+more)
+		r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey("") + more, AnswerTokens: 40})
 		issued := gatewaytest.DataOf[struct {
 			Key string `json:"key"`
 		}](t, r.API(http.MethodPost, "/api/auth/keys", `{"id":"issued"}`, "Authorization", "Bearer admin-token").Is(t, http.StatusCreated))

@@ -67,7 +67,7 @@ func TestAnOpenSessionIsHeldToWhatItsKeyMayNow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(""))
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(""), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, issueKey(t, r, row.issued)...)
 			s.Send(`{"type":"response.create"}`)
 			until(t, s, "response.done")
@@ -91,7 +91,7 @@ func TestAnOpenSessionIsHeldToWhatItsKeyMayNow(t *testing.T) {
 func TestAResponseOfTheBackendIsHeldToWhatTheKeyMayNow(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(""))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(""), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, issueKey(t, r, `,"budgets":{"day":{"tokens":100000}}`)...)
 	until(t, s, "session.created")
 	change(t, r, "key", `{"models":["cheap"]}`)
@@ -112,7 +112,7 @@ func TestAResponseOfTheBackendIsHeldToWhatTheKeyMayNow(t *testing.T) {
 func TestAResponseThatEndsAgainIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, realtimeHeaders...)
 	for range 2 {
 		s.Send(`{"type":"response.create","response":{"instructions":"thrice"}}`)
@@ -135,7 +135,7 @@ func TestAResponseThatEndsAgainIsCountedOnce(t *testing.T) {
 func TestASessionKeepsItsModel(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(", models: [rt]"))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(", models: [rt]"), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, realtimeHeaders...)
 	for _, model := range []string{`"dear"`, `"upstream-realtime"`, `["rt"]`} {
 		s.Send(`{"type":"session.update","session":{"model":` + model + `}}`)
@@ -166,7 +166,7 @@ func TestASessionEndsWhenItsInstanceIsTakenOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(""))
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(""), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, realtimeHeaders...)
 			if name == "disabled" { // what is being made may end
 				s.Send(`{"type":"response.create","response":{"instructions":"hang"}}`)
@@ -189,7 +189,7 @@ func TestASessionEndsWhenItsInstanceIsTakenOut(t *testing.T) {
 func TestAPanicOnAConnectionEndsThatAlone(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany)) // without health checks, which would read what is broken here
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany), AnswerTokens: 40}) // without health checks, which would read what is broken here
 	other := r.OpenSocket(realtimePath, realtimeHeaders...)
 	for name, message := range map[string]string{"of the backend": `{"type":"response.create"}`, "of the client": `{"type":"session.update","session":{"model":"rt"}}`} {
 		s := r.OpenSocket(realtimePath, realtimeHeaders...)

@@ -65,7 +65,7 @@ func TestAResponseReservesWhatItMayCost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany))
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, realtimeHeaders...)
 			if _, reserved := tokensOf(t, r); reserved != 0 {
 				t.Errorf("%v are reserved before", reserved)
@@ -96,7 +96,7 @@ func TestAResponseThatNobodyAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(fmt.Sprintf(", budgets: {day: {tokens: %d}}", row.budget)))
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(fmt.Sprintf(", budgets: {day: {tokens: %d}}", row.budget)), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, realtimeHeaders...)
 			s.Send(`{"type":"speak"}`)
 			until(t, s, "response.created")
@@ -136,7 +136,7 @@ func TestAResponseThatIsCutIsPaidAsEstimated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany))
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, realtimeHeaders...)
 			s.Send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"` + text100 + `"}]}}`)
 			s.Send(`{"type":"response.create","response":{"instructions":"mute"}}`)
@@ -180,7 +180,7 @@ func TestAResponseThatTakesTooLongEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany)+"limits: {"+row.limits+"}\n")
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany) + "limits: {" + row.limits + "}\n", AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, realtimeHeaders...)
 			s.Send(`{"type":"response.create","response":{"instructions":"` + row.asked + `"}}`)
 			if told := until(t, s, "error"); gatewaytest.At(t, told, "error/code") != "upstream_timeout" {
@@ -207,7 +207,7 @@ func TestAResponseThatTakesTooLongEnds(t *testing.T) {
 func TestEveryResponseIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, realtimeHeaders...)
 	expect := func(when string, wantUsed, wantReserved float64) {
 		t.Helper()
@@ -244,7 +244,7 @@ func TestEveryResponseIsCountedOnce(t *testing.T) {
 func TestAResponseWithoutRoomIsNotAskedFor(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(", budgets: {day: {tokens: 100}}"))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(", budgets: {day: {tokens: 100}}"), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, realtimeHeaders...)
 	s.Event()
 	s.Send(`{"type":"response.create","response":{"max_output_tokens":101}}`)
@@ -258,7 +258,7 @@ func TestAResponseWithoutRoomIsNotAskedFor(t *testing.T) {
 	}
 	const most = 8
 	b = startRealtime(t)
-	r = gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(""))
+	r = gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(""), AnswerTokens: 40})
 	s = r.OpenSocket(realtimePath, realtimeHeaders...)
 	for range most + 1 {
 		s.Send(`{"type":"response.create","response":{"instructions":"hang"}}`)
@@ -273,7 +273,7 @@ func TestTranscriptsAreCounted(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]float64{"&intent=transcription": 60, "": 0} {
 		b := startRealtime(t)
-		r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany))
+		r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany), AnswerTokens: 40})
 		s := r.OpenSocket(realtimePath+query, realtimeHeaders...)
 		for range 2 {
 			s.Send(`{"type":"transcribe"}`)
@@ -305,7 +305,7 @@ func TestTranscriptsThatAreCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany))
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath+"&intent=transcription", realtimeHeaders...)
 			s.Send(`{"type":"dictate"}`)
 			for range 5 {
@@ -330,7 +330,7 @@ func TestTranscriptsThatAreCut(t *testing.T) {
 func TestAResponseAfterTheOther(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(", limits: {concurrent-requests: 1}"))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(", limits: {concurrent-requests: 1}"), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, realtimeHeaders...)
 	for range 300 {
 		s.Send(`{"type":"response.create"}`)
@@ -391,7 +391,7 @@ func TestABackendIsToldThatTheConnectionEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey("")+row.more)
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey("") + row.more, AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, realtimeHeaders...)
 			s.Event()
 			row.end(r, s)
@@ -409,7 +409,7 @@ func TestMessagesTakeFromTheMemoryForBodies(t *testing.T) {
 	t.Parallel()
 	large := `{"type":"input_audio_buffer.append","audio":"` + strings.Repeat("QUJD", 64<<10) + `"}`
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(""))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(""), AnswerTokens: 40})
 	bodies := r.Memory.Bodies()
 	bodies.SetLimit(1 << 20)
 	s := r.OpenSocket(realtimePath, realtimeHeaders...)

@@ -88,7 +88,7 @@ func BenchmarkCall(b *testing.B) {
 						b.Fatal(turn, err)
 					}
 					charge := budget.Charge{Run: turn.Account()}
-					if refused, err := charge.Reserve(b.Context(), [2]*budget.Account{}, budget.Amounts{1, 500, 1000}, time.Now()); refused != nil || err != nil {
+					if refused, err := charge.Reserve(b.Context(), [2]*budget.Account{}, budget.Exactly(budget.Amounts{1, 500, 1000}), time.Now()); refused != nil || err != nil {
 						b.Fatal(refused, err)
 					}
 					charge.Count()

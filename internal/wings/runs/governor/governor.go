@@ -36,10 +36,8 @@ type Options struct {
 	// those that other gateways have begun.
 	Book func(goesOn func(*quota.Row) bool, found func(*quota.Row)) *budget.Book
 	// Data is where the state of runs is kept that the ledger does not have; nil keeps none.
-	Data *durable.Dir
-	// Unbounded is the number of tokens to reserve for an answer without a limit.
-	Unbounded int64
-	Currency  func() string
+	Data     *durable.Dir
+	Currency func() string
 	// PublicURL is the address by which people reach the console, empty where it is not known.
 	PublicURL string
 	// Board is where gateways show each other their runs; nil where they share nothing. It has the
@@ -98,6 +96,7 @@ type run struct {
 	grant    *access.Grant
 	underWay map[*turn]struct{}
 	model    string
+	answers  *account.Answers // nil before the first one
 	// agents are hashes of the sub-agents that were seen, as many as are counted. It is changed while
 	// the governor's mu is held, too.
 	agents map[uint64]struct{}

@@ -35,8 +35,12 @@ func (t *turn) Account() *budget.Account {
 	return t.run.account
 }
 
-// Unbounded is the number of tokens to reserve for an answer without a limit.
-func (t *turn) Unbounded() int64 { return t.governor.options.Unbounded }
+// Answers returns the latest answers of the run.
+func (t *turn) Answers() *account.Answers {
+	t.run.mu.Lock()
+	defer t.run.mu.Unlock()
+	return t.run.answers
+}
 
 // RefuseUnpriced refuses a model without a price in a run with a limit of money.
 func (t *turn) RefuseUnpriced(model string) *schema.Error {
@@ -64,7 +68,14 @@ func (t *turn) Leave(end account.End) {
 	if end.Model != "" {
 		t.run.model = end.Model
 	}
-	if failed, isEnded := t.outcome(end.Refusal); t.isWatched && isEnded {
+	failed, isEnded := t.outcome(end.Refusal)
+	if isEnded && end.Output > 0 {
+		if t.run.answers == nil {
+			t.run.answers = new(account.Answers)
+		}
+		t.run.answers.Add(end.Output)
+	}
+	if t.isWatched && isEnded {
 		t.run.watch.Ended(t.step, failed, end.Input, end.Output)
 	}
 }
@@ -128,7 +139,7 @@ func (g *Governor) how(r *run, flag string) say.Sentence {
 }
 
 // Refused returns the error of a request that wants more than its run has.
-func (t *turn) Refused(refusal *budget.Refusal, want budget.Amounts) *schema.Error {
+func (t *turn) Refused(refusal *budget.Refusal) *schema.Error {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	told, unit := number, any(say.New(say.Code("budget."+refusal.UnitName())))
 	if refusal.Unit == budget.Cost {
@@ -138,17 +149,17 @@ func (t *turn) Refused(refusal *budget.Refusal, want budget.Amounts) *schema.Err
 	details := runDetails{
 		Run: t.run.id, Unit: refusal.UnitName(), Used: jsontext.Value(number(refusal.Used)),
 		Limit: jsontext.Value(number(refusal.Limit)), Reserved: jsontext.Value(number(refusal.Reserved)),
-		Wanted: jsontext.Value(number(want[refusal.Unit])),
+		Wanted: jsontext.Value(number(refusal.Wanted[refusal.Unit])),
 	}
 	var found *schema.Error
 	if refusal.Held {
 		found = held(t.run, say.New("run.held", "limit", told(refusal.Limit), "unit", unit, "used", told(refusal.Used),
 			"reserved", told(refusal.Reserved)))
 	} else {
-		more := max(refusal.Limit, refusal.Used-refusal.Limit+want[refusal.Unit])
+		more := max(refusal.Limit, refusal.Used-refusal.Limit+refusal.Wanted[refusal.Unit])
 		flag := "--" + refusal.UnitName() + " " + number(more)
 		found = final(t.run, schema.CodeRunLimit, say.New("run.limit", "used", told(refusal.Used),
-			"limit", told(refusal.Limit), "unit", unit, "wanted", told(want[refusal.Unit]),
+			"limit", told(refusal.Limit), "unit", unit, "wanted", told(refusal.Wanted[refusal.Unit]),
 			"how", t.governor.how(t.run, flag)))
 	}
 	found.Details = details

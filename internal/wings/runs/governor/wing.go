@@ -56,7 +56,7 @@ const closeTime = 10 * time.Second
 func optionsOf(core *wing.Core) (Options, error) {
 	doc := core.Document
 	options := Options{
-		Settings: doc.AgentRuns, Data: core.Store.Data(), Unbounded: doc.Security.ReserveTokens, Log: core.Log,
+		Settings: doc.AgentRuns, Data: core.Store.Data(), Log: core.Log,
 		Currency:  func() string { return core.Current.Load().Currency },
 		PublicURL: strings.TrimSuffix(doc.Server.PublicURL, "/"),
 		Book: func(goesOn func(*quota.Row) bool, found func(*quota.Row)) *budget.Book {
@@ -64,7 +64,8 @@ func optionsOf(core *wing.Core) (Options, error) {
 				found = nil
 			}
 			return core.NewBook(filepath.Join(doc.Server.DataDir, budget.RunsJournalDir),
-				&budget.Runs{Idle: doc.AgentRuns.Idle.Std(), GoesOn: goesOn, Found: found})
+				&budget.Runs{Idle: doc.AgentRuns.Idle.Std(), GoesOn: goesOn, Found: found,
+					Likely: doc.AgentRuns.Reserve == quota.Likely})
 		},
 	}
 	if keys := core.Takeovers.Keys(); keys != nil {
