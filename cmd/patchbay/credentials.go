@@ -171,7 +171,8 @@ func sameFlag(other, name string) func(*pflag.FlagSet, string) pflag.NormalizedN
 func newCredentialEnable(env []string, stdout io.Writer, w credentialWords) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "enable " + strings.ToUpper(w.field), Args: w.oneArg(),
-		Short: "Make a " + w.word + " good that is disabled since a restore of a backup without a signature",
+		Short:   "Make a " + w.word + " good that is disabled since a restore of a backup without a signature",
+		Example: "  patchbay " + w.word + "s enable ops",
 	}
 	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store *credentialStore, args []string) error {
 		path := w.path + "/" + url.PathEscape(args[0]) + "/enable"
