@@ -17,8 +17,11 @@ import (
 type backupFlags struct {
 	settingFlags
 	database string
-	with     []string
-	force    bool
+	// left is the database that --data-dir leaves out.
+	left string
+	with []string
+	// force, unsigned and confirm are choices of a restore.
+	force, unsigned, confirm bool
 }
 
 func newBackup(env []string, stdout, stderr io.Writer) *cobra.Command {
@@ -44,6 +47,10 @@ is needed to restore it. Keep a copy of the key elsewhere.`,
 			if err != nil {
 				return err
 			}
+			if flags.dataDir != "" && flags.left != "" {
+				fmt.Fprint(stderr, "warning: --data-dir leaves out store.config of the configuration, the "+
+					"database in which gateways share versions, keys and tokens; without --data-dir it is backed up\n")
+			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			var done backup.Summary
@@ -58,6 +65,7 @@ is needed to restore it. Keep a copy of the key elsewhere.`,
 				return failed(fmt.Errorf("no backup was written: %w", err))
 			}
 			fmt.Fprintf(said, "wrote %s: %s\n", args[0], describeBackup(&done))
+			tellNotes(said, &done)
 			if done.Missing+done.Damaged > 0 {
 				fmt.Fprintf(said, "left out: %d files that were deleted meanwhile, %d files or batches with damaged "+
 					"descriptions\n", done.Missing, done.Damaged)
@@ -84,11 +92,24 @@ were there stay in a folder replaced-TIME. After an error everything is as it wa
 master key of the backup is needed. At the next start the version of the backup is in force,
 whatever services the configuration file has; later edits of the file are applied as always.
 
-Keys and tokens that were revoked after the backup are good again: revoke them once more.`,
+If there is a master key, a file that is not signed with it is refused. --unsigned restores
+it with all keys and tokens disabled and no secret of a backend in use, until --confirm, with
+the same place and without FILE, enables everything. Or make an ADMIN (patchbay tokens create
+--role ADMIN), who enables or rotates each key and gives each secret again.
+
+What the backup or the place knows as revoked stays so. Keys and tokens that were revoked
+elsewhere after the backup are good again: revoke them once more. Everybody signs in to the
+console again.`,
 		Example: `  patchbay restore patchbay.zip --data-dir ./data
   patchbay restore patchbay.zip --config /etc/patchbay/patchbay.yaml --force
-  patchbay restore patchbay.zip --database postgres://patchbay@db/patchbay`,
-		Args: oneBackup,
+  patchbay restore patchbay.zip --database postgres://patchbay@db/patchbay
+  patchbay restore --confirm --data-dir ./data`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if flags.confirm {
+				return cobra.NoArgs(cmd, args)
+			}
+			return oneBackup(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			place, options, err := flags.place(stderr)
 			if err != nil {
@@ -96,11 +117,25 @@ Keys and tokens that were revoked after the backup are good again: revoke them o
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
+			if flags.confirm {
+				done, err := backup.Confirm(ctx, place)
+				if err != nil {
+					return failed(fmt.Errorf("nothing was confirmed, or not all of it: %w", err))
+				}
+				fmt.Fprintf(stdout, "enabled in %s: %s, %s, %s\n", place, counted(done.Versions, "version"),
+					counted(done.Keys, "issued key"), counted(done.Tokens, "issued token"))
+				return nil
+			}
 			done, err := backup.Restore(ctx, place, args[0], options)
 			if err != nil {
 				return failed(fmt.Errorf("nothing was restored: %w", err))
 			}
 			fmt.Fprintf(stdout, "restored to %s: %s\n", place, describeBackup(&done))
+			tellNotes(stdout, &done)
+			if done.IsDisabled {
+				fmt.Fprintln(stdout, "its keys and tokens are disabled and its secrets are not in use: see what is "+
+					"in it, then run patchbay restore --confirm for the same place, or let a new ADMIN enable each")
+			}
 			for _, folder := range done.Replaced {
 				fmt.Fprintf(stdout, "the files that were there before are in %s; delete it when all is well\n", folder)
 			}
@@ -108,12 +143,17 @@ Keys and tokens that were revoked after the backup are good again: revoke them o
 			if !done.Made.IsZero() {
 				since = "since " + done.Made.Format("2006-01-02 15:04:05 UTC")
 			}
-			fmt.Fprintf(stdout, "keys and tokens that were revoked %s are good again: revoke them once more\n", since)
+			fmt.Fprintf(stdout, "what was revoked here or in the backup stays so; keys and tokens that were revoked "+
+				"elsewhere %s are good again: revoke them once more. Everybody signs in to the console again.\n", since)
 			return nil
 		},
 	}
 	flags.register(cmd, "to restore: ledger, files, batches (default all that the backup has)")
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace what is there")
+	cmd.Flags().BoolVar(&flags.unsigned, "unsigned", false,
+		"restore a file without the signature of the master key, with its keys, tokens and secrets disabled")
+	cmd.Flags().BoolVar(&flags.confirm, "confirm", false, "enable what --unsigned has restored")
+	cmd.MarkFlagsMutuallyExclusive("confirm", "unsigned")
 	return cmd
 }
 
@@ -137,11 +177,12 @@ func (f *backupFlags) register(cmd *cobra.Command, with string) {
 func (f *backupFlags) place(stderr io.Writer) (*backup.Place, backup.Options, error) {
 	const quick = 2 * time.Second // nobody needs to be told of progress before
 	began := time.Now()
-	options := backup.Options{Force: f.force, Program: version, Tell: func(format string, args ...any) {
+	tell := func(format string, args ...any) {
 		if time.Since(began) > quick {
 			fmt.Fprintf(stderr, format+" ...\n", args...)
 		}
-	}}
+	}
+	options := backup.Options{Force: f.force, Unsigned: f.unsigned, Program: version, Tell: tell}
 	var err error
 	if options.With, err = backup.ParseParts(f.with); err != nil {
 		return nil, options, fmt.Errorf("--with: %w", err)
@@ -163,9 +204,9 @@ func (f *backupFlags) place(stderr io.Writer) (*backup.Place, backup.Options, er
 			store.URL = f.database
 		}
 	case f.dataDir != "":
-		store.Config = ""
+		f.left, store.Config = store.Config, ""
 	}
-	place, err := backup.PlaceOf(loaded.Document)
+	place, err := backup.PlaceOf(loaded.Document, keptByWings())
 	if err != nil {
 		return nil, options, &exitError{exitConfig, err}
 	}
@@ -188,7 +229,17 @@ func describeBackup(s *backup.Summary) string {
 			parts = append(parts, strings.Replace(counted(s.Batches, "batch"), "batchs", "batches", 1))
 		}
 	}
+	parts = append(parts, "NOT signed")
+	if s.IsSigned {
+		parts[len(parts)-1] = "signed"
+	}
 	return strings.Join(parts, ", ")
+}
+
+func tellNotes(to io.Writer, s *backup.Summary) {
+	for _, note := range s.Notes {
+		fmt.Fprintf(to, "left out: %s\n", note)
+	}
 }
 
 // counted returns a number with its noun.

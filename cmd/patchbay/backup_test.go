@@ -403,8 +403,8 @@ func TestADownloadIsRestored(t *testing.T) {
 	next.must(e.token, http.MethodPost, "/api/config/version/rollback/7", "", "")
 }
 
-// A backup that was made without a master key is restored where there is one: the first start
-// signs all of it.
+// A backup that was made without a master key is restored where there is one, and confirmed: the
+// place signs all of it.
 func TestABackupWithoutAMasterKeyGetsOne(t *testing.T) {
 	t.Parallel()
 	e := newEstate(t, "")
@@ -418,7 +418,11 @@ func TestABackupWithoutAMasterKeyGetsOne(t *testing.T) {
 	e.kill()
 	next := newEstate(t, "")
 	next.key, next.output = e.key, e.output
-	verb(t, exitOK, "restore", file, "--config", next.file)
+	if said := verb(t, exitFailed, "restore", file, "--config", next.file); !strings.Contains(said, "--unsigned") {
+		t.Errorf("it says %s", said)
+	}
+	verb(t, exitOK, "restore", file, "--config", next.file, "--unsigned")
+	verb(t, exitOK, "restore", "--confirm", "--config", next.file)
 	next.start()
 	next.done(e.openID, 1, "in_progress")
 	same(t, before, next.inventory("activations", "activatedAt", "activatedBy"))

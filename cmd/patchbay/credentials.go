@@ -166,6 +166,23 @@ func sameFlag(other, name string) func(*pflag.FlagSet, string) pflag.NormalizedN
 	}
 }
 
+// newCredentialEnable returns the command that makes a credential good that a backup without a
+// signature had.
+func newCredentialEnable(env []string, stdout io.Writer, w credentialWords) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "enable " + strings.ToUpper(w.field), Args: w.oneArg(),
+		Short:   "Make a " + w.word + " good that is disabled since a restore of a backup without a signature",
+		Example: "  patchbay " + w.word + "s enable ops",
+	}
+	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store *credentialStore, args []string) error {
+		path := w.path + "/" + url.PathEscape(args[0]) + "/enable"
+		if err := store.ask(store.ctx, http.MethodPost, path, nil, nil); err != nil {
+			return err
+		}
+		return flags.print(stdout, map[string]any{w.field: args[0], "enabled": true}, "enabled %s\n", args[0])
+	})
+}
+
 // newCredentialRevoke completes a command that revokes one credential. To revoke it again
 // is no error.
 func newCredentialRevoke(env []string, stdout io.Writer, w credentialWords, cmd *cobra.Command) *cobra.Command {

@@ -28,7 +28,8 @@ only its hash is stored.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newKeysCreate(env, stdout), newKeysList(env, stdout), newKeysEdit(env, stdout),
-		newKeysRotate(env, stdout), newKeysRevoke(env, stdout), newCredentialHash(stdout, keyWords))
+		newKeysRotate(env, stdout), newCredentialEnable(env, stdout, keyWords), newKeysRevoke(env, stdout),
+		newCredentialHash(stdout, keyWords))
 	return cmd
 }
 

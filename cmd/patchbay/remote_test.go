@@ -35,10 +35,10 @@ func TestEveryRemoteVerbAsksTheGatewayOfTheEnvironment(t *testing.T) {
 	gatewaytest.WriteFile(t, lines, `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":`+gatewaytest.PlainHi+"}\n")
 	arguments := map[string]string{
 		"add": "http://127.0.0.1:1", "batches submit": lines, "batches follow": "b", "batches results": "b", "batches cancel": "b",
-		"batches delete": "b", "files delete": "f", "keys edit": "k --tenant t", "keys rotate": "k", "keys revoke": "k",
+		"batches delete": "b", "files delete": "f", "keys edit": "k --tenant t", "keys rotate": "k", "keys enable": "k", "keys revoke": "k",
 		"models load": "m", "models sleep": "m", "models pin": "m", "processes log": "p", "processes start": "p",
 		"processes stop": "p", "processes restart": "p", "runs show": "r", "runs raise": "r", "runs end": "r", "tokens create": "--role VIEWER", "tokens edit": "t --role VIEWER",
-		"tokens rotate": "t", "tokens revoke": "t",
+		"tokens rotate": "t", "tokens enable": "t", "tokens revoke": "t",
 	}
 	verbs := verbsBelow(newRoot(nil, io.Discard, io.Discard))
 	verbs = slices.DeleteFunc(verbs, func(verb *cobra.Command) bool { return verb.Flags().Lookup("url") == nil })

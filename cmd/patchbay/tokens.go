@@ -29,7 +29,8 @@ security.enabled is true; a token is shown once, and only its hash is stored.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTokensCreate(env, stdout), newTokensList(env, stdout), newTokensEdit(env, stdout),
-		newTokensRotate(env, stdout), newTokensRevoke(env, stdout), newCredentialHash(stdout, tokenWords))
+		newTokensRotate(env, stdout), newCredentialEnable(env, stdout, tokenWords),
+		newTokensRevoke(env, stdout), newCredentialHash(stdout, tokenWords))
 	return cmd
 }
 

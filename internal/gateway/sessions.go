@@ -31,7 +31,7 @@ func (g *Gateway) openSessions(opened *cleanups) error {
 		opened.add(shared.Close)
 		docs = shared
 	} else {
-		local, err := documents.OpenDir(filepath.Join(g.Document.Server.DataDir, "sessions"), g.log)
+		local, err := documents.OpenDir(filepath.Join(g.Document.Server.DataDir, sessions.Folder), g.log)
 		if err != nil {
 			return fmt.Errorf("sessions: %w", err)
 		}

@@ -1171,6 +1171,7 @@ export const en = {
   'key.out': 'Out of budget',
   'key.SLEEPING': 'asleep',
   'key.EXPIRED': 'Expired',
+  'key.DISABLED': 'Disabled',
   'key.UNREADABLE': 'Unreadable',
   'key.REVOKED': 'Revoked',
   'key.made': 'The key {id} is made.',

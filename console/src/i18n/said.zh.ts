@@ -76,6 +76,7 @@ export const said: Record<Code, string> = {
   'instance.failures': '连续失败 {count} 次',
   'instance.unsigned': '该实例在版本启用签名之前保存，而配置文件没有在这个地址引用这个密钥：请在 security.references 中列出它的名称，或重新填写密钥',
   'instance.unvouched': '该实例来自未用主密钥签名的版本，且没有任何已签名的版本包含它的地址：请核对 base-url、path、proxy、tls 和 headers，并重新填写密钥',
+  'instance.restored': '该实例来自未签名的备份：请核对 base-url、path、proxy、tls 和 headers，并重新填写密钥；或停止网关后运行 patchbay restore --confirm',
   // Slots that are learned.
   'slots.first': '初始 {slots} 个槽位：尚未测得每个 token 的耗时',
   'slots.tried': '正在试用 {slots} 个槽位，此前为 {before} 个、每个 token {time}',

@@ -1172,6 +1172,7 @@ export const zh: Dictionary = {
   'key.out': '预算用尽',
   'key.SLEEPING': '休眠',
   'key.EXPIRED': '已到期',
+  'key.DISABLED': '已停用',
   'key.UNREADABLE': '无法读取',
   'key.REVOKED': '已吊销',
   'key.made': '密钥 {id} 已创建。',

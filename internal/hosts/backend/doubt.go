@@ -23,15 +23,20 @@ const (
 	// DoubtFound is an instance that was stored before versions were signed, and that has
 	// references to secrets unlike any in the configuration file.
 	DoubtFound Doubt = "found"
+	// DoubtRestored is an instance of an unsigned backup that was restored and not confirmed.
+	DoubtRestored Doubt = "restored"
 )
 
 // Withholds reports whether an instance in this doubt may not send its secrets.
-func (d Doubt) Withholds() bool { return d == DoubtForeign || d == DoubtFound }
+func (d Doubt) Withholds() bool { return d != "" && d != DoubtBare }
 
 // reason says why the secrets of an instance are not sent, and how to change that.
 func (d Doubt) reason() say.Sentence {
-	if d == DoubtFound {
+	switch d {
+	case DoubtFound:
 		return say.New("instance.unsigned")
+	case DoubtRestored:
+		return say.New("instance.restored")
 	}
 	return say.New("instance.unvouched")
 }

@@ -87,6 +87,9 @@ var facts = []entry{
 	{"instance.unvouched",
 		"the instance came with a version that is not signed with the master key, and no signed version has its " +
 			"address: see whether base-url, path, proxy, tls and headers are right, and give the key again"},
+	{"instance.restored",
+		"the instance came with a backup that is not signed: see whether base-url, path, proxy, tls and headers are " +
+			"right, and give the key again, or stop the gateway and run patchbay restore --confirm"},
 
 	// Slots that are learned.
 	{"slots.first", "{slots} slots to begin with: no time per token has been measured yet"},

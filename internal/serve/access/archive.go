@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // StoredValue is an issued credential, or the key of sessions, as it is stored.
@@ -84,15 +87,136 @@ func WriteStored(dir *durable.Dir, values map[string]StoredValue) error {
 	return c.write(credentialsFile, plain)
 }
 
-// Stored returns the issued keys and tokens, and the teams, by their names.
+// Stored returns the issued keys and tokens, the teams, and the key for the ids of tokens' subjects,
+// by their names.
 func (c *Credentials) Stored() map[string]StoredValue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	values := map[string]StoredValue{}
 	for name, value := range c.values {
-		if c.Keys.stores(name) || c.Tokens.stores(name) || strings.HasPrefix(name, teamKind) {
-			values[name] = StoredValue{Data: value, IsTrusted: !c.unsigned[name]}
+		values[name] = StoredValue{Data: value, IsTrusted: !c.unsigned[name]}
+	}
+	return WithoutSessions(values)
+}
+
+// isIssued reports whether a stored value is a key or a token.
+func isIssued(name string) bool {
+	return strings.HasPrefix(name, "key/") || strings.HasPrefix(name, "token/")
+}
+
+// WithoutSessions returns values without the key of sessions. What depends on it, and is not to
+// change, is among them in its place: without a master key, the key for the ids of tokens' subjects.
+func WithoutSessions(values map[string]StoredValue) map[string]StoredValue {
+	kept := map[string]StoredValue{}
+	for name, value := range values {
+		if name != sessionKeyName && !strings.HasPrefix(name, sealedKind) {
+			kept[name] = value
 		}
 	}
-	return values
+	var of session
+	if _, has := kept[subjectKeyName]; !has && of.set(values[sessionKeyName].Data) == nil {
+		data, _ := json.Marshal(plainSessionKey{of.subjectKey()}) // a text
+		kept[subjectKeyName] = StoredValue{Data: data}
+	}
+	return kept
+}
+
+// ended are the times in the record of a credential after which an earlier text of it is refused.
+type ended struct {
+	CreatedAt time.Time `json:"createdAt"`
+	RotatedAt time.Time `json:"rotatedAt"`
+	RevokedAt time.Time `json:"revokedAt"`
+}
+
+// isLater reports whether a record refuses a text that another record of the same name allows.
+func (e ended) isLater(other ended) bool {
+	if c := e.CreatedAt.Compare(other.CreatedAt); c != 0 {
+		return c > 0
+	}
+	return e.RotatedAt.After(other.RotatedAt) || !e.RevokedAt.IsZero() && other.RevokedAt.IsZero()
+}
+
+// Restored returns the values of a backup as they are restored to a place with these values and
+// master keys. There is a new key of sessions. What the place knows as revoked or rotated stays so.
+// If the place has a master key and the backup is not signed, all keys and tokens are disabled.
+func Restored(backup, place map[string]StoredValue, keys *seal.Keys, isSigned bool) (map[string]StoredValue, error) {
+	values := WithoutSessions(backup)
+	for name, theirs := range place {
+		var is, was ended
+		if !isIssued(name) || json.Unmarshal(theirs.Data, &is) != nil {
+			continue
+		}
+		ours, has := values[name]
+		isKnown := has && json.Unmarshal(ours.Data, &was) == nil
+		isTrusted := !is.RevokedAt.IsZero() || keys == nil || slices.ContainsFunc(theirs.Signatures,
+			func(signature string) bool { return keys.Trust(name, theirs.Data, signature).IsTrusted })
+		if isTrusted && (isKnown && is.isLater(was) || !isKnown && !is.RevokedAt.IsZero()) {
+			values[name] = theirs
+		}
+	}
+	for name, value := range values {
+		switch {
+		case keys == nil:
+			continue
+		case !isSigned && isIssued(name):
+			var err error
+			if value.Data, _, err = setDisabled(value.Data, true); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		case !isSigned, !value.IsTrusted:
+			continue
+		}
+		value.Signatures = []string{keys.SignValue(name, value.Data)}
+		values[name] = value
+	}
+	name, key := newSessionKey(keys)
+	data, err := json.Marshal(key)
+	values[name] = StoredValue{Data: data}
+	return values, err
+}
+
+// setDisabled returns the record of a credential that is disabled, or not, and whether it changed.
+func setDisabled(data jsontext.Value, isDisabled bool) (next jsontext.Value, changed bool, err error) {
+	const member = "disabled"
+	record := map[string]jsontext.Value{}
+	if err := json.Unmarshal(data, &record); err != nil {
+		return nil, false, err
+	}
+	_, was := record[member]
+	if delete(record, member); isDisabled {
+		record[member] = jsontext.Value("true")
+	}
+	next, err = json.Marshal(record, json.Deterministic(true))
+	return compacted(next), was != isDisabled, err
+}
+
+// Confirmed returns the disabled values among those of a place, enabled and signed.
+func Confirmed(place map[string]StoredValue, keys *seal.Keys) (map[string]StoredValue, error) {
+	enabled := map[string]StoredValue{}
+	for name, value := range place {
+		if !isIssued(name) {
+			continue
+		}
+		data, changed, err := setDisabled(value.Data, false)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if changed {
+			enabled[name] = StoredValue{Data: data, Signatures: []string{keys.SignValue(name, data)}}
+		}
+	}
+	return enabled, nil
+}
+
+// Owners returns the people who made the keys among values for themselves.
+func Owners(values map[string]StoredValue) (owners []Owner) {
+	for name, value := range values {
+		var record struct {
+			Owner Owner `json:"owner"`
+		}
+		if isIssued(name) && json.Unmarshal(value.Data, &record) == nil && record.Owner.IsSet() {
+			owners = append(owners, record.Owner)
+		}
+	}
+	return owners
 }

@@ -246,7 +246,7 @@ func (c *Credentials) Take(log string, whole bool, values map[string]seal.Value)
 func (c *Credentials) backUpOwn(theirs map[string]seal.Value) {
 	var lost []string
 	for name := range c.values {
-		if _, shared := theirs[name]; !shared && name != sessionKeyName && name != sealedSessionName {
+		if _, shared := theirs[name]; !shared && !strings.HasPrefix(name, sessionKind) && name != sealedSessionName {
 			lost = append(lost, name)
 		}
 	}
@@ -287,6 +287,8 @@ func (c *Credentials) setValue(name string, value seal.Value) error {
 		return c.setTeam(name, value.Data)
 	case name == sessionKeyName:
 		return c.session.set(value.Data)
+	case name == subjectKeyName:
+		return c.setSubjectKey(value.Data)
 	case name == sealedSessionName:
 		return c.session.open(c.master, value.Data)
 	}
@@ -309,6 +311,9 @@ func (c *Credentials) Guard() *Guard {
 
 // Roster returns the roster in force, nil when management is open.
 func (c *Credentials) Roster() *Roster { return c.roster.Load() }
+
+// MasterKeys returns the master keys, nil if there are none.
+func (c *Credentials) MasterKeys() *seal.Keys { return c.master }
 
 // Enforced reports whether credentials are required.
 func (c *Credentials) Enforced() bool { return c.settings.Enabled }

@@ -27,6 +27,9 @@ type Life struct {
 	// Static says that a configuration file has the credential, and that this
 	// record is there because it was revoked.
 	Static bool `json:"static,omitzero"`
+	// IsDisabled says that a backup without a signature had the credential: it is refused until an
+	// ADMIN enables or rotates it, or the restore is confirmed.
+	IsDisabled bool `json:"disabled,omitzero"`
 	// Source is FromFile or FromIssue.
 	Source string `json:"-"`
 }
@@ -64,7 +67,7 @@ func (i IssuedToken) RoleInForce() Role {
 	return i.Role
 }
 
-// Status is ACTIVE, EXPIRED or REVOKED. It is UNREADABLE if a newer release wrote the key;
+// Status is ACTIVE, EXPIRED, DISABLED or REVOKED. It is UNREADABLE if a newer release wrote the key;
 // the gateway refuses that key.
 func (i IssuedKey) Status(now time.Time) string { return i.status(i.KeySHA256, i.ExpiresAt, now) }
 
@@ -77,6 +80,9 @@ func (l Life) status(hash, expiresAt string, now time.Time) string {
 	}
 	if !l.RevokedAt.IsZero() {
 		return "REVOKED"
+	}
+	if l.IsDisabled {
+		return "DISABLED"
 	}
 	if expires, err := time.Parse(time.RFC3339, expiresAt); err == nil && now.After(expires) {
 		return "EXPIRED"

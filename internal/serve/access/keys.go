@@ -84,8 +84,8 @@ func (c *Credentials) IsRemoved(id, issue string) bool {
 	if issuer, isVisitor := issuerOf(id); isVisitor {
 		return c.issuers == nil || !c.issuers.Has(issuer)
 	}
-	if found, ok := c.Keys.issued[id]; ok && found.KeySHA256 == "" {
-		return false // a newer release wrote it
+	if found, ok := c.Keys.issued[id]; ok && (found.KeySHA256 == "" || found.IsDisabled) {
+		return false // a newer release wrote it, or it may be enabled
 	}
 	for _, key := range c.Keys.inForce() {
 		if key.ID != id {

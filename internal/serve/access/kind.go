@@ -19,6 +19,8 @@ type Change struct {
 	At time.Time
 	// DryRun says that the change is checked, and not made.
 	DryRun bool
+	// MayEnable says that the change enables a credential that is disabled.
+	MayEnable bool
 }
 
 func (c Change) at() time.Time { return c.At.UTC().Truncate(time.Second) }
@@ -164,6 +166,7 @@ func (k *kind[T, P]) rotate(ctx context.Context, name string, change Change,
 		keep(found)
 		p := P(found).parts()
 		*p.hash, p.life.RotatedAt = hash, change.at()
+		p.life.IsDisabled = p.life.IsDisabled && !change.MayEnable
 		return nil
 	})
 	if err != nil || change.DryRun {
@@ -183,6 +186,14 @@ func (k *kind[T, P]) edit(ctx context.Context, name string, change Change, edit 
 			err = edit(&found)
 		}
 		return found, err
+	})
+}
+
+// Enable makes a credential good that a backup without a signature had.
+func (k *kind[T, P]) Enable(ctx context.Context, name string, change Change) (T, error) {
+	return k.edit(ctx, name, change, func(found *T) error {
+		P(found).parts().life.IsDisabled = false
+		return nil
 	})
 }
 
@@ -256,16 +267,17 @@ func (k *kind[T, P]) decode(stored string, value []byte) error {
 	return err
 }
 
-// inForce returns the credentials that are not revoked. The ones from the configuration
+// inForce returns the credentials that are neither revoked nor disabled. The ones from the configuration
 // file come last.
 func (k *kind[T, P]) inForce() []P {
 	all := make([]P, 0, len(k.issued)+len(k.static))
 	revoked := map[string]bool{}
 	for _, issued := range k.issued {
-		if p := P(&issued).parts(); p.life.RevokedAt.IsZero() {
-			all = append(all, &issued)
-		} else {
+		switch p := P(&issued).parts(); {
+		case !p.life.RevokedAt.IsZero():
 			revoked[*p.hash] = true
+		case !p.life.IsDisabled:
+			all = append(all, &issued)
 		}
 	}
 	for i := range k.static {

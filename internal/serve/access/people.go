@@ -87,7 +87,7 @@ func (g *Grant) refuseAsleep(now time.Time) *schema.Error {
 	return schema.NewError(schema.CodeInvalidAPIKey, say.New(why, "since", since.UTC().Format(time.DateOnly)))
 }
 
-// KeyStatus is ACTIVE, EXPIRED, REVOKED, UNREADABLE or, for a key of a person who stays away or
+// KeyStatus is ACTIVE, EXPIRED, DISABLED, REVOKED, UNREADABLE or, for a key of a person who stays away or
 // has left the tenant, SLEEPING.
 func (c *Credentials) KeyStatus(key IssuedKey, now time.Time) string {
 	status := key.Status(now)

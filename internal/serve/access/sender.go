@@ -11,7 +11,7 @@ import (
 // Sender is a caller of the unified API as an explanation tells of it.
 type Sender struct {
 	KeyID, Tenant string
-	// Status is that of a key: ACTIVE, EXPIRED, REVOKED, SLEEPING or UNREADABLE. It is empty for
+	// Status is that of a key: ACTIVE, EXPIRED, DISABLED, REVOKED, SLEEPING or UNREADABLE. It is empty for
 	// the bearer of a token, and for whom nobody knows.
 	Status string
 	// Issuer, User and Rule tell who the bearer of a token is: the issuer in the settings, the

@@ -57,10 +57,13 @@ func (s SessionSettings) check(report func(path string, fault say.Sentence)) {
 
 const (
 	sessionKind = "session/"
-	// sessionKeyName is the one value of that kind, the key as plain text. Where there is a
+	// sessionKeyName is the key as plain text. Where there is a
 	// master key it is not used, and the key is stored encrypted under sealedSessionName,
 	// which earlier releases do not read.
-	sessionKeyName    = sessionKind + "key"
+	sessionKeyName = sessionKind + "key"
+	// subjectKeyName is the key for the ids of tokens' subjects after a restore, which makes a new
+	// key of sessions. With a master key it is not used.
+	subjectKeyName    = sessionKind + "subjects"
 	sealedSessionName = sealedKind + "session"
 	sessionKeyBytes   = 32
 	sessionPrefix     = "s1."

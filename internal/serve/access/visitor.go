@@ -209,11 +209,31 @@ func (c *Credentials) visitorID(issuer, subject string) (string, error) {
 // errNoSubjectKey says that the store which has the key is away.
 var errNoSubjectKey = errors.New("the key for the ids of tokens' subjects cannot be stored")
 
+// subjectPurpose is the purpose of the key for the ids of tokens' subjects.
+const subjectPurpose = "subjects of tokens"
+
+// setSubjectKey takes the stored key for the ids of tokens' subjects.
+func (c *Credentials) setSubjectKey(value []byte) error {
+	var key session
+	err := key.set(value)
+	if err == nil && c.master == nil {
+		c.subjectKey.Store(&key.key)
+	}
+	return err
+}
+
+// subjectKey returns the key for the ids of tokens' subjects of a place without a master key that
+// was never restored.
+func (s session) subjectKey() []byte {
+	mac := hmac.New(sha256.New, s.key)
+	mac.Write([]byte(subjectPurpose))
+	return mac.Sum(nil)
+}
+
 func (c *Credentials) makeSubjectKey() ([]byte, error) {
-	const purpose = "subjects of tokens"
 	key := make([]byte, sha256.Size)
 	if c.master != nil {
-		c.master.Derive(purpose, key)
+		c.master.Derive(subjectPurpose, key)
 		return key, nil
 	}
 	if err := c.makeSessionKey(context.Background()); err != nil {
@@ -224,9 +244,7 @@ func (c *Credentials) makeSubjectKey() ([]byte, error) {
 	if c.session.key == nil {
 		return nil, errNoSubjectKey
 	}
-	mac := hmac.New(sha256.New, c.session.key)
-	mac.Write([]byte(purpose))
-	return mac.Sum(nil), nil
+	return c.session.subjectKey(), nil
 }
 
 // IsVisitor reports whether the grant belongs to the bearer of a token. Its credential is never

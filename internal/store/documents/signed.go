@@ -161,14 +161,39 @@ func (s *Signed) Put(ctx context.Context, doc Document) (int64, error) {
 	if len(doc.Data) < len("{}") || doc.Data[0] != '{' || signatureOf(doc.Data) != "" {
 		return 0, errors.New("a document must be an object without a signature")
 	}
-	signature := s.options.Keys.Sign(signedParts(&doc)...)
+	return s.Store.Put(ctx, Sign(s.options.Keys, doc))
+}
+
+// Sign returns a document with a signature. One that has a signature, or without keys, stays as it is.
+func Sign(keys *seal.Keys, doc Document) Document {
+	if keys == nil || len(doc.Data) < len("{}") || signatureOf(doc.Data) != "" {
+		return doc
+	}
+	signature := keys.Sign(signedParts(&doc)...)
 	data := append(make([]byte, 0, len(doc.Data)+len(signature)+len(signatureMember)+len(signatureEnd)),
 		doc.Data[:len(doc.Data)-1]...)
 	if len(data) > len("{") {
 		data = append(data, ',')
 	}
 	doc.Data = append(append(append(data, signatureMember...), signature...), signatureEnd...)
-	return s.Store.Put(ctx, doc)
+	return doc
+}
+
+// SignAll signs the documents of some kinds that have no signature.
+func SignAll(ctx context.Context, store Store, keys *seal.Keys, kinds []string) error {
+	for _, kind := range kinds {
+		err := Each(ctx, store, Query{Kind: kind}, func(doc Document) (bool, error) {
+			if signatureOf(doc.Data) != "" {
+				return true, nil
+			}
+			_, err := store.Put(ctx, Sign(keys, doc))
+			return true, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // signedParts returns the parts of a document that are signed.

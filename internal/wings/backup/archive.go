@@ -3,17 +3,13 @@ package backup
 import (
 	"archive/zip"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -24,7 +20,6 @@ import (
 // The names in an archive. The folder of versions is as the data directory has it, answers and
 // contents are as the folder of files has them. Lists are lines of JSON.
 const (
-	manifestName  = "manifest.json"
 	headName      = "versions/current.json"
 	valuesName    = "values.json"
 	ledgerName    = "ledger.jsonl"
@@ -51,54 +46,6 @@ const (
 	mostFiles       = 1_000_000
 )
 
-// manifest lists the files of an archive. It is signed with the master key, if there is one.
-type manifest struct {
-	Format  int       `json:"format"`
-	Made    time.Time `json:"made"`
-	Program string    `json:"program"`
-	// From says where the content comes from.
-	From string `json:"from"`
-	With []Part `json:"with"`
-	// MasterKey is the id of the master key.
-	MasterKey string           `json:"masterKey,omitzero"`
-	Files     map[string]entry `json:"files"`
-	Signature string           `json:"signature,omitzero"`
-}
-
-// entry is a file of an archive.
-type entry struct {
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"`
-}
-
-// signed returns the signed parts of a manifest.
-func (m manifest) signed() []string {
-	m.Signature = ""
-	text, _ := json.Marshal(m, json.Deterministic(true)) // texts and numbers only
-	return []string{"backup", string(text)}
-}
-
-// sums counts and hashes the bytes of a file.
-type sums struct {
-	hash.Hash
-	size int64
-}
-
-func newSums() *sums { return &sums{Hash: sha256.New()} }
-
-func (s *sums) Write(p []byte) (int, error) {
-	s.size += int64(len(p))
-	return s.Hash.Write(p)
-}
-
-func (s *sums) entry() entry { return entry{s.size, hex.EncodeToString(s.Sum(nil))} }
-
-// writer writes an archive.
-type writer struct {
-	zip      *zip.Writer
-	manifest manifest
-}
-
 // writeFile lets a function write the file at a path, whole or not at all, for its owner only.
 func writeFile(path string, fill func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
@@ -121,53 +68,8 @@ func writeFile(path string, fill func(io.Writer) error) (err error) {
 	return durable.At(dir).Move(filepath.Base(out.Name()), filepath.Base(path))
 }
 
-// writeArchive writes an archive, and its manifest last.
-func writeArchive(to io.Writer, keys *seal.Keys, about manifest, fill func(*writer) error) error {
-	about.Files, about.MasterKey = map[string]entry{}, keys.ID()
-	w := &writer{zip.NewWriter(to), about}
-	if err := fill(w); err != nil {
-		return err
-	}
-	if keys != nil {
-		w.manifest.Signature = keys.Sign(w.manifest.signed()...)
-	}
-	if err := w.addJSON(manifestName, w.manifest); err != nil {
-		return err
-	}
-	return w.zip.Close()
-}
-
-// add adds a file, which a function writes.
-func (w *writer) add(name string, method uint16, fill func(io.Writer) error) error {
-	out, err := w.zip.CreateHeader(&zip.FileHeader{Name: name, Method: method, Modified: w.manifest.Made})
-	if err != nil {
-		return err
-	}
-	s := newSums()
-	if err := fill(io.MultiWriter(out, s)); err != nil {
-		return err
-	}
-	w.manifest.Files[name] = s.entry()
-	return nil
-}
-
-func (w *writer) addBytes(name string, content []byte) error {
-	return w.add(name, zip.Deflate, func(to io.Writer) error {
-		_, err := to.Write(content)
-		return err
-	})
-}
-
-func (w *writer) addJSON(name string, value any) error {
-	content, err := json.Marshal(value, json.Deterministic(true))
-	if err != nil {
-		return err
-	}
-	return w.addBytes(name, content)
-}
-
-// addFile adds as much of a file as it has now. It reports false if there is none.
-func (w *writer) addFile(name, path string) (size int64, isThere bool, err error) {
+// addFile adds as much of a file as it has now to an archive. It reports false if there is none.
+func addFile(w *seal.Archive, name, path string) (size int64, isThere bool, err error) {
 	in, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, false, nil
@@ -181,10 +83,10 @@ func (w *writer) addFile(name, path string) (size int64, isThere bool, err error
 		return 0, false, err
 	}
 	method := zip.Deflate
-	if w.manifest.MasterKey != "" {
+	if w.MasterKey != "" {
 		method = zip.Store // encrypted bytes do not get smaller
 	}
-	err = w.add(name, method, func(to io.Writer) error {
+	err = w.Add(name, method, func(to io.Writer) error {
 		_, err := io.CopyN(to, in, info.Size())
 		return err
 	})
@@ -195,17 +97,18 @@ func (w *writer) addFile(name, path string) (size int64, isThere bool, err error
 type archive struct {
 	zip   *zip.ReadCloser
 	files map[string]*zip.File
-	manifest
-	// isDownload says that the management API made it.
-	isDownload bool
+	seal.Manifest
+	// isSigned says that the manifest is signed with the master key of the place, and isDownload
+	// that the management API made the archive.
+	isSigned, isDownload bool
 }
 
 // errForeign is of a file that is no backup.
 var errForeign = errors.New("it is no backup: patchbay backup makes one, or GET /api/config/backup?secrets=true")
 
-// openArchive opens an archive whose manifest is right: it fits the master key, and the files of
-// the archive.
-func openArchive(path string, keys *seal.Keys) (_ *archive, err error) {
+// openArchive opens an archive whose manifest fits its files. If there are master keys, the manifest
+// must be signed with one of them, whatever the archive says of itself, unless it may be unsigned.
+func openArchive(path string, keys *seal.Keys, mayBeUnsigned bool) (_ *archive, err error) {
 	in, err := zip.OpenReader(path)
 	if errors.Is(err, zip.ErrFormat) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, fmt.Errorf("%s: it is no zip archive, or not all of one", path)
@@ -228,14 +131,24 @@ func openArchive(path string, keys *seal.Keys) (_ *archive, err error) {
 		}
 		a.files[file.Name] = file
 	}
-	if a.files[manifestName] == nil {
-		a.isDownload = true
-		return a, a.checkDownload()
+	if a.files[seal.ManifestName] != nil {
+		if err := a.decode(seal.ManifestName, &a.Manifest); err != nil {
+			return nil, err
+		}
+		if a.Format < 1 || a.Format > format {
+			return nil, fmt.Errorf("the format %d of the backup is not known: a newer release made it; restore it "+
+				"with that release, or a later one", a.Format)
+		}
 	}
-	if err := a.decode(manifestName, &a.manifest); err != nil {
+	if err := a.checkSignature(keys); err != nil && (keys == nil || !mayBeUnsigned) {
 		return nil, err
 	}
-	return a, a.check(keys)
+	if a.isDownload = a.files[headName] == nil; a.isDownload {
+		if err := a.checkDownload(); err != nil {
+			return nil, err
+		}
+	}
+	return a, a.checkFiles()
 }
 
 // shorten bounds a name of an archive in a message.
@@ -247,28 +160,36 @@ func shorten(name string) string {
 	return name
 }
 
-// check compares the manifest with the archive and the master key.
-func (a *archive) check(keys *seal.Keys) error {
-	if a.Format < 1 || a.Format > format {
-		return fmt.Errorf("the format %d of the backup is not known: a newer release made it; restore it with that "+
-			"release, or a later one", a.Format)
+// checkSignature compares the manifest with the master keys of the place.
+func (a *archive) checkSignature(keys *seal.Keys) error {
+	const help = "set security.master-key, or security.previous-master-key, to it (PATCHBAY_SECURITY_MASTER_KEY)"
+	if keys == nil {
+		if a.MasterKey == "" {
+			return nil
+		}
+		return fmt.Errorf("the backup was made with the master key %s, and there is none: %s", a.MasterKey, help)
 	}
-	if a.MasterKey != "" {
-		const help = "set security.master-key, or security.previous-master-key, to it (PATCHBAY_SECURITY_MASTER_KEY)"
-		if keys == nil {
-			return fmt.Errorf("the backup was made with the master key %s, and there is none: %s", a.MasterKey, help)
-		}
-		err := keys.Verify(a.Signature, a.signed()...)
-		if errors.Is(err, seal.ErrKey) {
-			return fmt.Errorf("the backup was made with the master key %s, not with %s: %s", a.MasterKey, keys.ID(),
-				help)
-		}
-		if err != nil {
-			return errors.New("the backup was changed after it was made: its signature is wrong")
-		}
+	err := a.Verify(keys)
+	a.isSigned = err == nil
+	switch {
+	case a.isSigned:
+		return nil
+	case a.Signature == "":
+		return errors.New("it is not signed with the master key, so whoever could write the file may have put keys, " +
+			"tokens and addresses of backends into it; --unsigned restores it with all keys and tokens disabled")
+	case errors.Is(err, seal.ErrKey):
+		return fmt.Errorf("the backup was made with the master key %s, not with %s: %s", a.MasterKey, keys.ID(), help)
+	}
+	return errors.New("the backup was changed after it was made: its signature is wrong")
+}
+
+// checkFiles compares the manifest, if there is one, with the files of the archive.
+func (a *archive) checkFiles() error {
+	if a.files[seal.ManifestName] == nil {
+		return nil
 	}
 	for name := range a.files {
-		if _, isListed := a.Files[name]; !isListed && name != manifestName {
+		if _, isListed := a.Files[name]; !isListed && name != seal.ManifestName {
 			return fmt.Errorf("the backup was changed after it was made: %q was added", shorten(name))
 		}
 	}
@@ -277,14 +198,11 @@ func (a *archive) check(keys *seal.Keys) error {
 			return fmt.Errorf("the backup was changed after it was made: %q is missing", shorten(name))
 		}
 	}
-	if a.files[headName] == nil {
-		return errForeign
-	}
 	return nil
 }
 
 // has reports whether the archive has a part.
-func (a *archive) has(part Part) bool { return slices.Contains(a.With, part) }
+func (a *archive) has(part Part) bool { return slices.Contains(a.With, string(part)) }
 
 // bytes returns how many bytes the archive has when it is unpacked.
 func (a *archive) bytes() (sum int64) {
@@ -300,18 +218,21 @@ func (a *archive) read(name string, use func(io.Reader) error) error {
 	if !isListed { // the manifest itself, or a download
 		want.Size = largestInMemory
 	}
+	if a.files[name] == nil {
+		return fmt.Errorf("%w (it has no %s)", errForeign, name)
+	}
 	in, err := a.files[name].Open()
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer func() { _ = in.Close() }() // it was only read
-	s := newSums()
+	s := seal.NewSums()
 	from := io.TeeReader(io.LimitReader(in, want.Size+1), s)
 	err = use(from)
 	if err == nil {
 		_, err = io.Copy(io.Discard, from)
 	}
-	if err == nil && (s.size > want.Size || isListed && s.entry() != want) {
+	if err == nil && (s.Size > want.Size || isListed && s.Entry() != want) {
 		err = errors.New("it is not as it was written: the backup is damaged")
 	}
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -70,16 +71,19 @@ type Place struct {
 	// batches, empty where gateways share a database and no folder.
 	Ledger, Folder string
 	Keys           *seal.Keys
+	// Kept are the documents that the gateway stores for long.
+	Kept []documents.Kept
 }
 
-// PlaceOf returns where a gateway with this configuration keeps its data.
-func PlaceOf(doc *config.Document) (*Place, error) {
+// PlaceOf returns where a gateway with this configuration keeps its data. Its wings keep documents
+// beside those of sessions.
+func PlaceOf(doc *config.Document, wings []documents.Kept) (*Place, error) {
 	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
 	if err != nil {
 		return nil, fmt.Errorf("security.master-key: %w", err)
 	}
 	p := &Place{DataDir: doc.Server.DataDir, Database: doc.Store.Config, Ledger: doc.Store.URL, Keys: keys,
-		Folder: doc.FilesFolder()}
+		Folder: doc.FilesFolder(), Kept: append([]documents.Kept{sessions.Kept()}, wings...)}
 	if p.Folder == "" && p.Database == "" {
 		p.Folder = filepath.Join(p.DataDir, "batches")
 	}
@@ -93,6 +97,32 @@ func (p *Place) checkFolder(parts []Part) error {
 			"--set files.folder=/srv/patchbay")
 	}
 	return nil
+}
+
+// kept returns the documents that belong to a backup with these parts.
+func (p *Place) kept(parts []Part) []documents.Kept {
+	return slices.DeleteFunc(slices.Clone(p.Kept), func(k documents.Kept) bool {
+		return k.Part != "" && !slices.Contains(parts, Part(k.Part))
+	})
+}
+
+// keptOf returns the declaration of a kind of documents, nil if there is none.
+func keptOf(all []documents.Kept, kind string) *documents.Kept {
+	for i := range all {
+		if slices.Contains(all[i].Kinds, kind) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// path returns the folder or the file of documents in a data directory, and its name there. The folder
+// of files and batches has no name there.
+func (p *Place) path(k *documents.Kept) (path, name string) {
+	if name = k.Folder + k.File; name == "" {
+		return filepath.Join(p.Folder, documentsDir), ""
+	}
+	return filepath.Join(p.DataDir, name), name
 }
 
 // String names the place for people, without a password.
@@ -110,6 +140,9 @@ type Options struct {
 	With []Part
 	// Force lets a restore replace the content of a place that is not empty.
 	Force bool
+	// Unsigned lets a restore bring back an archive that is not signed with the master key of the
+	// place, with all keys and tokens disabled and no secret in use.
+	Unsigned bool
 	// Program is the version of this program.
 	Program string
 	// Tell is told of progress, in words.
@@ -129,6 +162,11 @@ type Summary struct {
 	// Missing counts files whose content was deleted meanwhile, and Damaged files and batches
 	// whose description cannot be read.
 	Missing, Damaged int
+	// IsSigned says that the archive is signed with the master key, and IsDisabled that keys, tokens
+	// and secrets are disabled because it is not.
+	IsSigned, IsDisabled bool
+	// Notes say what was left out, and why.
+	Notes []string
 }
 
 // countValues counts the keys and tokens among values.
@@ -152,8 +190,8 @@ type content struct {
 	headText []byte
 	headSign string
 	values   map[string]access.StoredValue
-	// each calls a function with the documents of files and batches.
-	each func(func(documents.Document) error) (damaged int, err error)
+	// each calls a function with documents.
+	each func(kept []documents.Kept, visit func(documents.Document) error) (damaged int, err error)
 }
 
 // record is a version as it is stored.
@@ -175,15 +213,19 @@ func Write(ctx context.Context, p *Place, path string, o Options) (done Summary,
 
 // WriteTo writes a backup of a place. The gateway may run.
 func WriteTo(ctx context.Context, p *Place, out io.Writer, o Options) (done Summary, err error) {
-	done.Made, done.With = time.Now().UTC().Truncate(time.Second), o.With
-	about := manifest{Format: format, Made: done.Made, Program: o.Program, From: "data directory", With: o.With}
+	if p.checkFolder(o.With) != nil {
+		o.With = slices.DeleteFunc(slices.Clone(o.With), func(part Part) bool { return part != Ledger })
+		done.Notes = append(done.Notes, "files and batches: files.folder is not set, so the gateways have none")
+	}
+	done.Made, done.With, done.IsSigned = time.Now().UTC().Truncate(time.Second), o.With, p.Keys != nil
+	about := seal.Manifest{Format: format, Made: done.Made, Program: o.Program, From: "data directory"}
+	for _, part := range o.With {
+		about.With = append(about.With, string(part))
+	}
 	if p.Database != "" {
 		about.From = "PostgreSQL"
 	}
-	if err := p.checkFolder(o.With); err != nil {
-		return done, err
-	}
-	err = writeArchive(out, p.Keys, about, func(w *writer) error {
+	err = seal.WriteArchive(out, p.Keys, about, func(w *seal.Archive) error {
 		// Answers come before the description of their batch: if it ends meanwhile, the
 		// description is of one that has ended and needs them no more.
 		if slices.Contains(o.With, Batches) {
@@ -225,8 +267,7 @@ func (p *Place) readDirectory() (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder := filepath.Join(p.Folder, documentsDir)
-	c.each = func(visit func(documents.Document) error) (int, error) { return eachDocument(folder, visit) }
+	c.each = p.eachDocument
 	return c, nil
 }
 
@@ -286,13 +327,19 @@ func readRecord(store *files.Store, dir *durable.Dir, number int) (*record, erro
 // markPrefix begins the names of values that say which unsigned data was taken over.
 const markPrefix = "taken-over/"
 
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func things() []takeover.Thing {
+	return []takeover.Thing{takeover.Budgets, takeover.Documents, takeover.Responses}
+}
+
 // addMarks adds the marks of a data directory to values.
 func addMarks(values map[string]access.StoredValue, dir *durable.Dir, keys *seal.Keys) error {
-	marks, err := takeover.Open(takeover.Options{Keys: keys, Data: dir, Log: slog.New(slog.DiscardHandler)})
+	marks, err := takeover.Open(takeover.Options{Keys: keys, Data: dir, Log: discard()})
 	if err != nil || marks == nil {
 		return err
 	}
-	for _, thing := range []takeover.Thing{takeover.Budgets, takeover.Documents, takeover.Responses} {
+	for _, thing := range things() {
 		if !marks.IsOpen(thing) {
 			name, value := markPrefix+string(thing), []byte("true")
 			values[name] = access.StoredValue{Data: value, Signatures: []string{keys.SignValue(name, value)}}
@@ -302,17 +349,17 @@ func addMarks(values map[string]access.StoredValue, dir *durable.Dir, keys *seal
 }
 
 // backUpContent adds the content of a place.
-func (p *Place) backUpContent(w *writer, c *content, o Options, done *Summary) error {
+func (p *Place) backUpContent(w *seal.Archive, c *content, o Options, done *Summary) error {
 	o.Tell("configuration")
 	done.Current = c.head.Version
-	if err := w.addBytes(headName, c.headText); err != nil {
+	if err := w.AddBytes(headName, c.headText); err != nil {
 		return err
 	}
 	add := func(name, suffix, text string) error {
 		if text == "" {
 			return nil
 		}
-		return w.addBytes(versionsDir+"/"+name+suffix, []byte(text+"\n"))
+		return w.AddBytes(versionsDir+"/"+name+suffix, []byte(text+"\n"))
 	}
 	if err := add("current", ".sig", c.headSign); err != nil {
 		return err
@@ -330,47 +377,29 @@ func (p *Place) backUpContent(w *writer, c *content, o Options, done *Summary) e
 		}
 		name := fmt.Sprintf("%08d", number)
 		if err := errors.Join(add(name, ".sig", r.signature), add(name, ".changes", r.changes),
-			w.addBytes(versionsDir+"/"+name+".json", r.text)); err != nil {
+			w.AddBytes(versionsDir+"/"+name+".json", r.text)); err != nil {
 			return err
 		}
 		done.Versions++
 	}
 	done.countValues(c.values)
-	if err := w.addJSON(valuesName, c.values); err != nil {
+	if err := w.AddJSON(valuesName, access.WithoutSessions(c.values)); err != nil {
 		return err
 	}
-	if !slices.Contains(o.With, Files) {
-		return nil
-	}
-	return p.backUpFiles(w, c, o, done)
+	return p.backUpDocuments(w, c, o, done)
 }
 
-// Kinds of documents. Others are of the moment, such as leases.
-const (
-	fileKind, hiddenKind   = "file", "part"
-	batchKind, removedKind = "batch", "removed-key"
-)
+// Kinds of documents that are counted.
+const fileKind, batchKind = "file", "batch"
 
-// isWanted reports whether documents of a kind are part of a backup.
-func isWanted(kind string, parts []Part) bool {
-	switch kind {
-	case fileKind, hiddenKind:
-		return slices.Contains(parts, Files)
-	case batchKind, removedKind:
-		return slices.Contains(parts, Batches)
-	}
-	return false
-}
-
-// backUpFiles adds the documents of files and batches, and the contents of files. A file whose
-// content was deleted meanwhile is left out.
-func (p *Place) backUpFiles(w *writer, c *content, o Options, done *Summary) error {
-	o.Tell("files and batches")
+// backUpDocuments adds the documents of a place, and the contents of files. A file whose content was
+// deleted meanwhile is left out.
+func (p *Place) backUpDocuments(w *seal.Archive, c *content, o Options, done *Summary) error {
+	o.Tell("documents")
 	var docs []documents.Document
-	damaged, err := c.each(func(doc documents.Document) error {
-		if isWanted(doc.Kind, o.With) {
-			docs = append(docs, doc)
-		}
+	kept := p.kept(o.With)
+	damaged, err := c.each(kept, func(doc documents.Document) error {
+		docs = append(docs, doc)
 		return nil
 	})
 	if done.Damaged = damaged; err != nil {
@@ -378,10 +407,10 @@ func (p *Place) backUpFiles(w *writer, c *content, o Options, done *Summary) err
 	}
 	next := time.Now().Add(tellEvery)
 	docs = slices.DeleteFunc(docs, func(doc documents.Document) bool {
-		if err != nil || doc.Kind == batchKind || doc.Kind == removedKind {
+		if err != nil || Part(keptOf(kept, doc.Kind).Part) != Files {
 			return false
 		}
-		size, isThere, failed := w.addFile(contentsDir+"/"+doc.ID, filepath.Join(p.Folder, contentsDir, doc.ID))
+		size, isThere, failed := addFile(w, contentsDir+"/"+doc.ID, filepath.Join(p.Folder, contentsDir, doc.ID))
 		err = failed
 		if !isThere {
 			done.Missing++
@@ -397,7 +426,7 @@ func (p *Place) backUpFiles(w *writer, c *content, o Options, done *Summary) err
 	if err != nil {
 		return err
 	}
-	return w.add(documentsName, zip.Deflate, func(to io.Writer) error {
+	return w.Add(documentsName, zip.Deflate, func(to io.Writer) error {
 		out := jsontext.NewEncoder(to)
 		for i := range docs {
 			done.countDocument(docs[i].Kind)
@@ -422,7 +451,7 @@ func (s *Summary) countDocument(kind string) {
 }
 
 // backUpAnswers adds the answers of batches that have not ended.
-func (p *Place) backUpAnswers(w *writer, o Options) error {
+func (p *Place) backUpAnswers(w *seal.Archive, o Options) error {
 	o.Tell("answers of batches")
 	found, err := filepath.Glob(filepath.Join(globEscape(p.Folder), answersDir, "*", "answers-*"))
 	if err != nil {
@@ -433,7 +462,7 @@ func (p *Place) backUpAnswers(w *writer, o Options) error {
 		if !allowedNames.MatchString(name) {
 			continue
 		}
-		if _, _, err := w.addFile(name, path); err != nil {
+		if _, _, err := addFile(w, name, path); err != nil {
 			return err
 		}
 	}
@@ -445,10 +474,47 @@ func globEscape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// eachDocument calls a function with the documents of a folder, in which a gateway may work. It
+// eachDocument calls a function with documents of a data directory, in which a gateway may work. It
 // counts those that cannot be read, which the gateway passes over as well.
-func eachDocument(folder string, visit func(documents.Document) error) (damaged int, err error) {
-	dir := durable.At(folder)
+func (p *Place) eachDocument(kept []documents.Kept, visit func(documents.Document) error) (damaged int, err error) {
+	read := map[string]bool{}
+	for i := range kept {
+		path, _ := p.path(&kept[i])
+		switch {
+		case read[path]:
+			continue
+		case kept[i].File != "":
+			err = p.eachInFile(&kept[i], visit)
+		default:
+			var more int
+			more, err = eachInFolder(durable.At(path), kept, visit)
+			damaged += more
+		}
+		if read[path] = true; err != nil {
+			return damaged, err
+		}
+	}
+	return damaged, nil
+}
+
+// eachInFile is eachDocument for documents that have a file in place of a folder.
+func (p *Place) eachInFile(k *documents.Kept, visit func(documents.Document) error) error {
+	content, err := durable.At(p.DataDir).Read(k.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	docs, err := k.Read(content)
+	for i := range docs {
+		err = errors.Join(err, visit(docs[i]))
+	}
+	return err
+}
+
+func eachInFolder(dir *durable.Dir, kept []documents.Kept, visit func(documents.Document) error) (damaged int,
+	err error) {
 	names, err := dir.Names()
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -463,6 +529,9 @@ func eachDocument(folder string, visit func(documents.Document) error) (damaged 
 		}
 		if err != nil {
 			damaged++
+			continue
+		}
+		if keptOf(kept, doc.Kind) == nil {
 			continue
 		}
 		if err := visit(doc); err != nil {

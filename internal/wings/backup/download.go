@@ -28,8 +28,8 @@ func (a *archive) checkDownload() error {
 		switch {
 		case strings.HasPrefix(name, versionsDir+"/0") && strings.HasSuffix(name, ".json"):
 			count++
-		case name != credentialsName:
-			return fmt.Errorf("%w (it has %q and no %s)", errForeign, shorten(name), manifestName)
+		case name != credentialsName && name != seal.ManifestName:
+			return fmt.Errorf("%w (it has %q and no %s)", errForeign, shorten(name), headName)
 		}
 	}
 	if count == 0 {
@@ -152,28 +152,29 @@ func encoded(value any) jsontext.Value {
 	return text
 }
 
-// stageDownload writes a download to a folder in the form of a data directory.
-func (a *archive) stageDownload(stage string, keys *seal.Keys) error {
+// stageDownload writes the versions of a download to a folder in the form of a data directory, and
+// returns its credentials.
+func (a *archive) stageDownload(stage string, keys *seal.Keys) (values map[string]access.StoredValue, err error) {
 	if err := os.MkdirAll(filepath.Join(stage, versionsDir), 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	store := files.Peek(stage)
 	sealed := versions.NewSealedStore(store, keys)
 	var head versions.Head
 	for _, name := range slices.Sorted(maps.Keys(a.files)) {
-		if name == credentialsName {
+		if name == credentialsName || name == seal.ManifestName {
 			continue
 		}
 		var v view
 		if err := a.decode(name, &v); err != nil {
-			return err
+			return nil, err
 		}
 		version, err := v.stored()
 		if err == nil {
 			err = sealed.Save(version)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if v.Current || head.Version == 0 {
 			head.Version = v.Version
@@ -186,20 +187,10 @@ func (a *archive) stageDownload(stage string, keys *seal.Keys) error {
 	}
 	slices.SortStableFunc(head.Activations, func(a, b versions.Activation) int { return a.At.Compare(b.At) })
 	if err := sealed.SetHead(head); err != nil {
-		return err
+		return nil, err
 	}
-	if a.files[credentialsName] == nil {
-		return nil
+	if a.files[credentialsName] != nil {
+		err = a.decode(credentialsName, &values)
 	}
-	values := map[string]access.StoredValue{}
-	if err := a.decode(credentialsName, &values); err != nil {
-		return err
-	}
-	for name, value := range values {
-		if keys != nil && value.IsTrusted {
-			value.Signatures = []string{keys.SignValue(name, value.Data)}
-		}
-		values[name] = value
-	}
-	return access.WriteStored(store.Data(), values)
+	return values, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // row is a row of the ledger, of usage or of a budget, as an archive has it.
@@ -53,12 +54,12 @@ func journals() []string { return []string{quota.JournalDir, budget.JournalDir, 
 
 // backUpLedger adds all rows of the ledger. The journals are read before the database: what a
 // flush moves from one to the other meanwhile is in both.
-func (p *Place) backUpLedger(ctx context.Context, w *writer, done *Summary) error {
+func (p *Place) backUpLedger(ctx context.Context, w *seal.Archive, done *Summary) error {
 	ahead, err := p.readJournals()
 	if err != nil {
 		return err
 	}
-	return w.add(ledgerName, zip.Deflate, func(to io.Writer) error {
+	return w.Add(ledgerName, zip.Deflate, func(to io.Writer) error {
 		out := jsontext.NewEncoder(to)
 		write := func(r row) error {
 			done.Rows++

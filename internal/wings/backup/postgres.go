@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/pglog"
-	"github.com/patchbay-ai/patchbay/internal/config/control/vouch"
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
@@ -89,7 +89,7 @@ func (p *Place) contentOf(ctx context.Context, tx *sql.Tx) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &content{values: map[string]access.StoredValue{}}
+	c := new(content)
 	h := &c.head
 	err = sql.ErrNoRows
 	if isThere {
@@ -116,19 +116,27 @@ func (p *Place) contentOf(ctx context.Context, tx *sql.Tx) (*content, error) {
 	if err := p.addVersions(ctx, tx, c, signatures); err != nil {
 		return nil, err
 	}
-	values, err := texts(ctx, tx, "SELECT name, value FROM patchbay_config_values")
-	if err != nil {
+	if c.values, err = valuesOf(ctx, tx, signatures); err != nil {
 		return nil, err
 	}
-	for name, value := range values {
+	c.each = func(kept []documents.Kept, visit func(documents.Document) error) (int, error) {
+		return 0, eachStored(ctx, tx, kept, visit)
+	}
+	return c, p.verify(c)
+}
+
+// valuesOf returns the values of a database with their signatures.
+func valuesOf(ctx context.Context, tx *sql.Tx, signatures map[string]string) (map[string]access.StoredValue, error) {
+	values := map[string]access.StoredValue{}
+	found, err := texts(ctx, tx, "SELECT name, value FROM patchbay_config_values")
+	for name, value := range found {
 		stored := access.StoredValue{Data: []byte(value)}
 		if signature := signatures["value/"+name]; signature != "" {
 			stored.Signatures = []string{signature}
 		}
-		c.values[name] = stored
+		values[name] = stored
 	}
-	c.each = func(visit func(documents.Document) error) (int, error) { return 0, eachStored(ctx, tx, visit) }
-	return c, p.verify(c)
+	return values, err
 }
 
 // addVersions adds the numbers of the versions, and how they are read.
@@ -186,12 +194,13 @@ func (p *Place) verify(c *content) error {
 }
 
 // eachStored calls a function with the documents of a database.
-func eachStored(ctx context.Context, tx *sql.Tx, visit func(documents.Document) error) error {
+func eachStored(ctx context.Context, tx *sql.Tx, kept []documents.Kept,
+	visit func(documents.Document) error) error {
 	if isThere, err := hasTable(ctx, tx, "patchbay_documents"); err != nil || !isThere {
 		return err
 	}
 	const text = `SELECT kind, id, scope, created, is_open, bytes, version, data FROM patchbay_documents
-		WHERE kind IN ('file', 'part', 'batch', 'removed-key') ORDER BY kind, created, id`
+		WHERE kind = ANY($1) ORDER BY kind, created, id`
 	return query(ctx, tx, text, func(rows *sql.Rows) error {
 		var doc documents.Document
 		var data []byte
@@ -201,7 +210,23 @@ func eachStored(ctx context.Context, tx *sql.Tx, visit func(documents.Document) 
 		}
 		doc.Created, doc.Data = doc.Created.UTC(), data
 		return visit(doc)
-	})
+	}, kindsOf(kept, func(k *documents.Kept) []string { return k.Kinds }))
+}
+
+func kindsOf(kept []documents.Kept, of func(*documents.Kept) []string) []string {
+	kinds := []string{}
+	for i := range kept {
+		kinds = append(kinds, of(&kept[i])...)
+	}
+	return kinds
+}
+
+// replacedKinds are the kinds of the documents that a restore removes.
+func replacedKinds(k *documents.Kept) []string {
+	if k.IsMerged {
+		return k.Passing
+	}
+	return append(k.Passing, k.Kinds...)
 }
 
 // toDatabase restores to PostgreSQL: all of it in one transaction, if the ledger is in the same
@@ -222,9 +247,7 @@ func (r *restoring) toDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.head.Source = r.source; r.values != nil {
-		c.values = r.values // a data directory does not have all of them
-	}
+	c.head.Source = r.source
 	if err := r.stageFiles(); err != nil {
 		return err
 	}
@@ -267,9 +290,8 @@ func (r *restoring) makeTables(ctx context.Context) error {
 	return err
 }
 
-// checkDatabase returns an error if a gateway uses the database, or if a restore would replace
-// something, unless it may.
-func (r *restoring) checkDatabase(ctx context.Context, tx *sql.Tx) error {
+// checkIdle returns an error if a gateway uses the database.
+func checkIdle(ctx context.Context, tx *sql.Tx) error {
 	isThere, err := hasTable(ctx, tx, "patchbay_members")
 	if err != nil {
 		return err
@@ -291,13 +313,19 @@ func (r *restoring) checkDatabase(ctx context.Context, tx *sql.Tx) error {
 		return fmt.Errorf("gateways run on this database (%s): stop them first; one that was killed is seen for %s "+
 			"more", strings.Join(running, ", "), cluster.AwayAfter)
 	}
-	if r.force {
-		return nil
+	return nil
+}
+
+// checkDatabase returns an error if a gateway uses the database, or if a restore would replace
+// something, unless it may.
+func (r *restoring) checkDatabase(ctx context.Context, tx *sql.Tx) error {
+	if err := checkIdle(ctx, tx); err != nil || r.force {
+		return err
 	}
 	for table, what := range map[string]string{
 		"patchbay_config_current": "a configuration", "patchbay_documents": "files or batches",
 	} {
-		if isThere, err = hasTable(ctx, tx, table); err != nil || !isThere {
+		if isThere, err := hasTable(ctx, tx, table); err != nil || !isThere {
 			if err != nil {
 				return err
 			}
@@ -326,6 +354,9 @@ func (r *restoring) fillDatabase(ctx context.Context, tx *sql.Tx, c *content) (e
 	exec("LOCK TABLE patchbay_config_current IN ACCESS EXCLUSIVE MODE")
 	if err == nil {
 		err = r.checkDatabase(ctx, tx)
+	}
+	if err == nil {
+		err = r.takeValues(ctx, tx)
 	}
 	for _, table := range []string{"current", "versions", "values", "signatures"} {
 		exec("DELETE FROM patchbay_config_" + table)
@@ -357,14 +388,14 @@ func (r *restoring) fillDatabase(ctx context.Context, tx *sql.Tx, c *content) (e
 			plain(about.Author), plain(about.Summary), string(stored.text), plain(stored.changes))
 		sign(fmt.Sprintf("version/%d", number), stored.signature)
 	}
-	for i, name := range slices.Sorted(maps.Keys(c.values)) {
-		value := c.values[name]
+	for i, name := range slices.Sorted(maps.Keys(r.values)) {
+		value := r.values[name]
 		exec("INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, $2, $3)", name, i+1,
 			string(value.Data))
 		sign("value/"+name, r.signatureOf(name, value))
 	}
-	head := vouch.Head{Version: c.head.Version, Newest: c.head.Newest, Source: c.head.Source, Log: rand.Text(),
-		Revision: 1}
+	head := c.head
+	head.Position = versions.Position{Log: rand.Text(), Revision: 1}
 	exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, $2, $3, $4, $5)",
 		head.Log, head.Revision, head.Version, head.Newest, head.Source)
 	if r.keys != nil {
@@ -373,16 +404,33 @@ func (r *restoring) fillDatabase(ctx context.Context, tx *sql.Tx, c *content) (e
 	note := r.note() // the audit begins new chains
 	exec(`CREATE TABLE IF NOT EXISTS patchbay_audit_restores (time TEXT COLLATE "C" NOT NULL, made TEXT NOT NULL)`)
 	exec("INSERT INTO patchbay_audit_restores (time, made) VALUES ($1, $2)", note.Time, note.Made)
-	if err != nil || !r.has(Files) {
+	exec("DELETE FROM patchbay_documents WHERE kind = ANY($1)", kindsOf(r.kept, replacedKinds))
+	add := func(doc documents.Document) error {
+		exec(`INSERT INTO patchbay_documents AS before
+			(kind, id, scope, created, is_open, bytes, version, changed, data)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp(), $8) ON CONFLICT (kind, id) DO UPDATE SET
+			scope = excluded.scope, created = excluded.created, data = excluded.data, version = before.version + 1
+			WHERE before.created < excluded.created`, doc.Kind, doc.ID, doc.Scope, doc.Created, doc.IsOpen, doc.Bytes,
+			doc.Version, string(doc.Data))
 		return err
 	}
-	exec("DELETE FROM patchbay_documents")
-	return errors.Join(err, r.eachDocument(func(doc documents.Document) error {
-		exec(`INSERT INTO patchbay_documents (kind, id, scope, created, is_open, bytes, version, changed, data)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp(), $8)`, doc.Kind, doc.ID, doc.Scope, doc.Created,
-			doc.IsOpen, doc.Bytes, doc.Version, string(doc.Data))
+	if err != nil {
 		return err
-	}))
+	}
+	return errors.Join(r.eachDocument(add), r.eachUnseen(add))
+}
+
+// takeValues completes the values with what the database knows as revoked.
+func (r *restoring) takeValues(ctx context.Context, tx *sql.Tx) error {
+	signatures, err := texts(ctx, tx, "SELECT name, signature FROM patchbay_config_signatures")
+	if err != nil {
+		return err
+	}
+	theirs, err := valuesOf(ctx, tx, signatures)
+	if err != nil {
+		return err
+	}
+	return r.restoreValues(theirs)
 }
 
 // signatureOf returns the signature of a value. The key of sessions has none in a data

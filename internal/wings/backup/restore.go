@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -29,18 +29,16 @@ import (
 type restoring struct {
 	place   *Place
 	archive *archive
-	// keys sign the records that are made anew. They are nil for a backup that was made without a
-	// master key: the first start with one then signs everything.
-	keys  *seal.Keys
-	parts []Part
-	force bool
-	tell  func(format string, args ...any)
-	done  Summary
+	keys    *seal.Keys // sign the records that are made anew
+	parts   []Part
+	kept    []documents.Kept
+	force   bool
+	tell    func(format string, args ...any)
+	done    Summary
 	// stage has the configuration and credentials in the form of a data directory, stagedFiles the
 	// files and batches in the form of their folder.
 	stage, stagedFiles string
-	// source and values are the source of the head and all values, which a data directory does
-	// not have.
+	// source is the source of the head, and values are all values of the archive.
 	source string
 	values map[string]access.StoredValue
 	// aside is the name of a folder for the content that was there before, and made the data
@@ -55,27 +53,28 @@ type move struct{ from, to string }
 // Restore brings a backup back to a place where no gateway runs. After an error the place is as
 // it was before.
 func Restore(ctx context.Context, p *Place, path string, o Options) (Summary, error) {
-	a, err := openArchive(path, p.Keys)
+	a, err := openArchive(path, p.Keys, o.Unsigned)
 	if err != nil {
 		return Summary{}, err
 	}
 	defer func() { _ = a.zip.Close() }() // it was only read
 	r := &restoring{place: p, archive: a, keys: p.Keys, parts: o.With, force: o.Force, tell: o.Tell}
-	if a.MasterKey == "" && !a.isDownload {
-		r.keys = nil
-	}
 	for _, part := range o.With {
 		if !a.has(part) {
 			return Summary{}, fmt.Errorf("the backup has no %s: it was made without --with %s", part, part)
 		}
 	}
 	if len(o.With) == 0 {
-		r.parts = a.With
+		r.parts, err = ParseParts(a.With)
+	}
+	if err != nil {
+		return Summary{}, err
 	}
 	if err := p.checkFolder(r.parts); err != nil {
 		return Summary{}, err
 	}
-	r.done.Made, r.done.With = a.Made, r.parts
+	r.kept = p.kept(r.parts)
+	r.done = Summary{Made: a.Made, With: r.parts, IsSigned: a.isSigned, IsDisabled: r.isDoubted()}
 	r.aside = "replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
 	if p.Database != "" {
 		err = r.toDatabase(ctx)
@@ -89,6 +88,9 @@ func Restore(ctx context.Context, p *Place, path string, o Options) (Summary, er
 }
 
 func (r *restoring) has(part Part) bool { return slices.Contains(r.parts, part) }
+
+// isDoubted reports whether the place has a master key and the archive is not signed with it.
+func (r *restoring) isDoubted() bool { return r.keys != nil && !r.archive.isSigned }
 
 // notEmpty is the error of a place that has content.
 func (r *restoring) notEmpty(what string) error {
@@ -116,12 +118,28 @@ func (r *restoring) toDirectory(ctx context.Context) error {
 	if err := r.stageConfiguration(); err != nil {
 		return err
 	}
+	theirs, err := access.ReadStored(store.Data())
+	if err != nil {
+		r.done.Notes = append(r.done.Notes, "what was revoked there is not known: "+err.Error())
+	}
+	if err := r.stageValues(theirs); err != nil {
+		return err
+	}
 	if err := r.stageFiles(); err != nil {
+		return err
+	}
+	replaced := append([]string{versionsDir}, ownFiles()...)
+	for i := range r.kept {
+		if _, name := r.place.path(&r.kept[i]); name != "" {
+			replaced = append(replaced, name)
+		}
+	}
+	if err := r.stageDocuments(); err != nil {
 		return err
 	}
 	exchange := func(*sql.Tx) error {
 		return store.Exchange(func() error {
-			err := r.exchange(dir, r.stage, append([]string{versionsDir}, ownFiles()...))
+			err := r.exchange(dir, r.stage, replaced)
 			if err == nil && r.has(Ledger) {
 				err = r.exchange(dir, r.stage, journals()) // the database has all of it
 			}
@@ -212,11 +230,7 @@ func (r *restoring) stageConfiguration() error {
 	if err := os.MkdirAll(r.stage, 0o700); err != nil {
 		return err
 	}
-	if r.archive.isDownload {
-		if err := r.archive.stageDownload(r.stage, r.keys); err != nil {
-			return err
-		}
-	} else if err := r.unpackConfiguration(); err != nil {
+	if err := r.stageVersions(); err != nil {
 		return err
 	}
 	c, err := readStaged(r.stage, r.keys)
@@ -224,38 +238,152 @@ func (r *restoring) stageConfiguration() error {
 		return err
 	}
 	r.done.Versions, r.done.Current = len(c.numbers), c.head.Version
-	r.done.countValues(c.values)
+	r.done.countValues(r.values)
 	head := c.head
 	r.source = head.Source
 	head.Source, head.Position = versions.Restored, versions.Position{}
 	return versions.NewSealedStore(files.Peek(r.stage), r.keys).SetHead(head)
 }
 
-// unpackConfiguration writes the versions and credentials of an archive to the stage.
-func (r *restoring) unpackConfiguration() error {
-	for name := range r.archive.Files {
-		if strings.HasPrefix(name, versionsDir+"/") {
+// stageVersions writes the versions of the archive to the stage, and reads its values.
+func (r *restoring) stageVersions() (err error) {
+	if r.archive.isDownload {
+		r.values, err = r.archive.stageDownload(r.stage, r.keys)
+	} else {
+		for name := range r.archive.Files {
+			if !strings.HasPrefix(name, versionsDir+"/") || r.isDoubted() && strings.HasSuffix(name, ".sig") {
+				continue
+			}
 			if err := r.archive.unpack(name, filepath.Join(r.stage, filepath.FromSlash(name))); err != nil {
 				return err
 			}
 		}
+		err = r.archive.decode(valuesName, &r.values)
 	}
-	values := map[string]access.StoredValue{}
-	if err := r.archive.decode(valuesName, &values); err != nil {
+	if err != nil || !r.isDoubted() {
 		return err
 	}
-	dir := durable.At(r.stage)
-	marks, err := takeover.Open(takeover.Options{Keys: r.keys, Data: dir, Log: slog.New(slog.DiscardHandler)})
+	// The versions are signed, with a doubt about all of their content.
+	store := files.Peek(r.stage)
+	sealed := versions.NewSealedStore(store, r.keys)
+	numbers, err := store.Versions()
 	if err != nil {
 		return err
 	}
-	for name := range values {
+	for _, number := range numbers {
+		v, err := sealed.Load(number)
+		if err != nil {
+			return err
+		}
+		v.SetRestored()
+		if err := sealed.Save(v); err != nil {
+			return err
+		}
+	}
+	head, err := store.Head()
+	head.File, head.FileSettings = nil, nil
+	return errors.Join(err, sealed.SetHead(head))
+}
+
+// restoreValues completes the values, which take the place of others.
+func (r *restoring) restoreValues(theirs map[string]access.StoredValue) error {
+	values, err := access.Restored(r.values, theirs, r.keys, !r.isDoubted())
+	if r.values = values; err != nil || !r.isDoubted() {
+		return err
+	}
+	for _, thing := range things() { // documents without a signature are not read
+		name, value := markPrefix+string(thing), []byte("true")
+		r.values[name] = access.StoredValue{Data: value, Signatures: []string{r.keys.SignValue(name, value)}}
+	}
+	return nil
+}
+
+// stageValues writes the values to the stage.
+func (r *restoring) stageValues(theirs map[string]access.StoredValue) error {
+	if err := r.restoreValues(theirs); err != nil {
+		return err
+	}
+	dir := durable.At(r.stage)
+	marks, err := takeover.Open(takeover.Options{Keys: r.keys, Data: dir, Log: discard()})
+	if err != nil {
+		return err
+	}
+	for name := range r.values {
 		if thing, isMark := strings.CutPrefix(name, markPrefix); isMark {
 			marks.Found(takeover.Thing(thing))
 		}
 	}
-	r.values = values
-	return access.WriteStored(dir, values)
+	return access.WriteStored(dir, r.values)
+}
+
+// stageDocuments writes the documents to the stages. Those of files and batches are beside their
+// contents.
+func (r *restoring) stageDocuments() error {
+	merged, filed := map[string]documents.Document{}, map[string][]documents.Document{}
+	merge := func(doc documents.Document) error {
+		if before, has := merged[doc.Kind+"/"+doc.ID]; !has || doc.Created.After(before.Created) {
+			merged[doc.Kind+"/"+doc.ID] = doc
+		}
+		return nil
+	}
+	isReplaced := func(k documents.Kept) bool { return !k.IsMerged }
+	if _, err := r.place.eachDocument(slices.DeleteFunc(slices.Clone(r.kept), isReplaced), merge); err != nil {
+		return err
+	}
+	dirs := map[string]*durable.Dir{}
+	write := func(doc documents.Document) (err error) {
+		path, name := r.place.path(keptOf(r.kept, doc.Kind))
+		if path = filepath.Join(r.stage, name); name == "" {
+			path = filepath.Join(r.stagedFiles, documentsDir)
+		}
+		if dirs[path] == nil {
+			if dirs[path], err = durable.Open(path); err != nil {
+				return err
+			}
+		}
+		return documents.WriteFile(dirs[path], doc)
+	}
+	err := r.eachDocument(func(doc documents.Document) error {
+		switch k := keptOf(r.kept, doc.Kind); {
+		case k.IsMerged:
+			return merge(doc)
+		case k.File != "":
+			filed[k.File] = append(filed[k.File], doc)
+			return nil
+		}
+		return write(doc)
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.eachUnseen(merge); err != nil {
+		return err
+	}
+	for _, doc := range merged {
+		err = errors.Join(err, write(doc))
+	}
+	for i := range r.kept {
+		if file := r.kept[i].File; len(filed[file]) > 0 {
+			content, failed := r.kept[i].Write(filed[file])
+			err = errors.Join(err, failed, durable.At(r.stage).Write(file, content))
+		}
+	}
+	return err
+}
+
+// eachUnseen calls a function with a document for each owner of a key: who is not known counts as seen
+// now, so that the keys do not sleep.
+func (r *restoring) eachUnseen(visit func(documents.Document) error) error {
+	for _, owner := range access.Owners(r.values) {
+		doc, err := sessions.SeenAt(owner.Issuer, owner.Subject, owner.Name, time.Now().UTC())
+		if err == nil {
+			err = visit(documents.Sign(r.keys, doc))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stageFiles unpacks files and batches beside the folder that will have them.
@@ -293,18 +421,15 @@ func (r *restoring) stageFiles() error {
 			r.tell("%d bytes of files", r.done.Bytes)
 		}
 	}
-	if r.place.Database != "" {
-		return nil
-	}
-	dir, err := durable.Open(filepath.Join(r.stagedFiles, documentsDir))
-	if err != nil {
-		return err
-	}
-	return r.eachDocument(func(doc documents.Document) error { return documents.WriteFile(dir, doc) })
+	return nil
 }
 
-// eachDocument calls a function with the documents of the archive, and counts them.
+// eachDocument calls a function with the documents of the archive, and counts them. It signs those of an
+// archive that is signed, and leaves out those of another one that would be merged.
 func (r *restoring) eachDocument(visit func(documents.Document) error) error {
+	if r.archive.files[documentsName] == nil {
+		return nil // of a download
+	}
 	return r.archive.read(documentsName, func(from io.Reader) error {
 		in := jsontext.NewDecoder(from)
 		for {
@@ -316,8 +441,12 @@ func (r *restoring) eachDocument(visit func(documents.Document) error) error {
 			if err == nil {
 				err = documents.CheckName(doc.Kind, doc.ID)
 			}
-			if err == nil && isWanted(doc.Kind, r.parts) {
+			k := keptOf(r.kept, doc.Kind)
+			if err == nil && k != nil && !(r.isDoubted() && k.IsMerged) {
 				r.done.countDocument(doc.Kind)
+				if !r.isDoubted() {
+					doc = documents.Sign(r.keys, doc)
+				}
 				err = visit(doc)
 			}
 			if err != nil {

@@ -4,12 +4,31 @@ import (
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/vouch"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // IsUnsigned reports whether the version was read where versions are signed, and has no
 // signature: a gateway of an earlier release has written it, or somebody without the
-// master key.
-func (v *Version) IsUnsigned() bool { return v.isUnsigned }
+// master key. A version of an unsigned backup counts as one until it is confirmed.
+func (v *Version) IsUnsigned() bool { return v.isUnsigned || v.isRestored }
+
+// SetRestored marks a version of a backup that is not signed: its references are not resolved and
+// none of its secrets are sent, until it is confirmed.
+func (v *Version) SetRestored() { v.isUnsigned, v.isRestored = false, true }
+
+// Confirm returns the next signature of a stored version that SetRestored has marked: one without
+// doubts. It is empty for any other version.
+func Confirm(keys *seal.Keys, number int, record []byte, signature string) (string, error) {
+	v, err := ReadVersion(number, record)
+	if err != nil {
+		return "", err
+	}
+	opened, err := sealing{keys: keys}.read(v, signature)
+	if err != nil || !opened.isRestored {
+		return "", err
+	}
+	return v.sign(keys, vouch.WithDoubts(opened.Services, nil), opened.Settings)
+}
 
 // Judge returns the services of a version as they may come into force. An instance that
 // no trusted source confirms is in doubt, and does not send its secrets. The services of

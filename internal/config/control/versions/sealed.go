@@ -77,7 +77,8 @@ func (v *Version) sign(keys *seal.Keys, services Services, managed config.Manage
 	if err != nil {
 		return "", err
 	}
-	return vouch.Version{Number: v.Number, Record: record, Services: services, Settings: managed}.Sign(keys)
+	return vouch.Version{Number: v.Number, Record: record, Services: services, Settings: managed,
+		IsRestored: v.isRestored}.Sign(keys)
 }
 
 // load reads a version, checks its signature and opens its secrets.
@@ -108,7 +109,7 @@ func (s sealing) read(sealed *Version, signature string) (*Version, error) {
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", v.Number, signatureFault(err))
 	}
-	v.Services = vouch.WithDoubts(v.Services, doubts)
+	v.Services, v.isRestored = vouch.WithDoubts(v.Services, doubts), doubts.IsRestored()
 	return v, nil
 }
 
@@ -158,6 +159,9 @@ func (s sealing) signHead(of Log, head Head) error {
 func (h Head) signed() vouch.Head {
 	return vouch.Head{Version: h.Version, Newest: h.Newest, Source: h.Source, Log: h.Log, Revision: h.Revision}
 }
+
+// Sign returns the signature of a head of a shared log.
+func (h Head) Sign(keys *seal.Keys) string { return h.signed().Sign(keys) }
 
 // SealedStore is a Store that encrypts the secrets of backends and signs its records.
 type SealedStore struct {

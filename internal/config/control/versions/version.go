@@ -44,6 +44,8 @@ type Version struct {
 	// isUnsigned says that it was read where versions are signed, and has no signature.
 	// It gets none if it is saved.
 	isUnsigned bool
+	// isRestored says that an unsigned backup had the version, and that nobody has confirmed it.
+	isRestored bool
 }
 
 // ReadVersion decodes a stored version, which must have this number. It refuses unknown

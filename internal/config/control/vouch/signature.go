@@ -30,7 +30,15 @@ type Version struct {
 	Record   []byte
 	Services Services
 	Settings config.Managed
+	// IsRestored says that an unsigned backup had the version, and that nobody has confirmed it.
+	IsRestored bool
 }
+
+// wholeVersion is the key of the doubt about all instances and settings of a version.
+const wholeVersion = ""
+
+// IsRestored reports whether the doubts are about the whole of a version that an unsigned backup had.
+func (d Doubts) IsRestored() bool { return d[wholeVersion] == backend.DoubtRestored }
 
 // versionSignature is the text of a signature. The doubts are signed with the version.
 type versionSignature struct {
@@ -41,6 +49,9 @@ type versionSignature struct {
 // Sign returns the signature of a version.
 func (v Version) Sign(keys *seal.Keys) (string, error) {
 	doubts := doubtsOf(v.Services)
+	if v.IsRestored {
+		doubts[wholeVersion] = backend.DoubtRestored
+	}
 	parts, err := v.parts(doubts)
 	if err != nil {
 		return "", err
@@ -156,7 +167,9 @@ func doubtsOf(services Services) Doubts {
 func WithDoubts(services Services, doubts Doubts) Services {
 	doubted, _ := mapInstances(services, func(serviceType schema.ServiceType,
 		s backend.Settings) (backend.Settings, error) {
-		s.Doubt = doubts[keyOf(serviceType, &s)]
+		if s.Doubt = doubts[keyOf(serviceType, &s)]; doubts.IsRestored() {
+			s.Doubt = backend.DoubtRestored
+		}
 		return s, nil
 	})
 	return doubted

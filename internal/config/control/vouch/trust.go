@@ -110,12 +110,13 @@ func (t *Trust) judge(services, stored Services) (judged Services, hasDoubts boo
 
 // Lift returns the services of a signed version without the doubts that have ended: about
 // instances that are known meanwhile and, for DoubtFound, about instances that refer to
-// listed names only. More is the argument of Judge.
+// listed names only. The doubt about an unsigned backup stays. More is the argument of Judge.
 func (t *Trust) Lift(services Services, listed []string, more func(*Trust) bool) Services {
 	for {
 		hasDoubts := false
 		lifted, _ := mapInstances(services, func(_ schema.ServiceType, s backend.Settings) (backend.Settings, error) {
-			if s.Doubt != "" && (t.has(&s, &s) || s.Doubt == backend.DoubtFound && refersTo(&s, listed)) {
+			isKnown := t.has(&s, &s) || s.Doubt == backend.DoubtFound && refersTo(&s, listed)
+			if isKnown && s.Doubt != backend.DoubtRestored {
 				s.Doubt = ""
 			}
 			hasDoubts = hasDoubts || s.Doubt != ""

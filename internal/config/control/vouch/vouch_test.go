@@ -146,3 +146,30 @@ func TestWhatASignedVersionVouchesFor(t *testing.T) {
 		t.Errorf("an instance in doubt vouches for another: %q", got)
 	}
 }
+
+// A version of an unsigned backup stays in doubt, also if the configuration file has its instances in the
+// same way, and nobody takes the mark out of its signature.
+func TestTheMarkOfAnUnsignedBackupStays(t *testing.T) {
+	t.Parallel()
+	keys := newKeys(t)
+	own := services(func(s *backend.Settings) { s.APIKey = backend.Reference("${KEY}") })
+	version := vouch.Version{Number: 3, Record: []byte(`{"version":3}`), Services: own, IsRestored: true}
+	signature, err := version.Sign(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doubts, err := version.Verify(keys, signature)
+	if err != nil || !doubts.IsRestored() {
+		t.Fatalf("the doubts are %v, %v", doubts, err)
+	}
+	trust := new(vouch.Trust)
+	trust.Add(own) // as the file has them
+	lifted := trust.Lift(vouch.WithDoubts(own, doubts), []string{"KEY"}, none)
+	if got := lifted[schema.Chat].Instances[0].Doubt; got != backend.DoubtRestored || !got.Withholds() {
+		t.Errorf("the doubt about the instance is %q", got)
+	}
+	bare := strings.Replace(signature, `"":"restored"`, `"other":"restored"`, 1)
+	if _, err := version.Verify(keys, bare); bare == signature || !errors.Is(err, seal.ErrForged) {
+		t.Errorf("the mark is taken out of %s: %v", signature, err)
+	}
+}

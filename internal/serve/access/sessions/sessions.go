@@ -93,6 +93,23 @@ const (
 // Kinds returns the kinds of documents that the sessions consist of.
 func Kinds() []string { return []string{kindSession, kindEnd, kindPerson} }
 
+// Folder is the folder of the documents in a data directory.
+const Folder = "sessions"
+
+// Kept declares the documents. A restore makes a new key of sessions, so that no session goes on.
+func Kept() documents.Kept {
+	return documents.Kept{Kinds: []string{kindEnd, kindPerson}, Passing: []string{kindSession}, IsMerged: true,
+		Folder: Folder}
+}
+
+// SeenAt returns the document about a person of whom only the last sign-in is known. It counts as made
+// before all others, so that any other document about the person stays in a merge.
+func SeenAt(issuer, subject, name string, at time.Time) (documents.Document, error) {
+	data, err := json.Marshal(Person{Issuer: issuer, Subject: subject, Name: name, LastSeen: at},
+		json.Deterministic(true))
+	return documents.Document{Kind: kindPerson, ID: personOf(issuer, subject), Version: 1, Data: data}, err
+}
+
 const (
 	// mostOfOne is how many sessions a person or token may have; a further one ends the oldest.
 	mostOfOne = 100

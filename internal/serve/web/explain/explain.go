@@ -85,7 +85,7 @@ type Place struct {
 type Caller struct {
 	KeyID   string        `json:"keyId"`
 	Tenant  string        `json:"tenant"`
-	Status  string        `json:"status,omitzero" doc:"Of a key: ACTIVE, SLEEPING, EXPIRED, REVOKED or UNREADABLE."`
+	Status  string        `json:"status,omitzero" doc:"ACTIVE, SLEEPING, EXPIRED, DISABLED, REVOKED or UNREADABLE."`
 	Issuer  string        `json:"issuer,omitzero" doc:"Of a token: its name in security.jwt."`
 	Rule    string        `json:"rule,omitzero" doc:"The setting that lets the bearer of a token in."`
 	User    string        `json:"user,omitzero" doc:"The person of a token, by the claim that claims.user names."`

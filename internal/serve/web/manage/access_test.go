@@ -90,7 +90,8 @@ func TestRolesAndRoutes(t *testing.T) {
 		// An open gateway gives nobody a token, or another role; to issue one needs a body besides.
 		// Those of members are for nobody else.
 		isForMembers := route.Permission == access.ByMembership
-		makesToken := isForMembers || route.Pattern == "POST /api/auth/tokens/{name}/rotate" || route.Pattern == "PUT /api/auth/tokens/{name}"
+		makesToken := isForMembers || route.Pattern == "POST /api/auth/tokens/{name}/rotate" || route.Pattern == "PUT /api/auth/tokens/{name}" ||
+			route.Pattern == "POST /api/auth/tokens/{name}/enable"
 		for _, mode := range []struct {
 			name    string
 			r       *gatewaytest.Gateway

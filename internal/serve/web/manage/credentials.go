@@ -12,7 +12,7 @@ import (
 
 // lifeView holds the fields that a key and a token show alike.
 type lifeView struct {
-	Status string `json:"status" enum:"ACTIVE,SLEEPING,EXPIRED,REVOKED,UNREADABLE"`
+	Status string `json:"status" enum:"ACTIVE,SLEEPING,EXPIRED,DISABLED,REVOKED,UNREADABLE"`
 	// Source is the place of the credential: the configuration file or the store.
 	Source    string    `json:"source" enum:"config,issued"`
 	CreatedAt time.Time `json:"createdAt,omitzero"`
@@ -37,11 +37,11 @@ func CheckCredential(check func(report func(path string, fault say.Sentence)), e
 
 // ChangeAt returns who changes a credential now.
 func ChangeAt(c *web.Call, now time.Time) access.Change {
-	return access.Change{By: c.Who.Name, At: now, DryRun: c.DryRun}
+	return access.Change{By: c.Who.Name, At: now, DryRun: c.DryRun, MayEnable: c.Who.Role.Holds(access.ManageKeys)}
 }
 
 // TellCredential describes the change of a credential, unless the message of the table
-// does. The word is key or token, and done is issued, changed, rotated or revoked.
+// does. The word is key or token, and done is issued, changed, enabled, rotated or revoked.
 func TellCredential(c *web.Call, word, name, done string) {
 	c.Done("%s %s %s", word, name, done)
 	if c.DryRun {

@@ -1,7 +1,6 @@
 package manage
 
 import (
-	"archive/zip"
 	"bytes"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 const (
@@ -104,48 +104,42 @@ type archivedVersion struct {
 }
 
 // archive writes all versions to a ZIP archive, as the reader may see them, and the issued keys
-// and tokens if the reader sees secrets.
+// and tokens if the reader sees secrets. It is signed with the master key, so that a restore can
+// rely on it.
 func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 	numbers, err := a.options.Control.Versions()
 	if err != nil {
 		return err
 	}
-	files := zip.NewWriter(to)
-	for _, number := range numbers {
-		v, err := a.options.Control.Load(number)
-		if errors.Is(err, versions.ErrNoVersion) {
-			continue // it was deleted after the numbers were listed
+	about := seal.Manifest{Format: 1, Made: time.Now().UTC().Truncate(time.Second), From: "download"}
+	return seal.WriteArchive(to, a.options.Credentials.MasterKeys(), about, func(files *seal.Archive) error {
+		add := func(name string, value any) error {
+			content, err := web.Encode(value)
+			if err != nil {
+				return err
+			}
+			return files.AddBytes(name, content)
 		}
-		if err != nil {
-			return err
+		for _, number := range numbers {
+			v, err := a.options.Control.Load(number)
+			if errors.Is(err, versions.ErrNoVersion) {
+				continue // it was deleted after the numbers were listed
+			}
+			if err != nil {
+				return err
+			}
+			view := archivedVersion{a.viewVersion(a.options.Control.AboutOf(v)), v.Added, v.Terms, v.Settings}
+			if !reader.SeesSecrets {
+				view.Settings = v.Settings.Masked()
+			}
+			view.Config = &configView{Services: viewServices(v.Services, reader)}
+			if err := add(fmt.Sprintf("versions/%08d.json", number), view); err != nil {
+				return err
+			}
 		}
-		view := archivedVersion{a.viewVersion(a.options.Control.AboutOf(v)), v.Added, v.Terms, v.Settings}
 		if !reader.SeesSecrets {
-			view.Settings = v.Settings.Masked()
+			return nil
 		}
-		view.Config = &configView{Services: viewServices(v.Services, reader)}
-		if err := addTo(files, fmt.Sprintf("versions/%08d.json", number), v.CreatedAt, view); err != nil {
-			return err
-		}
-	}
-	if reader.SeesSecrets {
-		if err := addTo(files, "credentials.json", time.Now(), a.options.Credentials.Stored()); err != nil {
-			return err
-		}
-	}
-	return files.Close()
-}
-
-// addTo adds a value as a file of JSON to an archive.
-func addTo(files *zip.Writer, name string, modified time.Time, value any) error {
-	content, err := web.Encode(value)
-	if err != nil {
-		return err
-	}
-	file, err := files.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: modified})
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	return err
+		return add("credentials.json", a.options.Credentials.Stored())
+	})
 }

@@ -263,6 +263,15 @@ func (a *API) RotateKey(c *web.Call, wanted *RotationRequest) (KeyView, error) {
 	return a.ViewKey(c, rotated, text, now), err
 }
 
+// enableKey enables the key in the path.
+func (a *API) enableKey(c *web.Call) (KeyView, error) {
+	now := time.Now()
+	enabled, err := a.options.Credentials.Keys.Enable(c.Context(), c.PathValue("id"), ChangeAt(c, now))
+	TellCredential(c, "key", enabled.ID, "enabled")
+	c.Change.Tenant = enabled.Tenant
+	return a.ViewKey(c, enabled, "", now), err
+}
+
 // RevokeKey revokes the key in the path.
 func (a *API) RevokeKey(c *web.Call) (RevokedKey, error) {
 	id := c.PathValue("id")

@@ -357,6 +357,11 @@ func (a *API) keys() []web.Route {
 				"the overlap",
 		},
 		{
+			Pattern: "POST /api/auth/keys/{id}/enable", Permission: access.ManageKeys, Does: web.Do(a.enableKey),
+			Summary: "Make a key good that a backup without a signature had",
+			Says:    "The key is good from now on.",
+		},
+		{
 			Pattern: "DELETE /api/auth/keys/{id}", Takes: web.Always,
 			Permission: access.ManageKeys, Does: web.Do(a.RevokeKey),
 			Summary: "Revoke a key at once",
@@ -387,6 +392,12 @@ func (a *API) tokens() []web.Route {
 			Summary: "Give a token that was issued a new text, which is shown this once; the old one is refused at " +
 				"once",
 			Says: "The token has a new text, which is shown this once only; the old one is refused from now on.",
+		},
+		{
+			Pattern: "POST /api/auth/tokens/{name}/enable", Permission: access.ManageTokens,
+			Does:    web.Do(a.enableToken),
+			Summary: "Make a token good that a backup without a signature had",
+			Says:    "The token is good from now on.",
 		},
 		{
 			Pattern: "DELETE /api/auth/tokens/{name}", Takes: web.Always,

@@ -120,6 +120,16 @@ func (a *API) rotateToken(c *web.Call) (tokenView, error) {
 	return viewToken(c, rotated, text, now), err
 }
 
+func (a *API) enableToken(c *web.Call) (tokenView, error) {
+	now := time.Now()
+	if err := a.refuseWhileOpen(); err != nil {
+		return tokenView{}, err
+	}
+	enabled, err := a.options.Credentials.Tokens.Enable(c.Context(), c.PathValue("name"), ChangeAt(c, now))
+	TellCredential(c, "token", enabled.Name, "enabled")
+	return viewToken(c, enabled, "", now), err
+}
+
 func (a *API) revokeToken(c *web.Call) (revokedToken, error) {
 	name := c.PathValue("name")
 	changed, err := revokeCredential(c, "token", name, a.options.Credentials.Tokens.Revoke)

@@ -49,19 +49,28 @@ func (b *shelf) tell(ctx context.Context, run *Run) error {
 		if found, ok := read(before.Data); ok && run.Began.Before(found.Used.Add(b.idle)) {
 			told.Terms = latest(found.Terms, run.Terms)
 		}
-		data, err := write(&told)
+		doc, err := Document(&told, time.Now())
 		if err != nil {
 			return err
 		}
-		doc := documents.Document{
-			Kind: Kind, ID: run.ID, Scope: run.Owner, Created: time.Now(), IsOpen: true, Data: data,
-			Version: before.Version,
-		}
+		doc.Version = before.Version
 		if _, err = b.docs.Put(ctx, doc); !errors.Is(err, documents.ErrChanged) {
 			return err
 		}
 	}
 	return documents.ErrChanged
+}
+
+// Document returns the document of a run that is told at a time.
+func Document(run *Run, told time.Time) (documents.Document, error) {
+	data, err := write(run)
+	return documents.Document{Kind: Kind, ID: run.ID, Scope: run.Owner, Created: told, IsOpen: true, Data: data}, err
+}
+
+// Read returns the run of a document. It returns false if there is none in it.
+func Read(doc *documents.Document) (Run, bool) {
+	run, ok := read(doc.Data)
+	return run, ok && run.ID == doc.ID
 }
 
 // latest returns the terms that were decided last: the gateway that tells may not know them yet.
@@ -76,7 +85,7 @@ func latest(before, now string) string {
 func (b *shelf) Since(ctx context.Context, since time.Time) (runs []Run, err error) {
 	query := documents.Query{Kind: Kind, OnlyOpen: true, IsAscending: true, After: "0", AfterCreated: since}
 	err = documents.Each(ctx, b.docs, query, func(doc documents.Document) (bool, error) {
-		if run, ok := read(doc.Data); ok && run.ID == doc.ID {
+		if run, ok := Read(&doc); ok {
 			runs = append(runs, run)
 		}
 		return true, nil
