@@ -59,7 +59,9 @@ type Account struct {
 	Target time.Duration
 	// NoStore says that the client wants nothing of the answer to be kept.
 	NoStore bool
-	Record  *calls.Record
+	// Notify sends the client notices while it waits for a model. Package proxy sets it.
+	Notify Notify
+	Record *calls.Record
 	// Table is the configuration in force when the request had been read.
 	Table *routing.Table
 
@@ -104,6 +106,10 @@ type Account struct {
 	isCounted bool         // see Count
 	ticket    quota.Ticket // the request in the ledger, if it is counted there
 }
+
+// Notify begins to send notices to a client after a time, 0 for none, until the function that it
+// returns is called.
+type Notify func(after time.Duration) (end func())
 
 // stage is how far an account is.
 type stage uint8
