@@ -172,6 +172,7 @@ func (g *Governor) Enter(ctx context.Context, a *account.Account) (account.Turn,
 	}
 	if wait > 0 {
 		if err := waiting.Pause(ctx, wait); err != nil {
+			t.isWatched = false // the call was given up before it was made, which proves nothing
 			t.Leave(account.End{})
 			return nil, err
 		}
