@@ -211,6 +211,7 @@ func (g *Governor) Run(ctx context.Context) {
 
 // exchange tells other gateways of runs, and puts in force what they have decided.
 func (g *Governor) exchange(ctx context.Context, now time.Time) {
+	g.tellDisplaced(ctx, now)
 	g.tellOthers(ctx, now)
 	if g.others.isPolled && now.Sub(g.others.polled) >= pollEvery {
 		g.others.polled = now

@@ -26,6 +26,8 @@ type others struct {
 	// for; only the work beside the requests uses them.
 	taken  int64
 	polled time.Time
+	// checked is when the board was last searched for runs of this gateway.
+	checked time.Time
 	// count is how many runs were shown since began, which is bounded while one may be idle.
 	began time.Time
 	count int
@@ -38,6 +40,8 @@ const (
 	// pollEvery is how often a board is read that has decisions. An end by another gateway cuts calls
 	// within it and a second more.
 	pollEvery = 2 * time.Second
+	// checkEvery is how often a gateway looks whether its runs are still on the board.
+	checkEvery = 10 * time.Second
 	// overlap is how far the clocks of gateways may be apart for all news to be found.
 	overlap = time.Minute
 	// mostTold is how many runs are shown at a time, and mostShown how often a gateway shows one while
@@ -126,6 +130,27 @@ func (g *Governor) tellOthers(ctx context.Context, now time.Time) {
 		r.mu.Lock()
 		r.told = told[i]
 		r.mu.Unlock()
+	}
+}
+
+// tellDisplaced has the runs told again that others have removed from the board or replaced by what
+// no gateway has told.
+func (g *Governor) tellDisplaced(ctx context.Context, now time.Time) {
+	o := &g.others
+	if o.board == nil || now.Sub(o.checked) < checkEvery {
+		return
+	}
+	o.checked = now
+	ctx, cancel := context.WithTimeout(ctx, boardTime)
+	defer cancel()
+	ids, _ := o.board.Displaced(ctx) // health shows the store
+	for _, id := range ids {
+		if r := g.byPublicID(id); r != nil {
+			r.mu.Lock()
+			r.told.at = time.Time{}
+			r.mu.Unlock()
+			o.count-- // or others would use up the number that may be told
+		}
 	}
 }
 
