@@ -52,8 +52,9 @@ type Terms struct {
 	Longer time.Duration
 	// MostCost is the cost that the client asked to stay below; 0 asks for nothing.
 	MostCost int64
-	// IsEnded says that somebody has ended the run, and IsCut that its calls in progress end, too.
-	IsEnded, IsCut bool
+	// IsEnded means that the run was ended, IsCut that its calls in progress end, too, and
+	// IsByOperator that an operator of the whole gateway did it.
+	IsEnded, IsCut, IsByOperator bool
 	// Looped counts the stops for loops, and Lifted those of them that were lifted.
 	Looped, Lifted int64
 }
@@ -406,17 +407,19 @@ func (s *state) unsigned(sheet, writer string, all map[string]string) string {
 	return text[:at]
 }
 
-// The numbers of an end: calls in progress go on, or are cut.
-const endedText, cutText = 1, 2
+// The number of an end is the sum of these.
+const endedText, cutText, operatorText = 1, 2, 4
 
 // String returns the terms as a total: the version and numbers.
 func (t Terms) String() string {
 	ended := int64(0)
-	if t.IsEnded {
-		ended = endedText
-	}
-	if t.IsEnded && t.IsCut {
-		ended = cutText
+	for _, one := range [...]struct {
+		is     bool
+		number int64
+	}{{t.IsEnded, endedText}, {t.IsCut, cutText}, {t.IsByOperator, operatorText}} {
+		if one.is && t.IsEnded {
+			ended |= one.number
+		}
 	}
 	text := write(t.Version, t.Raised)
 	for _, n := range [...]int64{int64(t.Longer / time.Second), t.MostCost, ended, t.Looped, t.Lifted} {
@@ -442,7 +445,7 @@ func ReadTerms(text string) (t Terms, ok bool) {
 		*to[i] = n
 	}
 	t.Longer, t.IsEnded = time.Duration(longer)*time.Second, ended != 0
-	t.IsCut = ended == cutText
+	t.IsCut, t.IsByOperator = ended&cutText != 0, ended&operatorText != 0
 	return t, true
 }
 

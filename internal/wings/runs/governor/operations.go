@@ -3,6 +3,7 @@ package governor
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -380,15 +381,23 @@ func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
 	if err := o.checkRaise(c, r, limits); err != nil {
 		return RunView{}, err
 	}
-	if c.DryRun {
+	isKept := func(t budget.Terms) bool { return t.IsEnded && t.IsByOperator && !c.Scope.All }
+	if c.DryRun && !isKept(r.latest().Terms()) {
 		return o.governor.view(r), nil
 	}
+	isRefused := true
 	err = o.governor.decide(r, func(t *budget.Terms) {
+		if isRefused = isKept(*t); isRefused {
+			return
+		}
 		t.Raised = t.Raised.Plus(limits.Amounts())
 		t.Longer = min(t.Longer, mostLonger) + limits.Time.Std()
-		t.IsEnded, t.IsCut = false, false
+		t.IsEnded, t.IsCut, t.IsByOperator = false, false, false
 		t.Lifted = t.Looped
 	})
+	if isRefused {
+		return RunView{}, &web.RequestError{Status: http.StatusForbidden, Why: say.New("run.kept_ended")}
+	}
 	c.Done("run %s raised by %s", r.id, c.Who.Name)
 	o.tell(c, err)
 	return o.governor.view(r), nil
@@ -403,7 +412,7 @@ func (o *office) checkRaise(c *web.Call, r *run, by budget.RunLimits) error {
 	}
 	v := o.governor.view(r)
 	doc, _ := o.core.Control.Document()
-	most := tenantLimits(doc, v.Tenant)
+	most := tenantLimits(doc, v.Tenant).Or(o.governor.options.Settings.Limits)
 	for _, one := range [...]struct {
 		path             string
 		now, more, bound int64
@@ -413,7 +422,7 @@ func (o *office) checkRaise(c *web.Call, r *run, by budget.RunLimits) error {
 		{"requests", v.Limits.Requests, by.Requests, most.Requests},
 		{"time", int64(v.Limits.Time), int64(by.Time), int64(most.Time)},
 	} {
-		if one.more > 0 && one.bound > 0 && one.now+one.more > one.bound {
+		if one.more > 0 && one.bound > 0 && one.more > one.bound-one.now {
 			return web.Invalid(one.path, say.New("run.beyond_tenant", "tenant", v.Tenant))
 		}
 	}
@@ -443,7 +452,10 @@ func (o *office) end(c *web.Call, q *endQuery) (RunView, error) {
 	if c.DryRun {
 		return o.governor.view(r), nil
 	}
-	err = o.governor.decide(r, func(t *budget.Terms) { t.IsEnded, t.IsCut = true, t.IsCut || q.Now })
+	err = o.governor.decide(r, func(t *budget.Terms) {
+		t.IsByOperator = t.IsEnded && t.IsByOperator || c.Scope.All
+		t.IsEnded, t.IsCut = true, t.IsCut || q.Now
+	})
 	if q.Now {
 		o.governor.cut(r)
 	}
