@@ -361,3 +361,33 @@ func TestWhatAdministratorsOfATeamMayRaise(t *testing.T) {
 type runNamed struct {
 	ID string `json:"id"`
 }
+
+// A request that its key, its models or the service refuse begins no run.
+func TestRefusedRequestsBeginNoRun(t *testing.T) {
+	t.Parallel()
+	key := func(terms string) string {
+		return "security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: " + gatewaytest.HashOf("admin-token") + "}], " +
+			"keys: [{id: k, key-sha256: " + gatewaytest.HashOf("secret") + ", " + terms + "}]}\n"
+	}
+	for name, c := range map[string]struct{ policy, terms, body, code string }{
+		"limit of the key":     {"", "limits: {requests-per-minute: 1}", small, "key_rate_limited"},
+		"budget of the key":    {"", "budgets: {day: {requests: 1}}", small, "budget_exceeded"},
+		"model":                {"", "models: [m]", strings.Replace(small, `"m"`, `"n"`, 1), "permission_denied"},
+		"limit of the service": {", rate-limit: {enabled: true, algorithm: sliding-window, capacity: 1, refill-rate: 1}", "models: [m]", small, "rate_limit_exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := gatewaytest.StartBackend(t)
+			r := gatewaytest.Start(t, gatewaytest.PolicyYAML(gatewaytest.NoBreaker+c.policy, gatewaytest.Instance("m", b.URL()))+"runs: {enabled: true}\n"+key(c.terms))
+			turn(r, "first", small, "Authorization", "Bearer secret").Succeeds(t)
+			for n := range 3 {
+				if reply := turn(r, fmt.Sprint("other", n), c.body, "Authorization", "Bearer secret"); codeOf(reply) != c.code {
+					t.Errorf("%d %s, want %s", reply.Status, reply.Body, c.code)
+				}
+			}
+			if found := gatewaytest.DataOf[[]runNamed](t, r.API(http.MethodGet, "/api/runs", "", "Authorization", "Bearer admin-token")); len(found) != 1 {
+				t.Errorf("%d runs", len(found))
+			}
+		})
+	}
+}

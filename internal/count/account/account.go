@@ -209,6 +209,9 @@ func (a *Account) admit(ctx context.Context) error {
 	if err := a.takeLimits(now); err != nil {
 		return err
 	}
+	if err := a.confirmRun(); err != nil {
+		return err
+	}
 	a.stage = open
 	a.Record.Limited = a.Record.At(now)
 	return nil

@@ -98,9 +98,9 @@ func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.T
 			return a.unreserved(err)
 		case refusal == nil && a.cost < own:
 			a.tooDear = asked
-			return a.confirmRun()
+			return nil
 		case refusal == nil:
-			return a.confirmRun()
+			return nil
 		}
 		if a.cost >= own {
 			asked, a.tooMuch = refusal, want

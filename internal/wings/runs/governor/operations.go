@@ -141,6 +141,29 @@ func (g *Governor) view(r *run) RunView {
 	return v
 }
 
+// viewRest shows a run that rests.
+func (g *Governor) viewRest(k *rest) RunView {
+	terms, bounds := k.account.Terms(), k.account.Bounds(k.limits.Amounts())
+	v := RunView{
+		ID: k.id, Name: k.name, Sign: k.sign, Key: k.owner, Tenant: k.tenant, User: k.user, State: Waiting,
+		Started: k.account.Began(), Last: k.account.Used(), Model: k.model, Currency: g.options.Currency(),
+		Used: viewAmounts(k.account.Spent()), Limits: limitsView{viewAmounts(bounds), k.limits.Time, k.limits.Concurrency},
+		Raised: limitsView{amountsView: viewAmounts(terms.Raised), Time: schema.Duration(terms.Longer)},
+	}
+	if k.limits.Time > 0 {
+		v.Limits.Time += schema.Duration(terms.Longer)
+	}
+	if k.stopped != nil {
+		v.State, v.Code, v.Reason = Stopped, k.stopped.Code, k.stopped.Message
+	} else if !k.isOurs && k.elsewhere.code != "" {
+		v.State, v.Code, v.Reason = Stopped, k.elsewhere.code, k.elsewhere.reason
+	}
+	if terms.IsEnded {
+		v.State, v.Code, v.Reason = Ended, schema.CodeRunEnded, ""
+	}
+	return v
+}
+
 // stateNow returns what a run does; mu is held.
 func (r *run) stateNow() State {
 	code, _ := r.stoppedBy()
@@ -237,6 +260,13 @@ func (o *office) list(c *web.Call, q *listQuery) ([]RunView, error) {
 		known[r.id+v.Started.UTC().Truncate(time.Second).String()], known[r.id] = true, true
 		add(&v)
 	}
+	for _, k := range o.governor.atRest() {
+		if !k.isOver(now, o.governor.idle()) {
+			v := o.governor.viewRest(k)
+			known[k.id+v.Started.UTC().Truncate(time.Second).String()], known[k.id] = true, true
+			add(&v)
+		}
+	}
 	if !q.Since.IsZero() {
 		past, err := o.governor.past(c.Context(), q.Since, known)
 		if err != nil {
@@ -321,7 +351,15 @@ func (o *office) find(c *web.Call) (*run, error) {
 func (g *Governor) byPublicID(id string) *run {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.byID[id]
+	if r := g.byID[id]; r != nil {
+		return r
+	}
+	for who, k := range g.resting {
+		if k.id == id {
+			return g.wake(who)
+		}
+	}
+	return nil
 }
 
 func (r *run) latest() *budget.Account {

@@ -145,12 +145,14 @@ func (g *Governor) tellDisplaced(ctx context.Context, now time.Time) {
 	defer cancel()
 	ids, _ := o.board.Displaced(ctx) // health shows the store
 	for _, id := range ids {
-		if r := g.byPublicID(id); r != nil {
+		g.mu.Lock()
+		if r := g.byID[id]; r != nil { // one that rests is told again with its next request
 			r.mu.Lock()
 			r.told.at = time.Time{}
 			r.mu.Unlock()
 			o.count-- // or others would use up the number that may be told
 		}
+		g.mu.Unlock()
 	}
 }
 
@@ -215,14 +217,15 @@ func (g *Governor) meetRun(told *board.Run, now time.Time) *run {
 	}
 	who := identity{told.Owner, told.Name}
 	g.mu.Lock()
-	r, isNew := g.runs[who], false
+	r, isNew := g.wake(who), false
 	if r != nil && r.isOver(now, g.idle()) { // another one has begun since
 		g.forget(r)
 		r = nil
 	}
-	if r == nil && len(g.runs) < mostRuns && g.bytes+runBytes+4*len(who.name) <= mostBytes {
-		r, isNew = g.begin(who, told.Tenant, told.Began), true
-		g.used.MoveToBack(r.element)
+	if r == nil {
+		if r, isNew = g.beginKnown(who, told.Tenant, told.Began, now), true; r != nil {
+			g.used.MoveToBack(r.element)
+		}
 	}
 	g.mu.Unlock()
 	if r == nil || r.id != told.ID {
