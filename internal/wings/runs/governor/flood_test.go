@@ -66,7 +66,7 @@ func TestTheIdlestOfTooManyRunsRest(t *testing.T) {
 		t.Fatal(refused, err)
 	}
 	spent.Settle(schema.Usage{Total: 70}, 9)
-	const many, owners = mostRuns - 1, 10
+	const many, owners = mostRuns - 10, 10
 	for i := range many - 1 {
 		if _, refusal := let(fmt.Sprintf("key%d", i%owners), nameOf(i), now); refusal != nil {
 			t.Fatal(i, refusal)
@@ -77,7 +77,7 @@ func TestTheIdlestOfTooManyRunsRest(t *testing.T) {
 	if g.bytes > mostBytes || taken > mostBytes+restBytes*many || g.rooms.all != many || len(g.runs)+len(g.resting) != many+1 {
 		t.Errorf("%d and %d runs take %d and %d bytes", len(g.runs), len(g.resting), g.bytes, taken)
 	}
-	if g.byID[busy.id] != busy || g.runs[identity{"key9", nameOf(many - 10)}] == nil {
+	if g.byID[busy.id] != busy || g.runs[identity{"key8", nameOf(many - 2)}] == nil {
 		t.Error("a run with a call under way, or a late one, rests")
 	}
 	if g.runs[ended.identity] != nil || g.resting[ended.identity] == nil {

@@ -71,7 +71,11 @@ func enter(g *governor.Governor, grant *access.Grant) (turn account.Turn, code s
 		Asks: &schema.Request{Door: schema.DoorChat}, Record: &calls.Record{},
 		Caller: &access.Caller{Header: http.Header{known.Header: {"task"}}, Grant: grant},
 	})
-	if refusal := (*schema.Error)(nil); errors.As(err, &refusal) {
+	refusal := (*schema.Error)(nil)
+	if turn != nil {
+		refusal = turn.Confirm() // no limit refuses it
+	}
+	if refusal != nil || errors.As(err, &refusal) {
 		code = refusal.Code
 	}
 	return turn, code
@@ -182,6 +186,9 @@ func TestACallThatIsGivenUpWhileItWaitsIsNoAnswer(t *testing.T) {
 				t.Errorf("call %d waits %s, %v, want %s", n, took, err, want)
 			}
 			if turn != nil {
+				if refusal := turn.Confirm(); refusal != nil {
+					t.Error(refusal)
+				}
 				record.Code = schema.CodeUpstreamError
 				turn.Leave(account.End{})
 			}

@@ -14,7 +14,7 @@ type rest struct {
 }
 
 // restBytes is about how much memory a run takes while it rests, with a name of 36 bytes.
-const restBytes = 850
+const restBytes = 1000
 
 // makeMemory lets the idlest runs rest until more bytes fit; mu is held. The run that was used last
 // stays, and so does one with requests under way.
