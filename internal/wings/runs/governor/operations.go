@@ -147,7 +147,8 @@ func (g *Governor) viewRest(k *rest) RunView {
 	v := RunView{
 		ID: k.id, Name: k.name, Sign: k.sign, Key: k.owner, Tenant: k.tenant, User: k.user, State: Waiting,
 		Started: k.account.Began(), Last: k.account.Used(), Model: k.model, Currency: g.options.Currency(),
-		Used: viewAmounts(k.account.Spent()), Limits: limitsView{viewAmounts(bounds), k.limits.Time, k.limits.Concurrency},
+		Used:   viewAmounts(k.account.Spent()),
+		Limits: limitsView{viewAmounts(bounds), k.limits.Time, k.limits.Concurrency},
 		Raised: limitsView{amountsView: viewAmounts(terms.Raised), Time: schema.Duration(terms.Longer)},
 	}
 	if k.limits.Time > 0 {
