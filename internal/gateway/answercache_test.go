@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
@@ -329,4 +330,48 @@ func TestSettingsOfTheCacheTakeEffect(t *testing.T) {
 	cacheIs(t, r.Chat(cold("1")), "hit")
 	r.ReloadWith(yaml)
 	cacheIs(t, r.Chat(cold("1")), "")
+}
+
+// Whatever decides which model answers belongs to what a kept answer is found by, in this and in
+// every other gateway; what does not is no part of it.
+func TestKeptAnswersBelongToAdaptersAndPrograms(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras", "processes")
+	const base = "loras: {adapters: {sql: {base: m, path: /x1}}}\n" +
+		"processes: {pp: {command: [serve, $PORT, one], env: {A: b}, directory: /}}\n"
+	services := gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL, "adapter: vllm"), "{name: p, process: pp}")
+	prints := func(sections string) [2][32]byte {
+		service := gatewaytest.Start(t, services+sections).Current.Load().Service(schema.Chat)
+		return [2][32]byte{service.Find("sql").Fingerprint(), service.Find("p").Fingerprint()}
+	}
+	before := prints(base)
+	for _, c := range []struct {
+		old, new string
+		want     [2]bool // whether that of the adapter, and of the process, is another
+	}{
+		{"/x1", "/x1", [2]bool{}},
+		{"/x1", "/x2", [2]bool{true, false}},
+		{"one", "two", [2]bool{false, true}},
+		{"A: b", "A: c", [2]bool{false, true}},
+		{"directory: /", "directory: /tmp", [2]bool{false, true}},
+		{"directory: /", "directory: /, stop-after: 1m", [2]bool{}},
+	} {
+		now := prints(strings.Replace(base, c.old, c.new, 1))
+		if got := [2]bool{now[0] != before[0], now[1] != before[1]}; got != c.want {
+			t.Errorf("%s in place of %s: another adapter or process %v, want %v", c.new, c.old, got, c.want)
+		}
+	}
+}
+
+// A reload with another path of an adapter forgets the answers of the earlier one.
+func TestAnotherPathOfAnAdapterIsAnotherModel(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "loras")
+	yaml := adaptedYAML("", adapters("l1"), startAdapted(t, nil)) + cacheOn
+	r := gatewaytest.Start(t, yaml)
+	ask := strings.Replace(cold("1"), `"m"`, `"l1"`, 1)
+	cacheIs(t, r.Chat(ask), "miss")
+	cacheIs(t, r.Chat(ask), "hit")
+	r.ReloadWith(strings.ReplaceAll(yaml, "/l/l1", "/l/new"))
+	cacheIs(t, r.Chat(ask), "miss")
 }

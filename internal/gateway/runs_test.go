@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
@@ -409,4 +411,95 @@ func TestTheCallsOfARunAreShown(t *testing.T) {
 		shown := showRun(t, r, id)
 		return len(shown.Calls) == 1 && shown.Calls[0].Run == id
 	})
+}
+
+// An administrator of a team raises a run within the terms of the tenant and, without any, within the
+// limits of the gateway; and lets no run go on that an operator has ended.
+func TestWhatAdministratorsOfATeamMayRaise(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tenant string // the terms of the tenant
+		most   int    // requests that a run may get
+	}{
+		"without terms":         {"", 5},
+		"with terms":            {", runs: {requests: 3}", 3},
+		"with terms for others": {", runs: {tokens: 100000}", 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := gatewaytest.StartBackend(t)
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{
+				YAML: governed(b, "limits: {requests: 5}") + "security: {enabled: true, tenants: [{name: red" + c.tenant + "}], " +
+					"tokens: [{name: o, role: OPERATOR, token-sha256: " + gatewaytest.HashOf("operator-token") + "}], " +
+					"keys: [{id: k, tenant: red, runs: {requests: 2}, key-sha256: " + gatewaytest.HashOf("secret") + "}]}\n",
+				Wings: []wing.New{gatewaytest.People(gatewaytest.Person("bob", "red", access.TeamAdmin))},
+			})
+			header, bob := gatewaytest.As("bob")
+			turn(r, "task", small, "Authorization", "Bearer secret").Succeeds(t)
+			found := gatewaytest.DataOf[[]runNamed](t, r.API(http.MethodGet, "/api/runs", "", header, bob))
+			path := "/api/runs/" + found[0].ID
+			for n, step := range []struct {
+				as, do, body string
+				status       int
+			}{
+				{bob, "/raise", fmt.Sprintf(`{"requests":%d}`, c.most-1), 400},
+				{bob, "/raise", `{"requests":1000000000000000}`, 400},
+				{bob, "/raise", `{"cost":"9000000"}`, 200}, // no limit of money is to be passed
+				{bob, "/raise", fmt.Sprintf(`{"requests":%d}`, c.most-2), 200},
+				{bob, "/end", "", 200},
+				{bob, "/raise", "", 200},
+				{bob, "/end", "", 200},
+				{"operator", "/end", "", 200},
+				{bob, "/raise", "", 403},
+				{bob, "/raise?dryRun=true", "", 403},
+				{bob, "/end", "", 200},
+				{bob, "/raise", "", 403},
+				{"operator", "/raise", "", 200},
+				{bob, "/end", "", 200},
+				{bob, "/raise", "", 200},
+			} {
+				as := [2]string{header, step.as}
+				if step.as == "operator" {
+					as = [2]string{"Authorization", "Bearer operator-token"}
+				}
+				if got := r.Do(http.MethodPost, path+step.do, step.body, as[0], as[1]); got.Status != step.status {
+					t.Errorf("step %d, %s %s: %d %s, want %d", n, step.do, step.body, got.Status, got.Body, step.status)
+				}
+			}
+		})
+	}
+}
+
+type runNamed struct {
+	ID string `json:"id"`
+}
+
+// A request that its key, its models or the service refuse begins no run.
+func TestRefusedRequestsBeginNoRun(t *testing.T) {
+	t.Parallel()
+	key := func(terms string) string {
+		return "security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: " + gatewaytest.HashOf("admin-token") + "}], " +
+			"keys: [{id: k, key-sha256: " + gatewaytest.HashOf("secret") + ", " + terms + "}]}\n"
+	}
+	for name, c := range map[string]struct{ policy, terms, body, code string }{
+		"limit of the key":     {"", "limits: {requests-per-minute: 1}", small, "key_rate_limited"},
+		"budget of the key":    {"", "budgets: {day: {requests: 1}}", small, "budget_exceeded"},
+		"model":                {"", "models: [m]", strings.Replace(small, `"m"`, `"n"`, 1), "permission_denied"},
+		"limit of the service": {", rate-limit: {enabled: true, algorithm: sliding-window, capacity: 1, refill-rate: 1}", "models: [m]", small, "rate_limit_exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := gatewaytest.StartBackend(t)
+			r := gatewaytest.Start(t, gatewaytest.PolicyYAML(gatewaytest.NoBreaker+c.policy, gatewaytest.Instance("m", b.URL()))+"runs: {enabled: true}\n"+key(c.terms))
+			turn(r, "first", small, "Authorization", "Bearer secret").Succeeds(t)
+			for n := range 3 {
+				if reply := turn(r, fmt.Sprint("other", n), c.body, "Authorization", "Bearer secret"); codeOf(reply) != c.code {
+					t.Errorf("%d %s, want %s", reply.Status, reply.Body, c.code)
+				}
+			}
+			if found := gatewaytest.DataOf[[]runNamed](t, r.API(http.MethodGet, "/api/runs", "", "Authorization", "Bearer admin-token")); len(found) != 1 {
+				t.Errorf("%d runs", len(found))
+			}
+		})
+	}
 }

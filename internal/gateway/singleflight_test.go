@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
 
 const singleFlight = "answer-cache: {single-flight: true}\n"
@@ -299,8 +300,9 @@ func TestSharedStreamsBreakOffForAll(t *testing.T) {
 		for _, later := range replies[1:] {
 			reply := <-later
 			if path == "/v1/messages" || path == "/v1/responses" {
-				if reply.Body != first.Body {
-					t.Errorf("%s: a follower got\n%s\nthe first one\n%s", path, reply.Body, first.Body)
+				own := strings.ReplaceAll(first.Body, first.Header.Get("X-Request-Id"), reply.Header.Get("X-Request-Id"))
+				if reply.Body != own {
+					t.Errorf("%s: a follower got\n%s\nwant\n%s", path, reply.Body, own)
 				}
 			} else if !strings.Contains(reply.Body, "upstream_stream_truncated") {
 				t.Errorf("%s: %s", path, reply.Body)
@@ -341,5 +343,106 @@ func TestFlightsEndWithTheGateway(t *testing.T) {
 		if strings.Contains(reply.Body, simulator.DoneEvent) {
 			t.Errorf("request %d: %s", n, reply.Body)
 		}
+	}
+}
+
+// flownDoors are the doors with streams that are shared: a request at each.
+var flownDoors = map[string]string{
+	"/v1/chat/completions": coldStream,
+	"/v1/completions":      `{"model":"m","stream":true,"temperature":0,"prompt":"hi"}`,
+	"/v1/messages":         strings.Replace(coldStream, `"stream"`, `"max_tokens":9,"stream"`, 1),
+	"/v1/responses":        `{"model":"m","stream":true,"temperature":0,"store":false,"input":"hi"}`,
+}
+
+// The first request is stopped, or its run is ended, while others share its call: its client
+// gets the reason, and the others the whole answer without a trace of it.
+func TestAnEndOfTheFirstIsNotThatOfTheOthers(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "runs")
+	ends := map[string]func(*testing.T, *gatewaytest.Gateway){
+		"stopped_by_operator": func(t *testing.T, r *gatewaytest.Gateway) {
+			r.Do(http.MethodPost, "/api/monitoring/running/first/stop", "{}").Succeeds(t)
+		},
+		"run_ended": func(t *testing.T, r *gatewaytest.Gateway) {
+			runs := gatewaytest.DataOf[[]struct {
+				ID string `json:"id"`
+			}](t, r.API(http.MethodGet, "/api/runs", ""))
+			r.API(http.MethodPost, "/api/runs/"+runs[0].ID+"/end?now=true", "").Is(t, http.StatusOK)
+		},
+	}
+	for path, body := range flownDoors {
+		for code, end := range ends {
+			t.Run(code+path, func(t *testing.T) {
+				t.Parallel()
+				b := gatewaytest.StartHeldBackend(t)
+				r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL))+singleFlight+"runs: {enabled: true}\n")
+				ask := func(header ...string) <-chan gatewaytest.Reply {
+					later := make(chan gatewaytest.Reply, 1)
+					go func() {
+						later <- gatewaytest.ReadReply(r.Open(gatewaytest.Deadline(t), http.MethodPost, path, body, header...))
+					}()
+					return later
+				}
+				first := ask("X-Router-Run", "own", "X-Request-Id", "first")
+				<-b.Entered
+				second := ask("X-Request-Id", "second")
+				followersAre(t, r, 1)
+				end(t, r)
+				close(b.Open)
+				if reply := <-second; !strings.Contains(reply.Body, " last") || strings.Contains(reply.Body, "run_") || strings.Contains(reply.Body, "rror\":{") {
+					t.Errorf("the other got %d %s", reply.Status, reply.Body)
+				}
+				told := code
+				if path == "/v1/responses" {
+					told = "response.failed"
+				}
+				if reply := <-first; !strings.Contains(reply.Body, told) && !strings.Contains(reply.Body, code) {
+					t.Errorf("the first got %d %s, want %s", reply.Status, reply.Body, code)
+				}
+				gatewaytest.Eventually(t, "both are recorded", func() bool {
+					calls := r.Do(http.MethodGet, "/api/monitoring/calls", "").Body
+					return strings.Count(calls, `"requestId"`) == 2 && strings.Count(calls, `"outcome":"answered"`) == 1 && strings.Contains(calls, code)
+				})
+				if n := len(b.Entered); n != 0 {
+					t.Errorf("%d calls too many", n)
+				}
+			})
+		}
+	}
+}
+
+// Before the answer begins, the client of a stopped request gets the error with its status.
+func TestAStopOfTheFirstBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	b := holdAnswers(t, http.StatusOK, answerOfSeven)
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL))+singleFlight)
+	first := r.ChatLater(gatewaytest.Deadline(t), cold("1"), "X-Request-Id", "first")
+	<-b.entered
+	second := r.ChatLater(gatewaytest.Deadline(t), cold("1"))
+	followersAre(t, r, 1)
+	r.Do(http.MethodPost, "/api/monitoring/running/first/stop", "{}").Succeeds(t)
+	close(b.open)
+	cacheIs(t, <-second, "shared")
+	if reply := <-first; reply.Status != http.StatusServiceUnavailable || !strings.Contains(reply.Body, "stopped_by_operator") {
+		t.Errorf("the first got %d %s", reply.Status, reply.Body)
+	}
+}
+
+// Every client that waits for the same model is told so, also those that share the call.
+func TestFollowersOfAHeldCallAreTold(t *testing.T) {
+	t.Parallel()
+	b := startAsleep(t, 0.01, engine.Hangs)
+	r := gatewaytest.Start(t, heldYAML(", hold-notice: 1ms", b)+singleFlight)
+	ask := func() *http.Response {
+		return r.Open(gatewaytest.Deadline(t), http.MethodPost, "/v1/chat/completions", coldStream)
+	}
+	for n := range 2 {
+		response := ask() // the head of an answer that has not begun
+		defer response.Body.Close()
+		text := make([]byte, len(": waiting"))
+		if _, err := io.ReadFull(response.Body, text); err != nil || string(text) != ": waiting" {
+			t.Errorf("request %d: %q, %v", n, text, err)
+		}
+		followersAre(t, r, n)
 	}
 }

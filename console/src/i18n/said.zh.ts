@@ -241,6 +241,8 @@ export const said: Record<Code, string> = {
   'run.no_output': '上下文不断增长而没有输出',
   'run.unknown': '这里现在没有运行“{id}”',
   'run.beyond_tenant': '会使这次运行超出租户 {tenant} 的条款',
+  'run.too_many': '此调用方有 {most} 个已结束或已达上限的运行，没有空位开始新的运行。请在其他运行中继续，或稍后再试。',
+  'run.kept_ended': '这次运行由网关的操作员结束，只有操作员能让它继续',
   'run.asks_less': '请求头 x-router-run-limit-cost 必须是大于 0 且不超过这次运行上限 {most} 的金额。',
   'run.asks_amount': '请求头 x-router-run-limit-cost 必须是大于 0 的金额，例如 2.5。',
   'run.unpriced': '模型 {model} 没有价格，而这次运行有金额上限。请在 prices.models 中设置价格，或将 runs.unpriced 设为 warn。',

@@ -62,7 +62,9 @@ type Account struct {
 	Target time.Duration
 	// NoStore says that the client wants nothing of the answer to be kept.
 	NoStore bool
-	Record  *calls.Record
+	// Notify sends the client notices while it waits for a model. Package proxy sets it.
+	Notify Notify
+	Record *calls.Record
 	// Table is the configuration in force when the request had been read.
 	Table *routing.Table
 
@@ -113,6 +115,10 @@ type Account struct {
 	isCounted bool         // see Count
 	ticket    quota.Ticket // the request in the ledger, if it is counted there
 }
+
+// Notify begins to send notices to a client after a time, 0 for none, until the function that it
+// returns is called.
+type Notify func(after time.Duration) (end func())
 
 // stage is how far an account is.
 type stage uint8
@@ -212,6 +218,7 @@ func (a *Account) Owe(ctx context.Context) {
 		budgets = grant.Budgets
 	}
 	_, _ = a.charge.Reserve(ctx, budgets, budget.Want{}, a.Record.Started) // which has room for nothing
+	_ = a.confirmRun()                                                     // the run keeps what was used
 }
 
 // IsOwed reports whether Owe opened the account.
@@ -239,6 +246,11 @@ func (a *Account) admit(ctx context.Context) error {
 	}
 	if err := a.takeLimits(now); err != nil {
 		return err
+	}
+	if a.unpaid == nil { // otherwise the request is refused unless a step answers it, and begins no run
+		if err := a.confirmRun(); err != nil {
+			return err
+		}
 	}
 	a.stage = open
 	a.Record.Limited = a.Record.At(now)

@@ -102,9 +102,9 @@ func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.T
 			return a.unreserved(err)
 		case refusal == nil && a.cost < own:
 			a.tooDear = asked
-			return a.confirmRun()
+			return nil
 		case refusal == nil:
-			return a.confirmRun()
+			return nil
 		}
 		if a.cost >= own {
 			asked = refusal
@@ -122,7 +122,7 @@ func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.T
 		}
 		if refusal == nil {
 			a.unpaid = asked
-			return a.confirmRun()
+			return nil
 		}
 	}
 	return a.overBudget(asked, now)

@@ -28,7 +28,8 @@ type Turn interface {
 	// RefuseUnpriced returns the error of a request that a model without a price may not serve, nil if
 	// one may.
 	RefuseUnpriced(model string) *schema.Error
-	// Confirm refuses the request after the reservation, if others have ended the run meanwhile.
+	// Confirm lets the request in after all limits did, or refuses it: others may have ended the run
+	// meanwhile, or there may be no room for a run that begins.
 	Confirm() *schema.Error
 	// Leave ends the turn. It is called once for each turn that was entered.
 	Leave(end End)
@@ -103,10 +104,11 @@ func (a *Account) takeRun(ctx context.Context, now time.Time) error {
 	case refusal != nil:
 		return a.overBudget(refusal, now)
 	}
-	return a.confirmRun()
+	return nil
 }
 
-// confirmRun refuses the request if its run has ended meanwhile.
+// confirmRun begins the run of the request, now that no limit refuses it, and refuses the request if
+// the run has ended meanwhile or has no room.
 func (a *Account) confirmRun() error {
 	if a.turn == nil {
 		return nil

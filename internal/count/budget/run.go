@@ -54,8 +54,9 @@ type Terms struct {
 	Longer time.Duration
 	// MostCost is the cost that the client asked to stay below; 0 asks for nothing.
 	MostCost int64
-	// IsEnded says that somebody has ended the run, and IsCut that its calls in progress end, too.
-	IsEnded, IsCut bool
+	// IsEnded means that the run was ended, IsCut that its calls in progress end, too, and
+	// IsByOperator that an operator of the whole gateway did it.
+	IsEnded, IsCut, IsByOperator bool
 	// Looped counts the stops for loops, and Lifted those of them that were lifted.
 	Looped, Lifted int64
 }
@@ -119,6 +120,104 @@ func (b *Book) Forget(a *Account) {
 		delete(b.accounts, a.name)
 		delete(b.known, place{a.name, quota.BudgetRun, 0})
 	}
+}
+
+// Rested is a run that has no account for a time, because no request uses it.
+type Rested struct {
+	spent, all    Amounts // of this process, and of all
+	others        map[string]peer
+	terms         *Terms
+	began, used   int64
+	told, toldUse int64
+	counted       time.Time
+}
+
+// Rest removes the account of a run for a time, and reports false while requests of it are under way.
+func (b *Book) Rest(a *Account) (r Rested, isQuiet bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.isBusy() || b.accounts[a.name] != a.state {
+		return r, false
+	}
+	one := a.spanAt(0, a.run.counted)
+	_, all := one.figures(b)
+	r = Rested{
+		spent: one.spent, all: all, terms: a.run.terms.Load(), began: a.run.began.Load(), used: a.run.used.Load(),
+		told: a.run.told.Load(), toldUse: a.run.toldUse.Load(), counted: a.run.counted,
+	}
+	if len(one.others) > 0 {
+		r.others = one.others
+	}
+	if *r.terms == (Terms{}) {
+		r.terms = nil
+	}
+	delete(b.accounts, a.name)
+	delete(b.known, place{a.name, quota.BudgetRun, 0})
+	return r, true
+}
+
+// Wake returns the account of a run again.
+func (b *Book) Wake(subject quota.Subject, r Rested, limits Amounts) *Account {
+	a := b.OpenRun(subject, r.counted, limits)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	one := a.spanAt(0, r.counted)
+	one.spent = r.spent
+	for writer, before := range r.others {
+		before.settled = before.settled.greater(one.others[writer].settled)
+		one.others[writer] = before
+	}
+	if r.terms != nil {
+		a.run.terms.Store(r.terms)
+	}
+	a.run.began.Store(r.began)
+	a.run.used.Store(r.used)
+	a.run.told.Store(r.told)
+	a.run.toldUse.Store(r.toldUse)
+	return a
+}
+
+// Terms returns the decisions of people about the run.
+func (r *Rested) Terms() (t Terms) {
+	if r.terms != nil {
+		t = *r.terms
+	}
+	return t
+}
+
+// Spent returns what was spent of the run, as far as this process knows.
+func (r *Rested) Spent() Amounts { return r.all }
+
+// Bounds returns limits of the run with its terms.
+func (r *Rested) Bounds(limits Amounts) Amounts { return r.Terms().bounds(limits) }
+
+// IsUsedUp reports whether nothing is left of one of the limits.
+func (r *Rested) IsUsedUp(limits Amounts) bool { return r.all.reaches(r.Bounds(limits)) }
+
+// Began returns when the run had its first request.
+func (r *Rested) Began() time.Time { return time.Unix(0, r.began) }
+
+// Used returns when something was last asked for in the run.
+func (r *Rested) Used() time.Time { return time.Unix(0, r.used) }
+
+// IsUsedUp reports whether nothing is left of one of the limits of a run.
+func (a *Account) IsUsedUp(limits Amounts) bool {
+	spent, _ := a.Figures()
+	return spent.reaches(a.Terms().bounds(limits))
+}
+
+// reaches reports whether one of the amounts is at its limit, of which 0 is none.
+func (a Amounts) reaches(limits Amounts) bool {
+	for unit, limit := range limits {
+		if limit > 0 && a[unit] >= limit {
+			return true
+		}
+	}
+	return false
 }
 
 // sharesDatabase reports whether gateways learn of each other's runs by the database alone.
@@ -202,16 +301,20 @@ func (a *Account) bounds(kind int) Amounts {
 	if a.book.options.Likely {
 		limits[overdraft] = 1
 	}
-	terms := a.run.terms.Load()
-	if terms == nil {
-		return limits
+	if terms := a.run.terms.Load(); terms != nil {
+		return terms.bounds(limits)
 	}
-	if most := terms.MostCost; most > 0 && (limits[Cost] <= 0 || most < limits[Cost]) {
+	return limits
+}
+
+// bounds returns limits with the terms.
+func (t Terms) bounds(limits Amounts) Amounts {
+	if most := t.MostCost; most > 0 && (limits[Cost] <= 0 || most < limits[Cost]) {
 		limits[Cost] = most
 	}
 	for unit, limit := range limits {
 		if limit > 0 {
-			limits[unit] = Amounts{limit}.plus(Amounts{terms.Raised[unit]})[0]
+			limits[unit] = Amounts{limit}.plus(Amounts{t.Raised[unit]})[0]
 		}
 	}
 	return limits
@@ -411,17 +514,19 @@ func (s *state) unsigned(sheet, writer string, all map[string]string) string {
 	return text[:at]
 }
 
-// The numbers of an end: calls in progress go on, or are cut.
-const endedText, cutText = 1, 2
+// The number of an end is the sum of these.
+const endedText, cutText, operatorText = 1, 2, 4
 
 // String returns the terms as a total: the version and numbers.
 func (t Terms) String() string {
 	ended := int64(0)
-	if t.IsEnded {
-		ended = endedText
-	}
-	if t.IsEnded && t.IsCut {
-		ended = cutText
+	for _, one := range [...]struct {
+		is     bool
+		number int64
+	}{{t.IsEnded, endedText}, {t.IsCut, cutText}, {t.IsByOperator, operatorText}} {
+		if one.is && t.IsEnded {
+			ended |= one.number
+		}
 	}
 	text := ""
 	for _, n := range [...]int64{t.Version, t.Raised[Requests], t.Raised[Tokens], t.Raised[Cost],
@@ -448,7 +553,7 @@ func ReadTerms(text string) (t Terms, ok bool) {
 		*to[i] = n
 	}
 	t.Longer, t.IsEnded = time.Duration(longer)*time.Second, ended != 0
-	t.IsCut = ended == cutText
+	t.IsCut, t.IsByOperator = ended&cutText != 0, ended&operatorText != 0
 	return t, true
 }
 

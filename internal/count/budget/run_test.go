@@ -233,7 +233,7 @@ func TestARunThatIsRefusedAtOneGatewayIsInUseAtAll(t *testing.T) {
 // The decisions of people are texts in the store, which nobody else can write.
 func TestTermsOfARunAreReadAsWritten(t *testing.T) {
 	t.Parallel()
-	want := Terms{Version: 9, Raised: Amounts{1, 2, 3}, Longer: time.Hour, MostCost: 7, IsEnded: true, IsCut: true, Looped: 3, Lifted: 2}
+	want := Terms{Version: 9, Raised: Amounts{1, 2, 3}, Longer: time.Hour, MostCost: 7, IsEnded: true, IsCut: true, IsByOperator: true, Looped: 3, Lifted: 2}
 	if got, ok := ReadTerms(want.String()); !ok || got != want {
 		t.Errorf("%+v, %t", got, ok)
 	}

@@ -170,9 +170,11 @@ func (s *Stream) End(usage chat.Usage) (events, response []byte) {
 const sizeOfEnd = 2 << 10
 
 // Fail returns the event that ends a broken answer. Items that are not complete are not
-// part of it.
+// part of it. The number of the event is free again after it: an answer that several requests
+// share continues for the others if one of them is ended.
 func (s *Stream) Fail(err *schema.Error) []byte {
 	s.begin()
+	defer func(number int64) { s.seq = number }(s.seq)
 	s.response("response.failed", outcome{status: failed, err: err}, s.done.Out)
 	return s.out
 }

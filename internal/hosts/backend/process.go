@@ -20,6 +20,8 @@ type Process interface {
 	// Rules returns which memory the server shares with others, and how long a request waits
 	// for it.
 	Rules() residency.Rules
+	// Program returns the settings that decide what the server answers, as JSON can be written.
+	Program() any
 	// Doubt says that a connection to the server broke: the server may have died.
 	Doubt()
 }

@@ -183,6 +183,7 @@ const (
 	CodeRunLimit           = "run_limit_reached"
 	CodeRunLoops           = "run_loops"
 	CodeRunEnded           = "run_ended"
+	CodeTooManyRuns        = "too_many_runs"
 	CodeUpstreamError      = "upstream_error"
 	CodeUpstreamAuth       = "upstream_auth_failed"
 	CodeUpstreamRateLimit  = "upstream_rate_limited"
@@ -285,6 +286,7 @@ var errorClasses = [...]errorClass{
 	{CodeRunLimit, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
 	{CodeRunLoops, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
 	{CodeRunEnded, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
+	{CodeTooManyRuns, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeUpstreamError, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamAuth, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamRateLimit, TypeRateLimit, http.StatusTooManyRequests, ResultFailed},

@@ -28,23 +28,25 @@ type notices struct {
 	timer  *time.Timer
 }
 
-// notify begins to send comments to the client after a time, where it waits for the first
-// event of a stream. The notices end with stop; nil means that none are sent.
-func (r *run) notify(after time.Duration) *notices {
+// notify begins to send comments to the client after a time, if it waits for the first event
+// of a stream. After a call of the returned function nothing is sent.
+func (r *run) notify(after time.Duration) (end func()) {
 	if after == 0 || r.client == nil || !r.Asks.Stream || r.Asks.Service != schema.Chat || r.resumed != nil ||
 		r.Client != nil && r.Client.Frame != nil { // such streams have no comments
-		return nil
+		return noNotices
 	}
 	to, can := r.client.(Noticer)
 	if !can {
-		return nil
+		return noNotices
 	}
 	n := &notices{to: to, every: r.proxy.silence}
 	n.mu.Lock() // the timer may fire before it is set
 	defer n.mu.Unlock()
 	n.timer = time.AfterFunc(after, n.tell)
-	return n
+	return n.stop
 }
+
+func noNotices() {}
 
 func (n *notices) tell() {
 	n.mu.Lock()
@@ -56,9 +58,6 @@ func (n *notices) tell() {
 
 // stop ends the notices: after it nothing is sent.
 func (n *notices) stop() {
-	if n == nil {
-		return
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.isOver = true

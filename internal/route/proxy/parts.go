@@ -49,7 +49,7 @@ func (r *run) beginPart(asks *schema.Request) *run {
 	part.proxy, part.isPart = p, true
 	part.Request = &Request{
 		Asks: asks, Client: r.Client, Caller: r.Caller,
-		Table: r.Table, Pool: r.Pool, Model: r.Model,
+		Table: r.Table, Pool: r.Pool, Model: r.Model, Notify: part.notifies,
 		Record: &calls.Record{
 			RequestID: r.Record.RequestID, Started: r.Record.Started, Service: r.Record.Service, Door: r.Record.Door,
 			Trace: r.Record.Trace,

@@ -167,8 +167,9 @@ type run struct {
 	answer  account.Answer // the answer to send: the reply, or the result of a step
 	raw     rawBody        // the body of an answer that is not a stream of events
 	broke   *reply.Fault   // why the answer broke off, where no other instance goes on with it
-	// last is routed, made once for all requests of the run.
-	last func(context.Context) (account.Answer, error)
+	// last is routed and notifies is notify, made once for all requests of the run.
+	last     func(context.Context) (account.Answer, error)
+	notifies account.Notify
 	// isCut means that the last call was ended with the request, or given up, while the backend
 	// had it.
 	isCut bool
@@ -189,7 +190,7 @@ type run struct {
 
 func newRun() any {
 	r := new(run)
-	r.last = r.routed
+	r.last, r.notifies = r.routed, r.notify
 	return r
 }
 
@@ -202,6 +203,7 @@ func (p *Proxy) begin(req *Request) *run {
 	}
 	r.Desk = &p.Desk
 	r.Find()
+	r.Notify = r.notifies
 	r.Record.Running.Note(r.Model, "")
 	r.reply.Memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
 	r.choice.request, r.attempt.request = &r.request, &r.request

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -32,24 +31,20 @@ type Led interface {
 	// Detach returns the context of the call and a sink that never waits for the client
 	// while others need the answer.
 	Detach(to Sink) (context.Context, Sink)
-	// Attach waits until the client has everything that was sent to that sink. It returns
-	// context.Canceled if it has left, and a *schema.Error if it was too slow for the others.
-	Attach() error
+	// Attach waits until the client has everything that was sent to that sink, and returns what
+	// Do returns, given the error with which the sending ended. If the client has not got all of
+	// the answer, although others may have, missed is the reason: context.Canceled if it has left,
+	// a *schema.Error if it was too slow for the others, or the cause that ended this request
+	// alone.
+	Attach(sent error) (missed, end error)
 }
 
 // sendLed sends an answer that others read too to the client.
 func (r *run) sendLed(led Led, to Sink) error {
 	ctx, detached := led.Detach(to)
-	err := r.send(ctx, detached)
-	missed := led.Attach()
-	if err != nil || missed == nil {
-		return err
-	}
+	missed, end := led.Attach(r.send(ctx, detached))
 	r.noteEnd(missed)
-	if errors.Is(missed, context.Canceled) {
-		return nil
-	}
-	return ErrBrokenOff
+	return end
 }
 
 // hasContent reports whether the parts of the answer that were read have content.

@@ -130,13 +130,13 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *reply.Fault {
 	began := time.Now()
 	r.Hold()
 	r.debugHeld(ctx, model, began)
-	told := r.notify(policy.Residency.HoldNotice.Std())
+	endNotices := r.Notify(policy.Residency.HoldNotice.Std())
 	enter := model.Enter
 	if r.isSpare() {
 		enter = model.EnterSpare
 	}
 	err := enter(held, model.Patience(policy.Residency))
-	told.stop()
+	endNotices()
 	now := time.Now()
 	r.Record.Held += now.Sub(began)
 	r.Record.Queued += now.Sub(began)

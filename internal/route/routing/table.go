@@ -119,8 +119,9 @@ type Pool struct {
 	readyAt atomic.Uint64
 }
 
-// Fingerprint identifies the settings of the pool: service type, model, instances. It is the
-// same in all gateways that have the same settings.
+// Fingerprint identifies what answers for the pool: service type, model, settings of instances, the
+// paths of LoRA adapters and the programs of processes. It is the same in all gateways that have
+// the same settings.
 func (p *Pool) Fingerprint() [sha256.Size]byte { return p.fingerprint() }
 
 func (p *Pool) makeFingerprint() [sha256.Size]byte {
@@ -128,6 +129,12 @@ func (p *Pool) makeFingerprint() [sha256.Size]byte {
 	list = append(list, p.Service.Type.String(), p.Model)
 	for _, i := range p.Instances {
 		list = append(list, i.Kind.Name, i.Settings)
+		if lora := i.Settings.LoRA; lora != nil {
+			list = append(list, lora.Base, lora.Path)
+		}
+		if process := i.Process(); process != nil {
+			list = append(list, process.Program())
+		}
 	}
 	text, err := json.Marshal(list, json.Deterministic(true))
 	if err != nil {

@@ -53,6 +53,10 @@ var refusals = []entry{
 	{"run.no_output", "requests with more and more context and no output"},
 	{"run.unknown", `there is no run "{id}" here now`},
 	{"run.beyond_tenant", "raises the run beyond the terms of the tenant {tenant}"},
+	{"run.too_many",
+		"This caller has {most} runs of agents that were ended or are at their limits, and no room for a new one. " +
+			"Go on in one of the others, or try again later."},
+	{"run.kept_ended", "an operator of the gateway ended this run, and only an operator lets it go on"},
 	{"run.asks_less",
 		"The header x-router-run-limit-cost must be an amount of money above 0 and at most {most}, the limit of this " +
 			"run."},

@@ -144,6 +144,11 @@ func (m *Manager) lookAt(p *process) {
 	})
 }
 
+// Program returns the command of the process, its environment and its directory.
+func (s *Server) Program() any {
+	return []any{s.settings.Command, s.settings.Env, s.settings.Directory}
+}
+
 // Rules returns how the process is kept: which memory it shares with others, and how long a
 // request waits for it. Processes of a group exclude each other.
 func (s *Server) Rules() residency.Rules {

@@ -198,10 +198,10 @@ func (a *asked) ask(ctx context.Context) (account.Answer, error) {
 // share joins the call of an equal request if there is one in flight. Otherwise it makes a
 // call that others may follow.
 func (a *asked) share(ctx context.Context) (account.Answer, error) {
-	f, isFirst := a.cache.flights.Board(ctx, a.key)
+	f, isFirst := a.cache.flights.Board(ctx, a.key, a.request.Class)
 	if !isFirst {
 		a.request.Record.Cache = metrics.CacheShared
-		answer, err := f.Follow(ctx, a.asHit)
+		answer, err := f.Follow(ctx, a.asHit, a.request.Notify)
 		switch {
 		case errors.Is(err, flight.ErrNotShared):
 			return a.ask(ctx)
@@ -212,8 +212,10 @@ func (a *asked) share(ctx context.Context) (account.Answer, error) {
 	}
 	a.request.Record.Cache = metrics.CacheMiss
 	hasFallbacks := a.request.Pool.HasFallbacks
+	a.request.Notify = f.Notified(a.request.Notify)
 	return f.Lead(flight.Call{
-		Next: a.request.Next,
+		RequestID: a.request.Caller.RequestID,
+		Next:      a.request.Next,
 		IsOwn: func(err error) bool {
 			// The rights of the caller decide which models may take over, and thereby the answer.
 			return a.request.Record.Fallbacks > 0 || err != nil && (hasFallbacks || !isSameForAll(err))
@@ -223,7 +225,7 @@ func (a *asked) share(ctx context.Context) (account.Answer, error) {
 }
 
 // isSameForAll reports whether an error is about the model or its backends: every caller
-// would get it.
+// would get it. A place in the queue is the caller's own.
 func isSameForAll(err error) bool {
 	var known *schema.Error
 	if !errors.As(err, &known) {
@@ -232,7 +234,7 @@ func isSameForAll(err error) bool {
 	switch known.Code {
 	case schema.CodeUpstreamError, schema.CodeUpstreamTimeout, schema.CodeUpstreamTruncated,
 		schema.CodeUpstreamRateLimit, schema.CodeUpstreamAuth,
-		schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen, schema.CodeNoSlot, schema.CodeInvalidValue:
+		schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen, schema.CodeInvalidValue:
 		return true
 	}
 	return false

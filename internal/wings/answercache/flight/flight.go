@@ -1,10 +1,13 @@
 package flight
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -18,6 +21,7 @@ import (
 type Flight struct {
 	table  *Table
 	key    answercache.Key
+	class  schema.Class // of the first request, in whose place the call waits
 	limits Limits
 	// ctx is the context of the call, and cancel ends it. forget ends the watch over the
 	// context of the first request.
@@ -33,10 +37,16 @@ type Flight struct {
 	aboard                 waiting.Party
 	followers              int
 	hasFirstLeft, isSealed bool
-	stage                  stage
-	err                    error // why it failed; nil for a complete answer
-	form                   account.Form
-	usage                  schema.Usage
+	// stopped is the cause with which the first request alone was ended while its client was
+	// there, nil if it was not.
+	stopped error
+	// notice is the time after which clients of followers are sent notices, because the call
+	// waits for its model; 0 while it does not.
+	notice time.Duration
+	stage  stage
+	err    error // why it failed; nil for a complete answer
+	form   account.Form
+	usage  schema.Usage
 	// parts are the parts of the answer from number start on, together size bytes; chunk
 	// receives the copies of the next ones.
 	parts [][]byte
@@ -48,9 +58,10 @@ type Flight struct {
 	// contentAt and completeAt are the numbers of the parts with the first content and the
 	// one that completes the answer; -1 for none yet.
 	contentAt, completeAt int
-	// failure is the end of an answer that broke off, as the client of the first request
-	// got it; nil in the form of the unified API.
+	// failure is the end of an answer that broke off, in the form of the door, with mark in
+	// place of the id of a request; nil in the form of the unified API.
 	failure []byte
+	mark    string
 }
 
 // stage is the progress of a call.
@@ -67,11 +78,12 @@ const (
 // call of its own.
 var ErrNotShared = errors.New("the answer of the first request is not shared")
 
-// join adds a follower, unless nobody may join any more.
-func (f *Flight) join() bool {
+// join adds a follower, unless the flight is sealed or empty. A request that is more urgent
+// than the first one does not join while it would have to wait in the place of that.
+func (f *Flight) join(class schema.Class) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.isSealed || f.aboard.Size == 0 {
+	if f.isSealed || f.aboard.Size == 0 || f.stage == isAsked && class > f.class {
 		return false
 	}
 	f.aboard.Join()
@@ -90,20 +102,21 @@ func (f *Flight) seal() int {
 	return f.followers
 }
 
-// firstEnds notes that the context of the first request has ended. The call goes on while
-// others are aboard, unless the gateway stops.
+// firstEnds notes that the context of the first request has ended. Its client may have left,
+// or the request was ended by itself: by an operator, with its run, or with the gateway, which
+// ends the requests of the followers, too. In each case the call continues while others are
+// aboard.
 func (f *Flight) firstEnds(cause error) {
-	if !errors.Is(cause, context.Canceled) {
-		f.aboard.Cancel(cause)
-		return
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.hasFirstLeft && !errors.Is(cause, context.Canceled) {
+		f.stopped = cause
+	}
 	f.firstLeaves()
 }
 
-// firstLeaves notes that the client of the first request is not there any more. The mutex
-// is locked.
+// firstLeaves notes that the client of the first request is not there any more, or gets no
+// more of the answer. The mutex is locked.
 func (f *Flight) firstLeaves() {
 	if !f.hasFirstLeft {
 		f.hasFirstLeft = true
@@ -114,8 +127,22 @@ func (f *Flight) firstLeaves() {
 // leave notes that one of the requests aboard is gone; the last one ends the call. The
 // mutex is locked.
 func (f *Flight) leave() {
-	f.aboard.Leave(context.Canceled, false)
+	f.aboard.Leave(cmp.Or(f.stopped, context.Canceled), false)
 	f.moved.Broadcast()
+}
+
+// hold notes that the call waits for its model. Clients of followers get notices after a time,
+// until the returned function is called.
+func (f *Flight) hold(after time.Duration) (end func()) {
+	f.noteHold(after)
+	return func() { f.noteHold(0) }
+}
+
+func (f *Flight) noteHold(after time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.notice = after
+	f.changed.Tell()
 }
 
 // begin says that the answer has begun.
@@ -263,10 +290,16 @@ func tooSlow() *schema.Error {
 // Follow waits until the answer of the first request begins, and returns it from its
 // beginning. The error is ErrNotShared, that of the first request where it is the same for
 // everybody, or the cause that ended the context. asUsed turns the usage of the first
-// request into the usage that a follower is counted with.
-func (f *Flight) Follow(ctx context.Context, asUsed func(schema.Usage) schema.Usage) (_ account.Answer, err error) {
-	isAboard := false
+// request into the usage that a follower is counted with. While the call waits for its model,
+// notify sends the client notices after a time, until the function that it returns is called.
+func (f *Flight) Follow(
+	ctx context.Context, asUsed func(schema.Usage) schema.Usage, notify account.Notify,
+) (_ account.Answer, err error) {
+	isAboard, notices := false, (func())(nil)
 	defer func() {
+		if notices != nil {
+			notices()
+		}
 		if !isAboard {
 			f.closeFollower()
 		}
@@ -275,8 +308,15 @@ func (f *Flight) Follow(ctx context.Context, asUsed func(schema.Usage) schema.Us
 		f.mu.Lock()
 		stage, failed, hasParts := f.stage, f.err, f.start+len(f.parts) > 0
 		if stage == isAsked {
-			changed := f.changed.Changed()
+			changed, notice := f.changed.Changed(), f.notice
 			f.mu.Unlock()
+			switch {
+			case notice > 0 && notices == nil:
+				notices = notify(notice)
+			case notice == 0 && notices != nil:
+				notices()
+				notices = nil
+			}
 			select {
 			case <-changed:
 				continue
@@ -383,11 +423,11 @@ func (r *follower) BeforeWait(flush func()) { r.flush = flush }
 
 // Failing implements proxy.Shared: the answer ends like the answer of the first request.
 func (r *follower) Failing(proxy.Failure) proxy.Failure {
-	return func(known *schema.Error, _ string) []byte {
+	return func(known *schema.Error, requestID string) []byte {
 		r.flight.mu.Lock()
 		defer r.flight.mu.Unlock()
 		if r.flight.failure != nil && errors.Is(known, r.flight.err) {
-			return r.flight.failure
+			return bytes.ReplaceAll(r.flight.failure, []byte(r.flight.mark), []byte(requestID))
 		}
 		return eventOf(known)
 	}

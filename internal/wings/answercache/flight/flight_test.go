@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,8 +111,13 @@ func copyTo(answer account.Answer, to proxy.Sink) error {
 	defer answer.(proxy.Shared).Close()
 	if led, ok := answer.(proxy.Led); ok {
 		_, detached := led.Detach(to)
+		detached.Head(proxy.Head{Form: led.Form()})
+		led.Failing(func(known *schema.Error, id string) []byte { return []byte(known.Message + " " + id) })
 		err := pump(led, detached)
-		return errors.Join(err, led.Attach())
+		if errors.Is(err, errLeft) {
+			err = nil // as the proxy does
+		}
+		return errors.Join(led.Attach(err))
 	}
 	return pump(answer, to)
 }
@@ -131,14 +137,17 @@ func pump(answer account.Answer, to proxy.Sink) error {
 	}
 }
 
+// unnoticed sends no notices.
+func unnoticed(time.Duration) func() { return func() {} }
+
 // fly sends one request to the table. The answer of the first is made by call.
 func fly(ctx context.Context, table *Table, to proxy.Sink, call func(ctx context.Context) (account.Answer, error)) (isFirst bool, err error) {
-	f, isFirst := table.Board(ctx, answercache.Key{1})
+	f, isFirst := table.Board(ctx, answercache.Key{1}, schema.Normal)
 	var answer account.Answer
 	if isFirst {
-		answer, err = f.Lead(Call{Next: call, IsOwn: own, Wrap: as})
+		answer, err = f.Lead(Call{Next: call, IsOwn: own, Wrap: as, RequestID: "of the first"})
 	} else {
-		answer, err = f.Follow(ctx, asUsed)
+		answer, err = f.Follow(ctx, asUsed, unnoticed)
 	}
 	if err != nil {
 		return isFirst, err
@@ -307,14 +316,14 @@ func TestWhatIsRememberedOfAllAnswersIsBounded(t *testing.T) {
 		for n := range 10 {
 			for range 2 {
 				clients.Go(func() {
-					f, isFirst := table.Board(context.Background(), answercache.Key{byte(n)})
+					f, isFirst := table.Board(context.Background(), answercache.Key{byte(n)}, schema.Normal)
 					var answer account.Answer
 					if isFirst {
 						answer, _ = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (account.Answer, error) {
 							return &stream{ctx: ctx, parts: 100, pause: time.Second, part: func(int) string { return strings.Repeat("x", 5<<10) }}, nil
 						}})
 					} else {
-						answer, _ = f.Follow(context.Background(), asUsed)
+						answer, _ = f.Follow(context.Background(), asUsed, unnoticed)
 					}
 					if err := copyTo(answer, &client{}); err != nil {
 						t.Error(err)
@@ -355,7 +364,7 @@ func TestWhichErrorsAreShared(t *testing.T) {
 			for n := range 3 {
 				clients.Go(func() {
 					<-time.After(time.Duration(n) * time.Millisecond)
-					f, isFirst := table.Board(context.Background(), answercache.Key{1})
+					f, isFirst := table.Board(context.Background(), answercache.Key{1}, schema.Normal)
 					var answer account.Answer
 					var err error
 					if isFirst {
@@ -364,15 +373,15 @@ func TestWhichErrorsAreShared(t *testing.T) {
 							return &stream{ctx: ctx, parts: 3, fails: c.after}, c.before
 						}})
 					} else {
-						answer, err = f.Follow(context.Background(), asUsed)
+						answer, err = f.Follow(context.Background(), asUsed, unnoticed)
 					}
 					if err == nil {
 						shared := answer.(proxy.Shared)
 						err = pump(answer, &client{})
 						var known *schema.Error
 						if errors.As(err, &known) {
-							render := shared.Failing(func(*schema.Error, string) []byte { return []byte("own form") })
-							if got := string(render(known, "id")); got != "own form" {
+							render := shared.Failing(func(_ *schema.Error, id string) []byte { return []byte("own form of " + id) })
+							if got := string(render(known, "id")); got != "own form of id" {
 								t.Errorf("%s: request %d is told %q", c.name, n, got)
 							}
 						}
@@ -519,4 +528,170 @@ func TestAPanicAtTheFirstClientIsItsOwn(t *testing.T) {
 		clients.Wait()
 		isEmpty(t, table)
 	})
+}
+
+// An end of the first request alone, by an operator or with its run, reaches its client and no
+// other; without followers it ends the call.
+func TestAStopOfTheFirstIsItsOwn(t *testing.T) {
+	t.Parallel()
+	cause := schema.NewError(schema.CodeRunEnded, say.Plain("The run of the first has ended."))
+	for _, c := range []struct {
+		name      string
+		followers int
+		at        time.Duration
+		first     string // what its client got
+		ended     time.Duration
+	}{
+		{"alone, before the answer", 0, time.Second / 2, "", time.Second / 2},
+		{"alone, in the answer", 0, 4*time.Second + time.Second/2, "1 2 3 " + cause.Message + " of the first", 4*time.Second + time.Second/2},
+		{"before the answer", 2, time.Second / 2, "", 12 * time.Second},
+		{"in the answer", 2, 4*time.Second + time.Second/2, "1 2 3 " + cause.Message + " of the first", 12 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				table := NewTable(limits())
+				ctx, stop := context.WithCancelCause(context.Background())
+				defer stop(nil)
+				time.AfterFunc(c.at, func() { stop(cause) })
+				began := time.Now()
+				var clients sync.WaitGroup
+				for n := range c.followers + 1 {
+					own := context.Background()
+					if n == 0 {
+						own = ctx
+					}
+					clients.Go(func() {
+						<-time.After(time.Duration(n) * time.Millisecond)
+						to := &client{}
+						_, err := fly(own, table, to, func(ctx context.Context) (account.Answer, error) {
+							select {
+							case <-time.After(time.Second):
+								return &stream{ctx: ctx, parts: 10, pause: time.Second}, nil
+							case <-ctx.Done():
+								return nil, context.Cause(ctx)
+							}
+						})
+						switch {
+						case n > 0 && (err != nil || to.got.String() != text(10)):
+							t.Errorf("follower %d got %v, %q", n, err, to.got.String())
+						case n == 0 && (!errors.Is(err, cause) || to.got.String() != c.first):
+							t.Errorf("the first got %v, %q, want %q", err, to.got.String(), c.first)
+						}
+					})
+				}
+				clients.Wait()
+				if took := time.Since(began).Truncate(time.Second / 2); took != c.ended {
+					t.Errorf("the call took %s, want %s", took, c.ended)
+				}
+				isEmpty(t, table)
+			})
+		})
+	}
+}
+
+// While the call waits for its model, each client is sent notices as if it were alone: from so
+// long after it joined, until the wait is over.
+func TestFollowersAreNotifiedWhileTheCallIsHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table, began := NewTable(limits()), time.Now()
+		var mu sync.Mutex
+		var got [3][2]time.Duration // when notices began and ended
+		var clients sync.WaitGroup
+		for n := range got {
+			notify := func(after time.Duration) func() {
+				mu.Lock()
+				defer mu.Unlock()
+				got[n][0] = time.Since(began) + after
+				return func() {
+					mu.Lock()
+					defer mu.Unlock()
+					got[n][1] = time.Since(began)
+				}
+			}
+			clients.Go(func() {
+				<-time.After(time.Duration(n) * 2 * time.Second)
+				f, isFirst := table.Board(context.Background(), answercache.Key{1}, schema.Normal)
+				var answer account.Answer
+				if isFirst {
+					held := f.Notified(notify)
+					answer, _ = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (account.Answer, error) {
+						<-time.After(time.Second)
+						end := held(time.Minute)
+						<-time.After(9 * time.Second)
+						end()
+						<-time.After(time.Second)
+						return &stream{ctx: ctx, parts: 1}, nil
+					}})
+				} else {
+					answer, _ = f.Follow(context.Background(), asUsed, notify)
+				}
+				if err := copyTo(answer, &client{}); err != nil {
+					t.Errorf("request %d: %v", n, err)
+				}
+			})
+		}
+		clients.Wait()
+		want := [3][2]time.Duration{
+			{61 * time.Second, 10 * time.Second}, {62 * time.Second, 10 * time.Second}, {64 * time.Second, 10 * time.Second},
+		}
+		if got != want {
+			t.Errorf("notices begin and end at %v, want %v", got, want)
+		}
+		isEmpty(t, table)
+	})
+}
+
+// A request does not wait in the place of a less urgent one: it makes a call of its own, which
+// later requests join. An answer that has begun is for all.
+func TestAnUrgentRequestDoesNotWaitInALesserPlace(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		first, second, third schema.Class
+		begun                bool
+		calls                []int // the number of the call that answers each
+	}{
+		{schema.Batch, schema.Interactive, schema.Normal, false, []int{1, 2, 2}},
+		{schema.Batch, schema.Interactive, schema.Batch, false, []int{1, 2, 2}},
+		{schema.Batch, schema.Batch, schema.Interactive, false, []int{1, 1, 2}},
+		{schema.Normal, schema.Batch, schema.Normal, false, []int{1, 1, 1}},
+		{schema.Spare, schema.Batch, schema.Normal, false, []int{1, 2, 3}},
+		{schema.Batch, schema.Interactive, schema.Normal, true, []int{1, 1, 1}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			table := NewTable(limits())
+			got, calls := make([]int, 3), 0
+			var clients sync.WaitGroup
+			for n, class := range []schema.Class{c.first, c.second, c.third} {
+				clients.Go(func() {
+					<-time.After(time.Duration(n) * time.Second)
+					f, isFirst := table.Board(context.Background(), answercache.Key{1}, class)
+					var answer account.Answer
+					if isFirst {
+						calls++
+						number := calls
+						answer, _ = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (account.Answer, error) {
+							if !c.begun {
+								<-time.After(time.Minute)
+							}
+							return &stream{ctx: ctx, parts: 10, pause: time.Second, part: func(int) string { return fmt.Sprint(number) }}, nil
+						}})
+					} else {
+						answer, _ = f.Follow(context.Background(), asUsed, unnoticed)
+					}
+					to := &client{}
+					if err := copyTo(answer, to); err != nil {
+						t.Errorf("%+v: request %d: %v", c, n, err)
+					}
+					got[n] = int(to.got.String()[0] - '0')
+				})
+			}
+			clients.Wait()
+			if !slices.Equal(got, c.calls) {
+				t.Errorf("%+v: answered by the calls %v", c, got)
+			}
+			isEmpty(t, table)
+		})
+	}
 }

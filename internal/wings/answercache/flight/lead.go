@@ -1,11 +1,14 @@
 package flight
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -23,6 +26,20 @@ type Call struct {
 	IsOwn func(err error) bool
 	// Wrap returns the answer as the first request reads it, given the context of the call.
 	Wrap func(context.Context, account.Answer) account.Answer
+	// RequestID is the id of the first request.
+	RequestID string
+}
+
+// Notified returns the function that begins notices to the client of the first request, such
+// that followers notify their clients, too.
+func (f *Flight) Notified(own account.Notify) account.Notify {
+	return func(after time.Duration) func() {
+		end, endOthers := own(after), f.hold(after)
+		return func() {
+			end()
+			endOthers()
+		}
+	}
 }
 
 // Lead makes the call of the flight, and returns its answer for the first request. The
@@ -42,7 +59,7 @@ func (f *Flight) Lead(call Call) (account.Answer, error) {
 		f.end(isOver, err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(f.whyStopped(), err)
 	}
 	form := answer.Form()
 	if form.Length >= 0 && (f.seal() == 0 || form.Length > f.limits.Answer) {
@@ -54,7 +71,14 @@ func (f *Flight) Lead(call Call) (account.Answer, error) {
 	}
 	f.begin(form)
 	isLed = true
-	return &lead{Answer: answer, flight: f, hasContent: hasContent, isOwn: call.IsOwn}, nil
+	return &lead{Answer: answer, flight: f, hasContent: hasContent, isOwn: call.IsOwn, requestID: call.RequestID}, nil
+}
+
+// whyStopped returns the cause with which the first request alone was ended, nil if it was not.
+func (f *Flight) whyStopped() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stopped
 }
 
 // unshared is the end of a flight with an answer for the first request only.
@@ -75,12 +99,16 @@ type lead struct {
 	over       bool
 	isOwn      func(error) bool
 	sink       *sink
+	requestID  string
+	// failing is the end of an incomplete answer in the form of the door.
+	failing proxy.Failure
 }
 
 var _ proxy.Led = (*lead)(nil)
 
 // Next implements account.Answer.
 func (l *lead) Next() ([]byte, error) {
+	l.tellStopped()
 	part, err := l.Answer.Next()
 	switch {
 	case err == nil && l.isOwn(nil):
@@ -105,19 +133,38 @@ func (l *lead) HasContent() bool { return l.content }
 // BeforeWait implements proxy.Shared: the call itself tells when it waits.
 func (*lead) BeforeWait(func()) {}
 
-// Failing implements proxy.Shared: followers get the same error as the client.
+// Failing implements proxy.Shared: followers get the same error as the client, each with the id
+// of its own request.
 func (l *lead) Failing(own proxy.Failure) proxy.Failure {
+	l.failing = func(known *schema.Error, _ string) []byte { return eventOf(known) }
+	if own != nil {
+		l.failing = own
+	}
 	return func(known *schema.Error, requestID string) []byte {
-		text := eventOf(known)
+		mark := rand.Text()
+		text := bytes.Clone(l.failing(known, mark))
 		if own != nil {
-			text = own(known, requestID)
 			l.flight.mu.Lock()
-			l.flight.failure = slices.Clone(text)
+			l.flight.failure, l.flight.mark = text, mark
 			l.flight.mu.Unlock()
 		}
 		l.flight.end(isOver, known)
-		return text
+		return bytes.ReplaceAll(text, []byte(mark), []byte(requestID))
 	}
+}
+
+// tellStopped ends the events for the client of a first request that was ended by itself. The
+// followers do not get that end.
+func (l *lead) tellStopped() {
+	why := l.flight.whyStopped()
+	if why == nil || l.failing == nil || l.sink == nil || l.sink.isTold {
+		return
+	}
+	var known *schema.Error
+	if !errors.As(why, &known) {
+		known = proxy.Stopping()
+	}
+	l.sink.endWith(l.failing(known, l.requestID))
 }
 
 // Close implements proxy.Shared.
@@ -131,8 +178,15 @@ func (l *lead) Detach(to proxy.Sink) (context.Context, proxy.Sink) {
 }
 
 // Attach implements proxy.Led.
-func (l *lead) Attach() error {
+func (l *lead) Attach(sent error) (missed, end error) {
 	f, s := l.flight, l.sink
+	f.mu.Lock()
+	s.hasMissed = s.hasMissed || sent != nil
+	hasMissed := s.hasMissed
+	f.mu.Unlock()
+	if hasMissed {
+		l.tellStopped()
+	}
 	f.mu.Lock()
 	s.hasEnded = true
 	f.moved.Broadcast()
@@ -143,11 +197,21 @@ func (l *lead) Attach() error {
 	defer f.mu.Unlock()
 	switch {
 	case s.isSlow:
-		return tooSlow()
+		missed, end = tooSlow(), proxy.ErrBrokenOff
+	case f.stopped != nil && !s.hasMissed && !s.isTold: // it has the whole answer
+	case f.stopped != nil && !s.hasHead:
+		return f.stopped, f.stopped
+	case f.stopped != nil && !s.isTold:
+		return f.stopped, proxy.ErrBrokenOff
+	case f.stopped != nil:
+		return f.stopped, nil
 	case f.hasFirstLeft:
-		return context.Canceled
+		missed = context.Canceled
 	}
-	return nil
+	if sent != nil { // the end of the answer weighs more
+		return nil, sent
+	}
+	return missed, end
 }
 
 // loneRoom is how much is kept for the client of a first request that nobody follows:
@@ -164,11 +228,39 @@ type sink struct {
 	flush    bool   // send buf at once
 	hasEnded bool   // nothing more is added
 	isSlow   bool   // the client was too slow, and gets nothing more
-	panicked *logs.Panic
+	// hasHead means that the client got the head of the answer, and isTold that buf ends with
+	// the reason why the request was ended by itself.
+	hasHead, isTold bool
+	// hasMissed means that the client did not get all of the answer for that reason.
+	hasMissed bool
+	isGone    bool // a write to the client failed
+	panicked  *logs.Panic
 }
 
 // errLeft means that nobody reads the answer any more.
 var errLeft = errors.New("all clients have left")
+
+// Head implements proxy.Sink. A request that was ended by itself before gets an error in place of
+// an answer.
+func (s *sink) Head(head proxy.Head) {
+	s.flight.mu.Lock()
+	s.hasHead = s.flight.stopped == nil
+	s.flight.mu.Unlock()
+	if s.hasHead {
+		s.Sink.Head(head)
+	}
+}
+
+// endWith adds the last bytes for the client of a request that was ended by itself.
+func (s *sink) endWith(p []byte) {
+	f := s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.hasHead && !s.isSlow {
+		s.buf, s.flush, s.isTold = append(s.buf, p...), true, true
+		f.moved.Broadcast()
+	}
+}
 
 // Write implements proxy.Sink.
 func (s *sink) Write(p []byte) (int, error) { return len(p), s.add(p, false) }
@@ -190,7 +282,10 @@ func (s *sink) add(p []byte, flush bool) error {
 		f.firstLeaves()
 	}
 	switch {
-	case f.aboard.Size == 0:
+	case f.stopped != nil:
+		s.hasMissed = true // the client gets the end of tellStopped, and the others read on
+		return nil
+	case f.aboard.Size == 0 && f.stage < isOver:
 		return errLeft
 	case f.hasFirstLeft:
 		return nil // it is read for the others
@@ -210,10 +305,10 @@ func (s *sink) send() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
-		for len(s.buf) == 0 && !s.hasEnded && !f.hasFirstLeft {
+		for len(s.buf) == 0 && !s.hasEnded && !s.hasLeft() {
 			f.moved.Wait()
 		}
-		if len(s.buf) == 0 || f.hasFirstLeft {
+		if len(s.buf) == 0 || s.hasLeft() {
 			s.buf = nil
 			return
 		}
@@ -227,11 +322,15 @@ func (s *sink) send() {
 			s.panicked, err = caught, caught
 		}
 		if err != nil {
+			s.isGone = true
 			f.firstLeaves()
 		}
 		f.moved.Broadcast()
 	}
 }
+
+// hasLeft reports whether the client gets nothing more. The mutex of the flight is locked.
+func (s *sink) hasLeft() bool { return s.isGone || s.flight.hasFirstLeft && s.flight.stopped == nil }
 
 func (s *sink) pass(p []byte, flush bool) error {
 	if flush {

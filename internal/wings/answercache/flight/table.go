@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
@@ -58,15 +59,17 @@ func (t *Table) Status() Status {
 }
 
 // Board returns the flight for a key, and reports whether the request is its first. The
-// first must call Lead; all others must call Follow. The context is that of the request.
-func (t *Table) Board(ctx context.Context, key answercache.Key) (f *Flight, isFirst bool) {
+// first must call Lead; all others must call Follow. The context and the class are those of
+// the request. A request that is too urgent to join a flight begins one that later requests
+// join in its place.
+func (t *Table) Board(ctx context.Context, key answercache.Key, class schema.Class) (f *Flight, isFirst bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if f = t.flights[key]; f != nil && f.join() {
+	if f = t.flights[key]; f != nil && f.join(class) {
 		return f, false
 	}
-	f = &Flight{table: t, key: key, limits: *t.limits.Load(), aboard: waiting.Party{Size: 1}, window: -1, contentAt: -1,
-		completeAt: -1}
+	f = &Flight{table: t, key: key, class: class, limits: *t.limits.Load(), aboard: waiting.Party{Size: 1}, window: -1,
+		contentAt: -1, completeAt: -1}
 	f.moved.L = &f.mu
 	f.ctx, f.aboard.Cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	f.forget = context.AfterFunc(ctx, func() { f.firstEnds(context.Cause(ctx)) })

@@ -41,6 +41,9 @@ type Board interface {
 	Tell(ctx context.Context, runs []Run) (told int, err error)
 	// Since returns the runs of which something was told since a moment, and maybe earlier ones.
 	Since(ctx context.Context, since time.Time) ([]Run, error)
+	// Displaced returns the ids of runs that this gateway has told and that are not found any more,
+	// because others have removed or replaced them.
+	Displaced(ctx context.Context) ([]string, error)
 	// Sweep removes the runs of which nothing was told since a moment.
 	Sweep(ctx context.Context, before time.Time) error
 	Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,4 +197,55 @@ func (e *ending) Put(ctx context.Context, doc documents.Document) (int64, error)
 		return 0, ctx.Err()
 	}
 	return e.Store.Put(ctx, doc)
+}
+
+// named are sheets that keep the name of the one that was written last.
+type named struct {
+	sheets
+	last string
+}
+
+func (n *named) Tell(ctx context.Context, list []tally.Sheet, isNews bool) ([]map[string]string, error) {
+	if len(list[0].Totals) > 0 {
+		n.last = list[0].Name
+	}
+	return n.sheets.Tell(ctx, list, isNews)
+}
+
+// A gateway finds out that its run was removed or replaced, and has it back when it tells of it again,
+// whatever order the forged entry has. What another gateway with the key told is no forgery.
+func TestADisplacedRunIsToldAgain(t *testing.T) {
+	t.Parallel()
+	keys := keysOf(t, "k")
+	for name, forged := range map[string]string{"removed": "", "replaced": "999999999999999999 {}", "no text of a gateway": "x"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &named{sheets: sheets{tallytest.New()}}
+			b, now := board.NewRedis(store, "p", idle, keys), time.Now()
+			run := board.Run{ID: "run_1", Name: "n", Began: now.UTC(), Used: now.UTC(), Terms: budget.Terms{}.String()}
+			tell := func(b board.Board) {
+				t.Helper()
+				if _, err := b.Tell(t.Context(), []board.Run{run}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			has := func(want ...string) {
+				t.Helper()
+				if ids, err := b.Displaced(t.Context()); err != nil || !slices.Equal(ids, want) {
+					t.Errorf("displaced are %v, %v, want %v", ids, err, want)
+				}
+			}
+			has()
+			tell(b)
+			tell(board.NewRedis(store, "p", idle, keys))
+			has()
+			store.Put(store.last, run.ID, forged)
+			has(run.ID)
+			tell(b)
+			has()
+			if found, err := b.Since(t.Context(), now); err != nil || len(found) != 1 || found[0] != run {
+				t.Errorf("found %+v, %v, want %+v", found, err, run)
+			}
+		})
+	}
 }

@@ -93,6 +93,9 @@ func (b *shelf) Since(ctx context.Context, since time.Time) (runs []Run, err err
 	return runs, err
 }
 
+// Displaced implements Board. Documents are not looked at: they are read one by one.
+func (b *shelf) Displaced(context.Context) ([]string, error) { return nil, nil }
+
 // mostSwept bounds the removals at a time.
 const mostSwept = 1000
 

@@ -3,8 +3,11 @@ package board
 import (
 	"context"
 	"hash/fnv"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +28,12 @@ type redis struct {
 	slot   time.Duration
 	keys   *seal.Keys
 	last   atomic.Int64 // the order of the latest runs that were told
+
+	mu   sync.Mutex
+	told map[string]time.Time // when each run was told last
+	// instead has the texts that displaced runs, by sheet and id, for the next time that these are
+	// told.
+	instead map[[2]string]string
 }
 
 // groups is how many sheets a stretch of time has, so that none of them is large.
@@ -36,7 +45,8 @@ const leastSlot = time.Minute
 // NewRedis returns a board in sheets whose names have a prefix. Runs that are idle for a time are not
 // read any more. Keys, where they are set, sign all runs, and others are not believed.
 func NewRedis(sheets Sheets, prefix string, idle time.Duration, keys *seal.Keys) Board {
-	return &redis{sheets: sheets, prefix: prefix, slot: max(idle, leastSlot), keys: keys}
+	return &redis{sheets: sheets, prefix: prefix, slot: max(idle, leastSlot), keys: keys, told: map[string]time.Time{},
+		instead: map[[2]string]string{}}
 }
 
 // sheet returns the sheet of a group in the stretch of a moment.
@@ -75,7 +85,8 @@ func (b *redis) Tell(ctx context.Context, runs []Run) (told int, err error) {
 		if b.keys != nil {
 			text += " " + b.keys.Sign(signed(sheets[group].Name, run.ID, text)...)
 		}
-		sheets[group].Totals = append(sheets[group].Totals, tally.Total{Writer: run.ID, Numbers: text})
+		sheets[group].Totals = append(sheets[group].Totals,
+			tally.Total{Writer: run.ID, Numbers: text, Instead: b.displacer(sheets[group].Name, run.ID)})
 	}
 	all := sheets[:0:0]
 	for _, sheet := range sheets {
@@ -86,7 +97,64 @@ func (b *redis) Tell(ctx context.Context, runs []Run) (told int, err error) {
 	if _, err := b.sheets.Tell(ctx, all, false); err != nil {
 		return 0, err
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range runs {
+		b.told[runs[i].ID] = now
+	}
 	return len(runs), nil
+}
+
+// displacer returns the text that displaced a run in a sheet, empty if none did.
+func (b *redis) displacer(sheet, id string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.instead[[2]string{sheet, id}]
+}
+
+// Displaced implements Board.
+func (b *redis) Displaced(ctx context.Context) (ids []string, err error) {
+	type place struct {
+		group int
+		slot  int64
+	}
+	var sheets []tally.Sheet
+	at := map[place][]string{}
+	b.mu.Lock()
+	for id, told := range b.told {
+		if time.Since(told) > b.slot+leastSlot {
+			delete(b.told, id) // it is told again before, while it is used
+			continue
+		}
+		in := place{groupOf(id), told.Truncate(b.slot).Unix()}
+		at[in] = append(at[in], id)
+	}
+	b.mu.Unlock()
+	places := slices.Collect(maps.Keys(at))
+	for _, in := range places {
+		sheet := b.sheet(in.group, time.Unix(in.slot, 0))
+		sheet.IsRead = true
+		sheets = append(sheets, sheet)
+	}
+	if len(sheets) == 0 {
+		return nil, nil
+	}
+	all, err := b.sheets.Tell(ctx, sheets, false)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.instead)
+	for i, in := range places {
+		for _, id := range at[in] {
+			if _, _, ok := b.read(sheets[i].Name, id, all[i][id]); !ok {
+				ids = append(ids, id)
+				b.instead[[2]string{sheets[i].Name, id}] = all[i][id]
+			}
+		}
+	}
+	return ids, nil
 }
 
 // order returns the order of what is told at a moment: milliseconds, but always a greater one.

@@ -21,7 +21,7 @@ func (o *office) explain(view *explain.Explanation, asked survey.Subject) {
 	who := identity{asked.KeyID, quota.UserName(found.ID)}
 	now := time.Now()
 	g.mu.Lock()
-	r := g.runs[who]
+	r := g.wake(who)
 	g.mu.Unlock()
 	v := RunView{Name: who.name}
 	if r != nil && !r.isOver(now, g.options.Settings.Idle.Std()) {

@@ -60,9 +60,12 @@ type Governor struct {
 	mu   sync.Mutex
 	runs map[identity]*run
 	byID map[string]*run
-	// used has the runs, the one that was used last in front.
+	// used has these runs, the one that was used last in front.
 	used  list.List
 	bytes int
+	// resting has the runs of which little is kept in memory, and rooms the runs of each owner.
+	resting map[identity]*rest
+	rooms   rooms
 	// found are the runs that the ledger has and that go on, until they are taken over.
 	finding sync.Mutex // held for found, also while the book is locked
 	found   []quota.Row
@@ -81,21 +84,37 @@ type Governor struct {
 // no keys are needed.
 type identity struct{ owner, name string }
 
+// kept is what is kept of each run in memory. The governor's mu guards seat, and the mu of the run
+// what changes besides.
+type kept struct {
+	identity
+	id, sign, tenant, user, model string
+	// seat is the place in the room of its owner, nil before a request was let in.
+	seat   *seat
+	limits budget.RunLimits
+	// grant is the one that limits come from.
+	grant *access.Grant
+	// stopped is the last refusal for good, nil if a request was let in since.
+	stopped *schema.Error
+	// isOurs means that a request of the run reached this gateway, and isTold that the run is told to
+	// the other gateways anyhow, because a decision about it was made here. told is the state that they
+	// were told last, and elsewhere the state that was received.
+	isOurs, isTold bool
+	told           shown
+	elsewhere      refusedElsewhere
+}
+
 // run is one run.
 type run struct {
-	identity
-	id, sign, tenant, user string
+	kept
 	// of is the name of its account.
 	of      string
 	element *list.Element
+	pins    int // the requests that use it; the governor's mu guards them
 
-	mu      sync.Mutex
-	account *budget.Account
-	limits  budget.RunLimits
-	// grant is the one that limits come from.
-	grant    *access.Grant
+	mu       sync.Mutex
+	account  *budget.Account
 	underWay map[*turn]struct{}
-	model    string
 	answers  *account.Answers // nil before the first one
 	// agents are hashes of the sub-agents that were seen, as many as are counted. It is changed while
 	// the governor's mu is held, too.
@@ -103,25 +122,17 @@ type run struct {
 	watch  loops.Watch
 	// loop is the latest finding about loops, and looped its time; nil where the latest call broke
 	// no rule.
-	loop   *loops.Finding
-	looped time.Time
-	// stopped is the last refusal for good, nil where a request was let in since.
-	stopped *schema.Error
-	// isOurs says that something was asked for in it here, and isTold that the other gateways hear of it
-	// anyhow, because somebody has decided about it here. told is what they were told of it, elsewhere
-	// what they tell, and followed the terms that are in force.
-	isOurs    bool
-	isTold    bool
-	told      shown
-	elsewhere refusedElsewhere
-	followed  budget.Terms
+	loop     *loops.Finding
+	looped   time.Time
+	followed budget.Terms // the terms that were applied last
 }
 
 // New returns a governor that knows the runs which go on.
 func New(options Options) *Governor {
 	g := &Governor{
 		options: options, known: known.NewBook(options.Secret), reader: turns.NewReader(),
-		seed: maphash.MakeSeed(), runs: map[identity]*run{}, byID: map[string]*run{}, saved: map[string]savedRun{},
+		seed: maphash.MakeSeed(), runs: map[identity]*run{}, byID: map[string]*run{},
+		resting: map[identity]*rest{}, rooms: rooms{of: map[string]*room{}}, saved: map[string]savedRun{},
 	}
 	g.others.board, g.others.isPolled = options.Board, options.IsPolled
 	g.book = options.Book(g.goesOn, g.find)
@@ -136,7 +147,8 @@ const costHeader = "X-Router-Run-Limit-Cost"
 
 // Memory for runs is bounded.
 const (
-	mostRuns  = 100_000
+	// mostBytes bounds the memory of the runs that do not rest; mostRuns and mostOfOwner bound the
+	// number of all.
 	mostBytes = 64 << 20
 	// runBytes is about how much memory a run takes in all tables and in the book, without its name.
 	runBytes = 3700
@@ -167,10 +179,12 @@ func (g *Governor) Enter(ctx context.Context, a *account.Account) (account.Turn,
 	refusal, wait := g.admit(t, a, wish, found.Agent, now)
 	if refusal != nil {
 		g.note(r, refusal)
+		g.unpin(r)
 		return nil, refusal
 	}
 	if wait > 0 {
 		if err := waiting.Pause(ctx, wait); err != nil {
+			t.isWatched = false // the call was given up before it was made, which proves nothing
 			t.Leave(account.End{})
 			return nil, err
 		}
@@ -178,11 +192,12 @@ func (g *Governor) Enter(ctx context.Context, a *account.Account) (account.Turn,
 	return t, nil
 }
 
-// open returns a run, which begins where there is none that goes on.
+// open returns a run for a request, which begins if none continues. It stays until unpin. A run that
+// begins has no room before the request is let in: see Confirm.
 func (g *Governor) open(who identity, found known.Run, caller *access.Caller, now time.Time) *run {
 	tenant := quota.UserName(caller.Tenant) // as the ledger has it
 	g.mu.Lock()
-	r := g.runs[who]
+	r := g.wake(who)
 	if r != nil && r.isOver(now, g.options.Settings.Idle.Std()) {
 		g.forget(r)
 		r = nil
@@ -192,7 +207,9 @@ func (g *Governor) open(who identity, found known.Run, caller *access.Caller, no
 		r = g.begin(who, tenant, now)
 		r.sign, r.user = found.Sign.String(), quota.UserName(caller.User)
 	}
+	r.pins++
 	g.used.MoveToFront(r.element)
+	g.rooms.use(r.seat)
 	g.meet(r, found.Agent)
 	g.mu.Unlock()
 	r.mu.Lock()
@@ -211,39 +228,38 @@ func (g *Governor) meet(r *run, agent string) {
 	if _, isKnown := r.agents[hash]; isKnown || agent == "" || len(r.agents) >= mostAgents {
 		return
 	}
-	g.makeRoom(0, agentBytes)
+	g.makeMemory(agentBytes)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.agents[hash] = struct{}{}
 	g.bytes += agentBytes
 }
 
-// makeRoom forgets the idlest runs until more runs and bytes fit; mu is held. The run that was used
-// last stays.
-func (g *Governor) makeRoom(runs, bytes int) {
-	for oldest := g.used.Back(); oldest != g.used.Front() &&
-		(len(g.runs)+runs > mostRuns || g.bytes+bytes > mostBytes); {
-		next := oldest.Prev()
-		if r, _ := oldest.Value.(*run); !r.isBusy() {
-			g.forget(r)
-		}
-		oldest = next
+// unpin ends the use of a run by a request. A run in which no request was let in is forgotten.
+func (g *Governor) unpin(r *run) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.pins--; r.pins == 0 && r.seat == nil && g.runs[r.identity] == r {
+		g.forget(r)
 	}
 }
 
-// begin adds a run; mu is held. The idlest ones give way.
+// begin adds a run without a room; mu is held. The idlest ones rest.
 func (g *Governor) begin(who identity, tenant string, began time.Time) *run {
 	size := runBytes + 4*len(who.name)
-	g.makeRoom(1, size)
-	r := &run{identity: who, tenant: tenant, underWay: map[*turn]struct{}{}, agents: map[uint64]struct{}{}}
-	r.limits = g.options.Settings.Limits
-	r.account = g.book.OpenRun(budget.RunSubject(who.owner, tenant, who.name), began, r.limits.Amounts())
-	r.of = r.account.Name()
-	r.id = publicID(r.of)
-	r.element = g.used.PushFront(r)
-	g.runs[who], g.byID[r.id] = r, r
-	g.bytes += size
+	g.makeMemory(size)
+	r := &run{kept: kept{identity: who, tenant: tenant, limits: g.options.Settings.Limits}}
+	g.add(r, g.book.OpenRun(budget.RunSubject(who.owner, tenant, who.name), began, r.limits.Amounts()))
 	return r
+}
+
+// add adds a run with its account to the tables; mu is held.
+func (g *Governor) add(r *run, account *budget.Account) {
+	r.underWay, r.agents = map[*turn]struct{}{}, map[uint64]struct{}{}
+	r.account, r.of, r.id = account, account.Name(), publicID(account.Name())
+	r.element = g.used.PushFront(r)
+	g.runs[r.identity], g.byID[r.id] = r, r
+	g.bytes += runBytes + 4*len(r.name)
 }
 
 // publicID returns the id of a run that people see, by the name of its account.
@@ -251,11 +267,17 @@ func publicID(account string) string { return strings.Replace(account, "/", "_",
 
 // forget removes a run; mu is held.
 func (g *Governor) forget(r *run) {
+	g.take(r)
+	g.book.Forget(r.latest())
+	g.rooms.leave(r.seat)
+}
+
+// take removes a run from the tables; mu is held.
+func (g *Governor) take(r *run) {
 	g.used.Remove(r.element)
 	delete(g.runs, r.identity)
 	delete(g.byID, r.id)
 	g.bytes -= runBytes + 4*len(r.name) + agentBytes*len(r.agents)
-	g.book.Forget(r.latest())
 }
 
 // isOver reports whether nothing was asked for in a run for too long.
@@ -263,12 +285,6 @@ func (r *run) isOver(now time.Time, idle time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.underWay) == 0 && now.Sub(r.account.Used()) >= idle
-}
-
-func (r *run) isBusy() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.underWay) > 0
 }
 
 // setLimits sets the strictest limits of the gateway, the tenant and the key; mu is held.
@@ -350,7 +366,7 @@ func wishOf(header http.Header) (prices.Amount, *schema.Error) {
 // refuseWish refuses a request that asks for more than a run may have that would begin with it.
 func (g *Governor) refuseWish(who identity, asked prices.Amount, grant *access.Grant, now time.Time) *schema.Error {
 	g.mu.Lock()
-	r := g.runs[who]
+	r := g.wake(who)
 	g.mu.Unlock()
 	limit := g.limitsOf(grant).Cost
 	if limit <= 0 || asked <= limit || r != nil && !r.isOver(now, g.idle()) {

@@ -3,6 +3,7 @@ package governor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/runs"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/governor"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/loops"
 )
 
 const idle = 30 * time.Minute
@@ -28,8 +30,15 @@ const idle = 30 * time.Minute
 // start returns a governor of runs with these limits, with a ledger in a folder.
 func start(t *testing.T, limits budget.RunLimits) *governor.Governor {
 	t.Helper()
+	return startWith(t, func(settings *runs.Settings) { settings.Limits, settings.Loops.Repeats = limits, 0 })
+}
+
+// startWith is start with other settings.
+func startWith(t *testing.T, edit func(*runs.Settings)) *governor.Governor {
+	t.Helper()
 	settings := runs.DefaultSettings()
-	settings.Limits, settings.Idle, settings.Loops.Repeats = limits, schema.Duration(idle), 0
+	settings.Idle = schema.Duration(idle)
+	edit(&settings)
 	counted := quota.DefaultSettings()
 	counted.Windows = []quota.Window{quota.BudgetRun}
 	dir := t.TempDir()
@@ -62,7 +71,11 @@ func enter(g *governor.Governor, grant *access.Grant) (turn account.Turn, code s
 		Asks: &schema.Request{Door: schema.DoorChat}, Record: &calls.Record{},
 		Caller: &access.Caller{Header: http.Header{known.Header: {"task"}}, Grant: grant},
 	})
-	if refusal := (*schema.Error)(nil); errors.As(err, &refusal) {
+	refusal := (*schema.Error)(nil)
+	if turn != nil {
+		refusal = turn.Confirm() // no limit refuses it
+	}
+	if refusal != nil || errors.As(err, &refusal) {
 		code = refusal.Code
 	}
 	return turn, code
@@ -147,4 +160,39 @@ func TestTermsChangeWhileRequestsOfARunAreRefused(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A client that gives up while its call is slowed down waits as long the next time: the call proves
+// nothing about the run.
+func TestACallThatIsGivenUpWhileItWaitsIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := startWith(t, func(s *runs.Settings) {
+			s.Loops = loops.DefaultSettings()
+			s.Loops.Rules.Errors = loops.Limit{Threshold: 2, Action: new(loops.Slow)}
+		})
+		for n, want := range []time.Duration{0, 0, time.Second, time.Second, time.Second, time.Second} {
+			ctx, leave := context.WithTimeout(t.Context(), 600*time.Millisecond)
+			began := time.Now()
+			record := &calls.Record{}
+			asks := &schema.Request{Door: schema.DoorChat}
+			if err := asks.ParseChat(fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%d"}]}`, n)); err != nil {
+				t.Fatal(err)
+			}
+			turn, err := g.Enter(ctx, &account.Account{
+				Asks: asks, Record: record, Caller: &access.Caller{Header: http.Header{known.Header: {"task"}}},
+			})
+			if took := time.Since(began); (err != nil) != (want > 0) || took != min(want, 600*time.Millisecond) {
+				t.Errorf("call %d waits %s, %v, want %s", n, took, err, want)
+			}
+			if turn != nil {
+				if refusal := turn.Confirm(); refusal != nil {
+					t.Error(refusal)
+				}
+				record.Code = schema.CodeUpstreamError
+				turn.Leave(account.End{})
+			}
+			leave()
+		}
+	})
 }

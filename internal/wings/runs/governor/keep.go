@@ -93,8 +93,8 @@ func (g *Governor) takeFound(now time.Time) {
 	defer g.mu.Unlock()
 	for i := range found {
 		row := &found[i]
-		if who := (identity{row.Key.APIKey, row.Key.User}); g.runs[who] == nil {
-			g.begin(who, row.Key.Tenant, row.Start)
+		if who := (identity{row.Key.APIKey, row.Key.User}); g.wake(who) == nil {
+			g.beginKnown(who, row.Key.Tenant, row.Start, now)
 		}
 	}
 	for _, saved := range g.saved {
@@ -102,9 +102,12 @@ func (g *Governor) takeFound(now time.Time) {
 			continue
 		}
 		who := identity{saved.Owner, saved.Name}
-		r := g.runs[who]
+		r := g.wake(who)
 		if r == nil { // it was refused whatever it asked for
-			r = g.begin(who, saved.Tenant, saved.Began)
+			r = g.beginKnown(who, saved.Tenant, saved.Began, now)
+		}
+		if r == nil {
+			continue
 		}
 		r.mu.Lock()
 		r.sign, r.model, r.user = saved.Sign, saved.Model, saved.User
@@ -122,6 +125,18 @@ func (g *Governor) save(now time.Time) error {
 	}
 	g.isChanged.Store(false)
 	all := []savedRun{}
+	keep := func(one savedRun, isDecided bool) {
+		if isDecided || now.Sub(one.Began) >= g.options.Settings.Idle.Std()/2 {
+			all = append(all, one)
+		}
+	}
+	for _, k := range g.atRest() {
+		terms := k.account.Terms()
+		keep(savedRun{
+			Owner: k.owner, Tenant: k.tenant, User: k.user, Name: k.name, Sign: k.sign, Model: k.model,
+			Began: k.account.Began(), Used: k.account.Used(), Terms: terms.String(),
+		}, terms.Version > 0)
+	}
 	for _, r := range g.all() {
 		r.mu.Lock()
 		one := savedRun{
@@ -133,9 +148,7 @@ func (g *Governor) save(now time.Time) error {
 			one.Used = now
 		}
 		r.mu.Unlock()
-		if isDecided || now.Sub(one.Began) >= g.options.Settings.Idle.Std()/2 {
-			all = append(all, one)
-		}
+		keep(one, isDecided)
 	}
 	text, err := json.Marshal(all)
 	if err == nil {
@@ -147,7 +160,18 @@ func (g *Governor) save(now time.Time) error {
 	return err
 }
 
-// all returns the runs, the one that was used last first.
+// beginKnown begins a run that was let in earlier or at another gateway, and returns nil if there is no
+// room for it; mu is held.
+func (g *Governor) beginKnown(who identity, tenant string, began, now time.Time) *run {
+	r := g.begin(who, tenant, began)
+	if g.seat(r, now) != nil {
+		g.forget(r)
+		return nil
+	}
+	return r
+}
+
+// all returns the runs that do not rest, the one that was used last first.
 func (g *Governor) all() []*run {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,10 +191,18 @@ func (g *Governor) sweep(now time.Time) {
 			continue
 		}
 		g.mu.Lock()
-		if g.byID[r.id] == r && r.isOver(now, g.options.Settings.Idle.Std()) {
+		if g.byID[r.id] == r && r.pins == 0 && r.isOver(now, g.options.Settings.Idle.Std()) {
 			g.forget(r)
 		}
 		g.mu.Unlock()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for who, k := range g.resting {
+		if k.isOver(now, g.idle()) {
+			delete(g.resting, who)
+			g.rooms.leave(k.seat)
+		}
 	}
 }
 
@@ -211,6 +243,7 @@ func (g *Governor) Run(ctx context.Context) {
 
 // exchange tells other gateways of runs, and puts in force what they have decided.
 func (g *Governor) exchange(ctx context.Context, now time.Time) {
+	g.tellDisplaced(ctx, now)
 	g.tellOthers(ctx, now)
 	if g.others.isPolled && now.Sub(g.others.polled) >= pollEvery {
 		g.others.polled = now

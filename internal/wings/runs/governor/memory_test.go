@@ -34,12 +34,14 @@ func TestSubAgentsCountForTheBoundOfMemory(t *testing.T) {
 		name := strconv.Itoa(i)
 		last = g.open(identity{"key", name}, known.Run{ID: name, Agent: "first"}, caller, now)
 		g.mu.Lock()
+		g.seat(last, now)
+		last.pins = 0
 		for agent := range mostAgents {
 			g.meet(last, strconv.Itoa(agent))
 		}
 		g.mu.Unlock()
 	}
-	if g.bytes > mostBytes || len(g.runs) >= many || len(g.runs) < many/2 {
+	if g.bytes > mostBytes || len(g.runs) >= many || len(g.runs) < many/2 || len(g.runs)+len(g.resting) != many {
 		t.Errorf("%d bytes, %d runs of %d", g.bytes, len(g.runs), many)
 	}
 	if len(last.agents) != mostAgents || g.byID[last.id] != last {

@@ -3,6 +3,7 @@ package governor
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -140,6 +141,30 @@ func (g *Governor) view(r *run) RunView {
 	return v
 }
 
+// viewRest shows a run that rests.
+func (g *Governor) viewRest(k *rest) RunView {
+	terms, bounds := k.account.Terms(), k.account.Bounds(k.limits.Amounts())
+	v := RunView{
+		ID: k.id, Name: k.name, Sign: k.sign, Key: k.owner, Tenant: k.tenant, User: k.user, State: Waiting,
+		Started: k.account.Began(), Last: k.account.Used(), Model: k.model, Currency: g.options.Currency(),
+		Used:   viewAmounts(k.account.Spent()),
+		Limits: limitsView{viewAmounts(bounds), k.limits.Time, k.limits.Concurrency},
+		Raised: limitsView{amountsView: viewAmounts(terms.Raised), Time: schema.Duration(terms.Longer)},
+	}
+	if k.limits.Time > 0 {
+		v.Limits.Time += schema.Duration(terms.Longer)
+	}
+	if k.stopped != nil {
+		v.State, v.Code, v.Reason = Stopped, k.stopped.Code, k.stopped.Message
+	} else if !k.isOurs && k.elsewhere.code != "" {
+		v.State, v.Code, v.Reason = Stopped, k.elsewhere.code, k.elsewhere.reason
+	}
+	if terms.IsEnded {
+		v.State, v.Code, v.Reason = Ended, schema.CodeRunEnded, ""
+	}
+	return v
+}
+
 // stateNow returns what a run does; mu is held.
 func (r *run) stateNow() State {
 	code, _ := r.stoppedBy()
@@ -236,6 +261,13 @@ func (o *office) list(c *web.Call, q *listQuery) ([]RunView, error) {
 		known[r.id+v.Started.UTC().Truncate(time.Second).String()], known[r.id] = true, true
 		add(&v)
 	}
+	for _, k := range o.governor.atRest() {
+		if !k.isOver(now, o.governor.idle()) {
+			v := o.governor.viewRest(k)
+			known[k.id+v.Started.UTC().Truncate(time.Second).String()], known[k.id] = true, true
+			add(&v)
+		}
+	}
 	if !q.Since.IsZero() {
 		past, err := o.governor.past(c.Context(), q.Since, known)
 		if err != nil {
@@ -320,7 +352,15 @@ func (o *office) find(c *web.Call) (*run, error) {
 func (g *Governor) byPublicID(id string) *run {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.byID[id]
+	if r := g.byID[id]; r != nil {
+		return r
+	}
+	for who, k := range g.resting {
+		if k.id == id {
+			return g.wake(who)
+		}
+	}
+	return nil
 }
 
 func (r *run) latest() *budget.Account {
@@ -380,15 +420,23 @@ func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
 	if err := o.checkRaise(c, r, limits); err != nil {
 		return RunView{}, err
 	}
-	if c.DryRun {
+	isKept := func(t budget.Terms) bool { return t.IsEnded && t.IsByOperator && !c.Scope.All }
+	if c.DryRun && !isKept(r.latest().Terms()) {
 		return o.governor.view(r), nil
 	}
+	isRefused := true
 	err = o.governor.decide(r, func(t *budget.Terms) {
+		if isRefused = isKept(*t); isRefused {
+			return
+		}
 		t.Raised = t.Raised.Plus(limits.Amounts())
 		t.Longer = min(t.Longer, mostLonger) + limits.Time.Std()
-		t.IsEnded, t.IsCut = false, false
+		t.IsEnded, t.IsCut, t.IsByOperator = false, false, false
 		t.Lifted = t.Looped
 	})
+	if isRefused {
+		return RunView{}, &web.RequestError{Status: http.StatusForbidden, Why: say.New("run.kept_ended")}
+	}
 	c.Done("run %s raised by %s", r.id, c.Who.Name)
 	o.tell(c, err)
 	return o.governor.view(r), nil
@@ -403,7 +451,7 @@ func (o *office) checkRaise(c *web.Call, r *run, by budget.RunLimits) error {
 	}
 	v := o.governor.view(r)
 	doc, _ := o.core.Control.Document()
-	most := tenantLimits(doc, v.Tenant)
+	most := tenantLimits(doc, v.Tenant).Or(o.governor.options.Settings.Limits)
 	for _, one := range [...]struct {
 		path             string
 		now, more, bound int64
@@ -413,7 +461,7 @@ func (o *office) checkRaise(c *web.Call, r *run, by budget.RunLimits) error {
 		{"requests", v.Limits.Requests, by.Requests, most.Requests},
 		{"time", int64(v.Limits.Time), int64(by.Time), int64(most.Time)},
 	} {
-		if one.more > 0 && one.bound > 0 && one.now+one.more > one.bound {
+		if one.more > 0 && one.bound > 0 && one.more > one.bound-one.now {
 			return web.Invalid(one.path, say.New("run.beyond_tenant", "tenant", v.Tenant))
 		}
 	}
@@ -443,7 +491,10 @@ func (o *office) end(c *web.Call, q *endQuery) (RunView, error) {
 	if c.DryRun {
 		return o.governor.view(r), nil
 	}
-	err = o.governor.decide(r, func(t *budget.Terms) { t.IsEnded, t.IsCut = true, t.IsCut || q.Now })
+	err = o.governor.decide(r, func(t *budget.Terms) {
+		t.IsByOperator = t.IsEnded && t.IsByOperator || c.Scope.All
+		t.IsEnded, t.IsCut = true, t.IsCut || q.Now
+	})
 	if q.Now {
 		o.governor.cut(r)
 	}

@@ -26,6 +26,8 @@ type others struct {
 	// for; only the work beside the requests uses them.
 	taken  int64
 	polled time.Time
+	// checked is when the board was last searched for runs of this gateway.
+	checked time.Time
 	// count is how many runs were shown since began, which is bounded while one may be idle.
 	began time.Time
 	count int
@@ -38,6 +40,8 @@ const (
 	// pollEvery is how often a board is read that has decisions. An end by another gateway cuts calls
 	// within it and a second more.
 	pollEvery = 2 * time.Second
+	// checkEvery is how often a gateway looks whether its runs are still on the board.
+	checkEvery = 10 * time.Second
 	// overlap is how far the clocks of gateways may be apart for all news to be found.
 	overlap = time.Minute
 	// mostTold is how many runs are shown at a time, and mostShown how often a gateway shows one while
@@ -129,6 +133,29 @@ func (g *Governor) tellOthers(ctx context.Context, now time.Time) {
 	}
 }
 
+// tellDisplaced has the runs told again that others have removed from the board or replaced by what
+// no gateway has told.
+func (g *Governor) tellDisplaced(ctx context.Context, now time.Time) {
+	o := &g.others
+	if o.board == nil || now.Sub(o.checked) < checkEvery {
+		return
+	}
+	o.checked = now
+	ctx, cancel := context.WithTimeout(ctx, boardTime)
+	defer cancel()
+	ids, _ := o.board.Displaced(ctx) // health shows the store
+	for _, id := range ids {
+		g.mu.Lock()
+		if r := g.byID[id]; r != nil { // one that rests is told again with its next request
+			r.mu.Lock()
+			r.told.at = time.Time{}
+			r.mu.Unlock()
+			o.count-- // or others would use up the number that may be told
+		}
+		g.mu.Unlock()
+	}
+}
+
 // tellOf shows the others one run at once, where they learn of decisions by the board.
 func (g *Governor) tellOf(r *run) error {
 	if g.others.board == nil || !g.others.isPolled {
@@ -190,14 +217,15 @@ func (g *Governor) meetRun(told *board.Run, now time.Time) *run {
 	}
 	who := identity{told.Owner, told.Name}
 	g.mu.Lock()
-	r, isNew := g.runs[who], false
+	r, isNew := g.wake(who), false
 	if r != nil && r.isOver(now, g.idle()) { // another one has begun since
 		g.forget(r)
 		r = nil
 	}
-	if r == nil && len(g.runs) < mostRuns && g.bytes+runBytes+4*len(who.name) <= mostBytes {
-		r, isNew = g.begin(who, told.Tenant, told.Began), true
-		g.used.MoveToBack(r.element)
+	if r == nil {
+		if r, isNew = g.beginKnown(who, told.Tenant, told.Began, now), true; r != nil {
+			g.used.MoveToBack(r.element)
+		}
 	}
 	g.mu.Unlock()
 	if r == nil || r.id != told.ID {

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
 )
 
 // wall is a board in memory.
@@ -19,10 +22,17 @@ type wall struct {
 	mu    sync.Mutex
 	runs  []board.Run
 	asked int
-	err   error
+	// told are the ids of the runs that were told, and displaced those that are not there any more.
+	told, displaced []string
+	err             error
 }
 
-func (w *wall) Tell(_ context.Context, runs []board.Run) (int, error) { return len(runs), w.err }
+func (w *wall) Tell(_ context.Context, runs []board.Run) (int, error) {
+	for i := range runs {
+		w.told = append(w.told, runs[i].ID)
+	}
+	return len(runs), w.err
+}
 
 func (w *wall) Since(context.Context, time.Time) ([]board.Run, error) {
 	w.mu.Lock()
@@ -30,6 +40,8 @@ func (w *wall) Since(context.Context, time.Time) ([]board.Run, error) {
 	w.asked++
 	return w.runs, w.err
 }
+
+func (w *wall) Displaced(context.Context) ([]string, error) { return w.displaced, w.err }
 
 func (w *wall) Sweep(context.Context, time.Time) error { return nil }
 
@@ -94,5 +106,20 @@ func TestADecisionDoesNotMakeARunOurs(t *testing.T) {
 	}
 	if r.isOurs || !r.hasNews(time.Now(), g) {
 		t.Errorf("ours %t, news %t", r.isOurs, r.hasNews(time.Now(), g))
+	}
+}
+
+// Runs that a writer of the store has displaced are told again, and do not use up how many may be told.
+func TestDisplacedRunsAreToldAgain(t *testing.T) {
+	t.Parallel()
+	w := &wall{}
+	g, now := beside(t, w), time.Now()
+	r := g.open(identity{"key", "n"}, known.Run{ID: "n"}, &access.Caller{}, now)
+	g.exchange(t.Context(), now)
+	g.exchange(t.Context(), now.Add(checkEvery))
+	w.displaced = []string{r.id, "run_of_nobody"}
+	g.exchange(t.Context(), now.Add(2*checkEvery))
+	if !slices.Equal(w.told, []string{r.id, r.id}) || g.others.count != 1 {
+		t.Errorf("told %v, counted %d, want %s twice, counted once", w.told, g.others.count, r.id)
 	}
 }

@@ -50,9 +50,16 @@ func (t *turn) RefuseUnpriced(model string) *schema.Error {
 	return final(t.run, schema.CodeRunLimit, say.New("run.unpriced", "model", model))
 }
 
-// Confirm refuses the request if the run was ended meanwhile.
+// Confirm gives a run that begins its room, now that no limit refuses the request. It refuses the
+// request if there is none, or if the run was ended meanwhile.
 func (t *turn) Confirm() *schema.Error {
-	refusal := t.governor.refuseEnded(t.run, time.Now())
+	now := time.Now()
+	t.governor.mu.Lock()
+	refusal := t.governor.seat(t.run, now)
+	t.governor.mu.Unlock()
+	if refusal == nil {
+		refusal = t.governor.refuseEnded(t.run, now)
+	}
 	t.governor.note(t.run, refusal)
 	return refusal
 }
@@ -63,6 +70,7 @@ func (t *turn) Leave(end account.End) {
 		t.governor.note(t.run, end.Refusal)
 	}
 	t.run.leave(t)
+	defer t.governor.unpin(t.run)
 	t.run.mu.Lock()
 	defer t.run.mu.Unlock()
 	if end.Model != "" {
@@ -167,10 +175,10 @@ func (t *turn) Refused(refusal *budget.Refusal) *schema.Error {
 }
 
 // The refusals that are counted, in the order of refusalCodes.
-const refusalCount = 4
+const refusalCount = 5
 
 var refusalCodes = [refusalCount]string{schema.CodeRunLimit, schema.CodeRunLoops, schema.CodeRunEnded,
-	schema.CodeBudgetReserved}
+	schema.CodeBudgetReserved, schema.CodeTooManyRuns}
 
 // note counts a refusal and keeps one for good as the state of the run; nil says that a request was
 // let in.

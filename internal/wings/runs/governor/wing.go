@@ -138,6 +138,11 @@ func (g *Governor) state(to *metrics.State, _ time.Time) {
 		}
 		r.mu.Unlock()
 	}
+	for _, k := range g.atRest() {
+		if k.isOurs {
+			counts[g.viewRest(k).State]++
+		}
+	}
 	for state, n := range counts {
 		to.Value("model_router_runs", float64(n), strings.ToLower(string(state)))
 	}
