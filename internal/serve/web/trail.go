@@ -95,8 +95,8 @@ func (g *Gate) record(w http.ResponseWriter, r *http.Request, route *Route, who 
 			if isMany {
 				w.Header().Set("Retry-After", strconv.Itoa(int((many.Wait+time.Second-1)/time.Second)))
 				said := say.New("manage.audit_rate_limited")
-				WriteJSON(w, http.StatusTooManyRequests, Fault{Message: said.String(), ErrorType: schema.TypeRateLimit,
-					ErrorCode: schema.CodeAuditRateLimited, Said: SaidTo(w, said)})
+				WriteJSON(w, http.StatusTooManyRequests, Fault{Message: said.String(),
+					ErrorType: schema.TypeRateLimit, ErrorCode: schema.CodeAuditRateLimited, Said: SaidTo(w, said)})
 				return nil, false
 			}
 			w.Header().Set("Retry-After", "5")
@@ -129,7 +129,8 @@ func Intend(w http.ResponseWriter, who access.Identity) error {
 }
 
 func (g *Gate) actOf(r *http.Request, route *Route, who access.Identity) Act {
-	act := Act{Began: time.Now(), Action: route.Pattern, Object: loggedPath(r), SignsIn: route.SignsIn, Folds: route.Folds}
+	act := Act{Began: time.Now(), Action: route.Pattern, Object: loggedPath(r), SignsIn: route.SignsIn,
+		Folds: route.Folds}
 	if addr := ClientAddr(r, g.options.TrustedProxies); addr.IsValid() {
 		act.Address, act.Caller = addr.String(), networkOf(addr)
 	}

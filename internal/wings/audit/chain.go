@@ -454,57 +454,6 @@ func (w *Writer) flushChain(ctx context.Context, c *chain) error {
 	return nil
 }
 
-// sign signs the last record of a chain, and writes the head to the log.
-func (w *Writer) sign(ctx context.Context, c *chain) error {
-	if c.last.Seq == 0 {
-		return nil
-	}
-	h := w.signer.sign(Head{Gateway: c.name, Seq: c.last.Seq, Hash: c.last.Hash, Time: Stamp(time.Now())})
-	if err := w.options.Store.AddHead(ctx, h); err != nil {
-		return err
-	}
-	c.signed, c.isDue = h, false
-	w.options.Log.Info("audit head", "gateway", h.Gateway, "seq", h.Seq, "hash", h.Hash, "time", h.Time,
-		"signature", h.Signature)
-	return w.settle(ctx, c)
-}
-
-// signAll signs the last records of all chains that have new ones, or of all chains.
-func (w *Writer) signAll(ctx context.Context, all bool) error {
-	for _, c := range w.chains {
-		if all || c.isOpen && c.isDue {
-			if err := w.sign(ctx, c); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Rotate makes a new key that signs from now on, and returns its public half. The key before
-// signs a last head of each chain.
-func (w *Writer) Rotate(ctx context.Context) (PublicKey, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	err := w.ready(ctx)
-	if err == nil {
-		err = w.signAll(ctx, true)
-	}
-	if err != nil {
-		return PublicKey{}, err
-	}
-	made := makeSigner(w.options.Gateway, w.signer.secret, time.Now())
-	if err := made.save(w.options.Dir, w.options.Master); err != nil {
-		return PublicKey{}, err
-	}
-	w.signer = made
-	for _, c := range w.chains {
-		c.isDue = c.last.Seq > 0
-	}
-	_, err = w.publish(ctx)
-	return made.public, err
-}
-
 // note remembers whether the last write succeeded.
 func (w *Writer) note(err error) {
 	if err != nil && w.failure == nil {
@@ -577,55 +526,6 @@ func (w *Writer) keep(ctx context.Context, now time.Time) (isFull bool, err erro
 	}
 	isFull, w.isFull = w.isFull, false
 	return isFull, nil
-}
-
-// expire removes records that are too old. Each removal is recorded, and the end of the removed
-// part is signed, before anything is removed.
-func (w *Writer) expire(ctx context.Context, now time.Time) error {
-	settings := &w.options.Settings
-	spans, err := w.options.Store.Old(ctx, now.Add(-settings.Keep.Std()), int64(settings.MaxBytes))
-	if err != nil || len(spans) == 0 {
-		return err
-	}
-	if err := w.explain(ctx, spans, now); err != nil {
-		return err
-	}
-	for _, s := range spans {
-		if err := w.options.Store.Remove(ctx, s); err != nil {
-			return err
-		}
-		w.options.Log.Info("old records of the audit were removed", "gateway", s.Gateway, "chain", s.Chain, "last", s.Last,
-			"hash", s.Hash)
-	}
-	return nil
-}
-
-// explain records and signs that spans are removed.
-func (w *Writer) explain(ctx context.Context, spans []Span, now time.Time) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.ready(ctx); err != nil {
-		return err
-	}
-	for _, s := range spans {
-		cause := byBytes
-		if s.Time < Stamp(now.Add(-w.options.Settings.Keep.Std())) {
-			cause = byAge
-		}
-		c := w.named(s.Gateway)
-		object := fmt.Sprintf("gateway %s, chain %d, seq 1 to %d, hash %s", s.Gateway, s.Chain, s.Last, s.Hash)
-		c.wait(Intent{Record: w.explained(Expire, object, cause, s.Time, now)})
-		if s.Gateway == c.name {
-			end := w.signer.sign(Head{Gateway: s.Gateway, Seq: s.Last, Hash: s.Hash, Time: s.Time})
-			if err := w.options.Store.AddHead(ctx, end); err != nil {
-				return err
-			}
-		}
-	}
-	if err := w.flush(ctx); err != nil {
-		return err
-	}
-	return w.signAll(ctx, false)
 }
 
 // Close writes what waits, signs the last records, sends the last copies and closes the store.

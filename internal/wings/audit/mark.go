@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -116,7 +115,8 @@ func (w *Writer) check(ctx context.Context, c *chain, s *State) (why string, kno
 	case err != nil:
 	case s.Fault != "":
 		why = s.Fault
-	case why == "" && isFloor && (floor.Last.Chain > end.Chain || floor.Last.Chain == end.Chain && floor.Last.Seq > end.Seq):
+	case why == "" && isFloor &&
+		(floor.Last.Chain > end.Chain || floor.Last.Chain == end.Chain && floor.Last.Seq > end.Seq):
 		why, known = fmt.Sprintf("records up to seq %d were written and are missing", floor.Last.Seq), floor.Last
 	case why == "" && isHead && s.Head.Seq > s.Last.Seq:
 		why = fmt.Sprintf("records up to seq %d were signed and are missing", s.Head.Seq)
@@ -170,11 +170,4 @@ func (w *Writer) beginning(ctx context.Context, c *chain, s *State) (why string,
 		why += fmt.Sprintf("; chain %d before it ended at seq %d, hash %s", before.Chain, before.Seq, before.Hash)
 	}
 	return why, known, nil
-}
-
-// explained returns a record of the gateway that explains why records are missing.
-func (w *Writer) explained(action, object, cause, until string, now time.Time) Record {
-	r := w.own(action, object, now)
-	r.Cause, r.Keep, r.Until = cause, int64(w.options.Settings.Keep.Std()/time.Second), until
-	return r
 }

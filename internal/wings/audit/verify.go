@@ -158,7 +158,8 @@ func (v *Verifier) begin(chain int, r *Record, before *verified) *verified {
 	}}
 	if r.isSealed() && r.Action == Begin {
 		if _, rest, ok := strings.Cut(r.Object, "; chain "); ok {
-			_, _ = fmt.Sscanf(rest, "%d before it ended at seq %d, hash %s", &c.before.Chain, &c.before.Seq, &c.before.Hash)
+			_, _ = fmt.Sscanf(rest, "%d before it ended at seq %d, hash %s", &c.before.Chain, &c.before.Seq,
+				&c.before.Hash)
 		}
 	}
 	if chain == 0 { // the first records name the numbers, if any
@@ -327,7 +328,8 @@ func (v *Verifier) checkBefore(c *verified) {
 	case before.Last > c.before.Seq:
 		v.fail(before, c.before.Seq+1, "the gateway did not write it")
 	case before.Last < c.before.Seq:
-		v.fail(before, before.Last+1, fmt.Sprintf("it is missing: the gateway wrote the records up to seq %d", c.before.Seq))
+		v.fail(before, before.Last+1, fmt.Sprintf("it is missing: the gateway wrote the records up to seq %d",
+			c.before.Seq))
 	}
 }
 

@@ -308,7 +308,8 @@ func (a *API) sessions() []web.Route {
 			Summary: "The roles of management tokens, and the permissions of each", Says: "The roles, the least first.",
 		},
 		{
-			Pattern: "POST /api/auth/session", Permission: access.UseSession, SignsIn: true, Does: web.Do(a.beginSession),
+			Pattern: "POST /api/auth/session", Permission: access.UseSession, SignsIn: true,
+			Does: web.Do(a.beginSession),
 			Summary: "Exchange the management token of this request for a session, which a browser keeps in a cookie " +
 				"that scripts cannot read; where security is off, there are none (400)",
 			Says: "The session has begun.", Status: http.StatusCreated,

@@ -95,7 +95,8 @@ func (a *API) traffic() []web.Route {
 			Summary: "One call with its timeline"},
 		{Pattern: "GET /api/monitoring/calls/{requestId}/content", Permission: access.ManageContents,
 			Does: web.DoWith(a.content), Audited: true,
-			Concerns: web.ByReply(func(v *callContent) string { return v.tenant }), Summary: "What is kept of the headers and bodies of a call, " +
+			Concerns: web.ByReply(func(v *callContent) string { return v.tenant }),
+			Summary: "What is kept of the headers and bodies of a call, " +
 				"if anything is"},
 		{Pattern: "GET /api/monitoring/running", Permission: counts, Does: web.DoWith(a.running),
 			Summary: "The requests that run now, the newest first"},

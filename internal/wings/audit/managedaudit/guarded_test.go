@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
@@ -15,20 +14,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/audit"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit/managedaudit"
 )
-
-// withPeople makes sessions for people, by their names.
-func withPeople(people ...access.Identity) []wing.New {
-	return []wing.New{func(*wing.Core) *wing.Wing {
-		return &wing.Wing{Session: func(text string, _ time.Time) (access.Identity, bool, error) {
-			for _, who := range people {
-				if who.Name == text {
-					return who, true, nil
-				}
-			}
-			return access.Identity{}, false, nil
-		}}
-	}}
-}
 
 // What a writer of the database does is reported at the next start, or by the running gateway with its next record, and
 // verify names the first record that does not hold.
@@ -104,8 +89,7 @@ func TestChangesOfTheDatabaseAreReported(t *testing.T) {
 // not limited.
 func TestTheAuditIsNotFlooded(t *testing.T) {
 	t.Parallel()
-	member := access.Identity{Name: "Ann", Subject: "1", Issuer: "https://i", Memberships: []access.Membership{{Tenant: "acme", Role: access.TeamAdmin}}}
-	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: gatewaytest.SecuredYAML(), Wings: withPeople(member)})
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: gatewaytest.SecuredYAML(), Wings: []wing.New{gatewaytest.People(gatewaytest.Person("Ann", "acme", access.TeamAdmin))}})
 	const path = "/api/team/acme/keys"
 	for i := range 60 {
 		if got := r.Do(http.MethodPost, path, fmt.Sprintf(`{"name":"n%d"}`, i), "Cookie", "patchbay_session=Ann"); got.Status != 201 {

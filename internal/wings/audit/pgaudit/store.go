@@ -44,8 +44,10 @@ func tables() postgres.Tables {
 			PRIMARY KEY (gateway, chain, seq)
 		)`,
 		`ALTER TABLE patchbay_audit ADD COLUMN IF NOT EXISTS count BIGINT NOT NULL DEFAULT 0,
-			ADD COLUMN IF NOT EXISTS last TEXT NOT NULL DEFAULT '', ADD COLUMN IF NOT EXISTS cause TEXT NOT NULL DEFAULT '',
-			ADD COLUMN IF NOT EXISTS keep BIGINT NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS until TEXT NOT NULL DEFAULT '',
+			ADD COLUMN IF NOT EXISTS last TEXT NOT NULL DEFAULT '',
+			ADD COLUMN IF NOT EXISTS cause TEXT NOT NULL DEFAULT '',
+			ADD COLUMN IF NOT EXISTS keep BIGINT NOT NULL DEFAULT 0,
+			ADD COLUMN IF NOT EXISTS until TEXT NOT NULL DEFAULT '',
 			ADD COLUMN IF NOT EXISTS signature TEXT NOT NULL DEFAULT ''`,
 		"CREATE INDEX IF NOT EXISTS patchbay_audit_time ON patchbay_audit (time)",
 		"CREATE INDEX IF NOT EXISTS patchbay_audit_tenant ON patchbay_audit (tenant, time) WHERE tenant <> ''",
@@ -130,7 +132,8 @@ func (s Store) Load(ctx context.Context, gateway string) (state audit.State, err
 				Scan(&state.Restored.Time, &state.Restored.Made))
 		}
 		if err == nil {
-			err = one(conn.QueryRow(ctx, "SELECT last FROM patchbay_audit_marks WHERE gateway = $1", gateway).Scan(&state.Mark))
+			err = one(conn.QueryRow(ctx, "SELECT last FROM patchbay_audit_marks WHERE gateway = $1", gateway).
+				Scan(&state.Mark))
 		}
 		if err == nil {
 			state.Intents, err = intentsOf(ctx, conn, gateway)
@@ -173,8 +176,8 @@ func (s Store) Append(ctx context.Context, b audit.Batch) error {
 				batch.Queue(setMark, b.Name, b.Mark)
 			}
 			for i := range b.Records {
-				batch.Queue("INSERT INTO patchbay_audit ("+columns+", chain) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, "+
-					"$11, $12, $13, $14, $15, $16, $17, $18, $19)", append(fields(&b.Records[i]), b.Chain)...)
+				batch.Queue("INSERT INTO patchbay_audit ("+columns+", chain) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, "+
+					"$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)", append(fields(&b.Records[i]), b.Chain)...)
 			}
 			if len(b.Done) > 0 {
 				batch.Queue("DELETE FROM patchbay_audit_intents WHERE id = ANY($1)", b.Done)
@@ -332,10 +335,11 @@ func (s Store) SetKey(ctx context.Context, key audit.PublicKey) error {
 // to be removed for the newer records of all gateways to fit.
 func (s Store) Old(ctx context.Context, before time.Time, room int64) (spans []audit.Span, err error) {
 	// A row takes more than its values, in its page and in three indexes.
-	const sized = `SELECT time, sum(pg_column_size(a.*) + 200) OVER (ORDER BY time DESC, gateway, chain, seq DESC) AS size
+	const sized = `SELECT time,
+			sum(pg_column_size(a.*) + 200) OVER (ORDER BY time DESC, gateway, chain, seq DESC) AS size
 		FROM patchbay_audit a WHERE (gateway LIKE '%/low') = $1`
-	const young = "SELECT coalesce(max(size), 0), coalesce((SELECT max(time) FROM sized WHERE size > $2), '') FROM sized " +
-		"WHERE size <= $2"
+	const young = "SELECT coalesce(max(size), 0), coalesce((SELECT max(time) FROM sized WHERE size > $2), '') " +
+		"FROM sized WHERE size <= $2"
 	// The records behind the first young one stay, whatever their time. So does the last one of
 	// each chain, which its gateway goes on from.
 	const old = `SELECT a.gateway, a.chain, a.seq, a.hash, a.time FROM patchbay_audit a JOIN (
