@@ -90,7 +90,7 @@ func (f *Files) matching(name string, q *Query, may func(line []byte) bool) (mat
 func (q *Query) filter() func(line []byte) bool {
 	var tenants [][]byte
 	for _, tenant := range q.Tenants {
-		tenants = append(tenants, append([]byte(`"tenant":`), canonical(tenant)...))
+		tenants = append(tenants, canonical(tenant)[1:])
 	}
 	var parts [][]byte
 	for _, part := range []string{q.Who, q.What} {

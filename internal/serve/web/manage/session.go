@@ -143,7 +143,8 @@ func viewOfSession(s *sessions.Session, c *web.Call) heldSession {
 		tenant = s.Places[0].Tenant
 	}
 	return heldSession{ID: s.ID, Name: s.Name, Provider: s.Provider, Issuer: s.Issuer, Subject: s.Subject,
-		Since: web.Time(s.Since), Until: web.Time(s.Until), Address: s.Address, Current: s.ID == c.Who.Session, tenant: tenant}
+		Since: web.Time(s.Since), Until: web.Time(s.Until), Address: s.Address, Current: s.ID == c.Who.Session,
+		tenant: tenant}
 }
 
 func (a *API) listSessions(c *web.Call) (views []heldSession, err error) {
