@@ -8,6 +8,7 @@ data directory. It exits with 0, or with 1 and the seq of the first record that 
 """
 import argparse
 import base64
+import datetime
 import hashlib
 import json
 import re
@@ -84,19 +85,60 @@ def chains_of(records):
             chain = chains[-1]  # its gateway may have been changed
         begins = record.get("seq") == 1 and record.get("action") == "audit.begin" and record.get("who") == "gateway"
         if chain is None or begins:
-            number = 1 if chain is None else chain["number"] + 1
-            chain = current[gateway] = {"gateway": gateway, "number": number, "records": []}
+            before = begins and re.search(r"; chain (\d+) before it ended at seq (\d+), hash (\S+)", record["object"])
+            before = before and (int(before[1]), int(before[2]), before[3])
+            if before and chain:
+                chain["number"] = before[0]
+            number = chain["number"] + 1 if chain else before[0] + 1 if before else 1
+            chain = current[gateway] = {"gateway": gateway, "number": number, "records": [], "before": before}
             chains.append(chain)
         chain["records"].append(record)
     return chains
 
 
-def removed_in(chains):
-    """Returns up to which record each chain has left because of its age."""
+def is_signed(value, gateway, keys):
+    """Reports whether a key of the gateway signed an object, without its signature."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    for key in keys:
+        if key["gateway"] != gateway.removesuffix("/low"):
+            continue
+        try:
+            public = Ed25519PublicKey.from_public_bytes(base64.b64decode(key["publicKey"]))
+            public.verify(base64.b64decode(value.get("signature", "")), canonical(without(value, "signature")))
+            return True
+        except (InvalidSignature, ValueError):
+            pass
+    return False
+
+
+def is_explanation(record):
+    return record.get("who") == "gateway" and record.get("action") in ("audit.begin", "audit.expire")
+
+
+def time_of(text):
+    return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def explains(record, keys):
+    """Reports whether a record that explains why others are missing is accepted."""
+    if not is_signed(without(record, "hash"), record["gateway"], keys):
+        return False
+    try:
+        until, least = time_of(record["until"]), time_of(record["time"])
+        if record["cause"] == "age":
+            least -= datetime.timedelta(seconds=record["keep"])
+        return record["cause"] in ("age", "bytes") and record["keep"] > 0 and until <= least
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def removed_in(chains, keys):
+    """Returns up to which record each chain was removed."""
     gone = {}
     for chain in chains:
         for record in chain["records"]:
-            if is_own(record) and record.get("action") == "audit.expire" and record.get("who") == "gateway":
+            if is_own(record) and is_explanation(record) and record["action"] == "audit.expire" and explains(record, keys):
                 found = re.match(r"gateway (\S+), chain (\d+), seq 1 to (\d+), hash ", record["object"])
                 if found:
                     name = (found[1], int(found[2]))
@@ -104,7 +146,7 @@ def removed_in(chains):
     return gone
 
 
-def check_chain(chain, gone):
+def check_chain(chain, gone, keys):
     records = chain["records"]
     first = records[0].get("seq")
     if not isinstance(first, int) or first < 1:
@@ -118,6 +160,8 @@ def check_chain(chain, gone):
             fail(seq, "its hash is not that of its content")
         if record["seq"] != seq:
             fail(seq, f"seq {record['seq']} is in its place")
+        if is_explanation(record) and not explains(record, keys):
+            fail(seq, "it explains why records are missing, and has no signature or reason that counts")
         if before is None and seq == 1 and record["previous"] != "":
             fail(1, "it is the first record and names one before it")
         if before is not None and record["previous"] != before["hash"]:
@@ -127,24 +171,29 @@ def check_chain(chain, gone):
         before = record
 
 
+def check_ends(chains, gone):
+    """Checks that each chain ends as the first record of the next one has it."""
+    for chain in chains:
+        if not chain["before"]:
+            continue
+        number, seq, digest = chain["before"]
+        found = [c for c in chains if (c["gateway"], c["number"]) == (chain["gateway"], number)]
+        if not found:
+            if seq > gone.get((chain["gateway"], number), 0):
+                fail(gone.get((chain["gateway"], number), 0) + 1, f"the whole chain {number} is missing")
+            continue
+        last = found[0]["records"][-1]
+        if any(r["seq"] == seq and r["hash"] != digest for r in found[0]["records"]):
+            fail(seq, "it is not the one that the gateway wrote")
+        if last["seq"] > seq:
+            fail(seq + 1, "the gateway did not write it")
+        if last["seq"] < seq:
+            fail(last["seq"] + 1, "it is missing")
+
+
 def check_heads(chains, heads, keys):
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    def is_signed(head):
-        for key in keys:
-            if key["gateway"] != head["gateway"]:
-                continue
-            try:
-                public = Ed25519PublicKey.from_public_bytes(base64.b64decode(key["publicKey"]))
-                public.verify(base64.b64decode(head["signature"]), canonical(without(head, "signature")))
-                return True
-            except InvalidSignature:
-                pass
-        return False
-
     for head in sorted(heads, key=lambda head: head["seq"]):
-        if not is_signed(head):
+        if not is_signed(head, head["gateway"], keys):
             fail(head["seq"], "no known key signed its head")
         own = [chain["records"] for chain in chains if chain["gateway"] == head["gateway"]]
         if any(r["seq"] == head["seq"] and r["hash"] == head["hash"] for records in own for r in records):
@@ -167,11 +216,13 @@ def main():
     given = parser.parse_args()
     try:
         chains = chains_of(read_lines(given.records))
-        gone = removed_in(chains)
+        keys = read_list(given.keys) if given.keys else []
+        gone = removed_in(chains, keys)
         for chain in chains:
-            check_chain(chain, gone.get((chain["gateway"], chain["number"]), 0))
+            check_chain(chain, gone.get((chain["gateway"], chain["number"]), 0), keys)
+        check_ends(chains, gone)
         if given.heads:
-            check_heads(chains, read_list(given.heads), read_list(given.keys) if given.keys else [])
+            check_heads(chains, read_list(given.heads), keys)
         hashes = {record["hash"] for chain in chains for record in chain["records"]}
         if given.head and given.head not in hashes:
             fail(chains[-1]["records"][-1]["seq"] + 1 if chains else 1, "no record has the hash of the head")

@@ -388,6 +388,7 @@ export const said: Record<Code, string> = {
   'manage.disk_full': '网关的磁盘已满，保存失败；没有更改任何内容。',
   'manage.unrecorded': '审计目前无法记录此操作，因此未作任何更改；原因见网关的日志。',
   'manage.unrecorded_full': '网关的磁盘已满，审计无法记录此操作；未作任何更改。',
+  'manage.audit_rate_limited': '该调用方一分钟内已作 60 次更改，达到审计为单个调用方记录的上限；未作任何更改。',
   'audit.away': '目前无法读取审计记录；原因见网关的日志。',
   'audit.whole': 'jsonl 是全部记录，仅供管理员读取',
   'audit.format': '必须是 json 或 jsonl',

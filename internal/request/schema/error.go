@@ -178,6 +178,7 @@ const (
 	CodeUploadsFull        = "uploads_full"
 	CodeRateLimitExceeded  = "rate_limit_exceeded"
 	CodeKeyRateLimited     = "key_rate_limited"
+	CodeAuditRateLimited   = "audit_rate_limited"
 	CodeBudgetExceeded     = "budget_exceeded"
 	CodeBudgetReserved     = "budget_reserved"
 	CodeRunLimit           = "run_limit_reached"
@@ -280,6 +281,7 @@ var errorClasses = [...]errorClass{
 	{CodeUploadsFull, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded},
 	{CodeRateLimitExceeded, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeKeyRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
+	{CodeAuditRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeBudgetExceeded, TypeInsufficientQuota, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeBudgetReserved, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	// 400 is the one status that agents neither try again nor replace by words of their own.

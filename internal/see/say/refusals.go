@@ -166,6 +166,9 @@ var refusals = []entry{
 	{"manage.unrecorded_full",
 		"The audit cannot record this operation, because the disk of the gateway has no space left; nothing was " +
 			"changed."},
+	{"manage.audit_rate_limited",
+		"The caller has made 60 changes within a minute, which is as many as the audit records of one caller; " +
+			"nothing was changed."},
 	{"audit.away", "The records of the audit cannot be read now; the log of the gateway says why."},
 	{"audit.whole", "jsonl is all records, which are for administrators"},
 	{"audit.format", "must be json or jsonl"},

@@ -16,6 +16,8 @@ type Identity struct {
 	// Name is the name of the token, OpenName where no token is needed, or the name that the
 	// provider gives the person.
 	Name string
+	// IsOpen is true if no token is needed.
+	IsOpen bool
 	// Role is the role in the whole gateway. A person may have none.
 	Role Role
 	// Rule is the setting that gives a person the role, for people.
@@ -83,6 +85,15 @@ func (r *TeamRole) UnmarshalText(text []byte) error {
 
 // IsPerson reports whether the caller signed in with an account of a provider.
 func (i *Identity) IsPerson() bool { return i.Subject != "" }
+
+// String names the caller unambiguously: the name of a token or, for a person, the name with the
+// subject and issuer. It is empty for an unknown caller.
+func (i *Identity) String() string {
+	if i.IsPerson() {
+		return i.Owner().String()
+	}
+	return i.Name
+}
 
 // In returns the membership in a tenant. Its role is zero where the person is not a member.
 func (i *Identity) In(tenant string) Membership {

@@ -87,6 +87,16 @@ func (g *Grant) refuseAsleep(now time.Time) *schema.Error {
 	return schema.NewError(schema.CodeInvalidAPIKey, say.New(why, "since", since.UTC().Format(time.DateOnly)))
 }
 
+// TenantOf returns the tenant of a key, empty if it has none or is unknown.
+func (c *Credentials) TenantOf(id string) string {
+	for _, key := range c.Keys.List() {
+		if key.ID == id {
+			return key.Tenant
+		}
+	}
+	return ""
+}
+
 // KeyStatus is ACTIVE, EXPIRED, DISABLED, REVOKED, UNREADABLE or, for a key of a person who stays away or
 // has left the tenant, SLEEPING.
 func (c *Credentials) KeyStatus(key IssuedKey, now time.Time) string {

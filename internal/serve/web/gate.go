@@ -197,7 +197,7 @@ func WithIdentity(r *http.Request, who access.Identity) *http.Request {
 func (g *Gate) admit(r *http.Request, route *Route) (access.Identity, func(http.ResponseWriter)) {
 	crossSite, foreign := g.isCrossSite(r), g.isForeignPage(r)
 	who, wait, err := g.identify(r, crossSite)
-	isOpen := who.Name == access.OpenName
+	isOpen := who.IsOpen
 	switch {
 	case route.Permission == access.Anyone:
 		return who, nil
@@ -257,7 +257,7 @@ const SessionCookie = "patchbay_session"
 func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, wait time.Duration, err error) {
 	roster := g.options.Roster()
 	if roster == nil {
-		who := access.Identity{Name: access.OpenName, Role: access.Admin}
+		who := access.Identity{Name: access.OpenName, IsOpen: true, Role: access.Admin}
 		forwarded := g.options.Loopback && isForwarded(r.Header)
 		rebound := g.isForeignHost(r)
 		if forwarded && !g.options.AllowOpen || rebound || crossSite && !g.origins.names(r) {
@@ -344,7 +344,7 @@ func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who ac
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
-		slog.String("who", who.Name),
+		slog.String("who", who.String()),
 		slog.String("role", who.RoleName()),
 		slog.String("from", ClientAddr(r, g.options.TrustedProxies).String()),
 		slog.String("what", route.Pattern),

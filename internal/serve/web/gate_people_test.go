@@ -76,3 +76,29 @@ func TestPeopleUseOnlyWhatNamesTheirRole(t *testing.T) {
 		}
 	}
 }
+
+// A person whom the provider calls as the gateway calls others is neither taken for them nor logged like them.
+func TestAPersonIsNotTakenForAnotherByTheName(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	credentials := gatewaytest.Start(t, gatewaytest.SecuredYAML()).Credentials
+	gate := web.NewGate(web.GateOptions{
+		Roster: credentials.Roster, Version: func() int { return 1 }, Log: slog.New(slog.NewTextHandler(&log, nil)), Loopback: true,
+		Sessions: []func(string, time.Time) (access.Identity, bool, error){
+			func(text string, _ time.Time) (access.Identity, bool, error) {
+				return access.Identity{Name: text, Subject: "7", Issuer: "https://i", Role: access.Operator}, true, nil
+			},
+		},
+	})
+	for _, name := range []string{access.OpenName, "gateway", "adm"} {
+		handler := gate.Guard(web.Route{Pattern: "POST /api/x", Permission: access.ReadMetrics, Handler: func(http.ResponseWriter, *http.Request) {}})
+		r := httptest.NewRequest(http.MethodPost, "/api/x", nil)
+		r.Header.Set("X-Forwarded-For", "203.0.113.9")
+		r.AddCookie(&http.Cookie{Name: web.SessionCookie, Value: name})
+		w := httptest.NewRecorder()
+		handler(w, r)
+		if w.Code != http.StatusOK || !strings.Contains(log.String(), name+" <7 at https://i>") {
+			t.Errorf("%s: got %d, log %s", name, w.Code, log.String())
+		}
+	}
+}

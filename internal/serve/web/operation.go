@@ -151,7 +151,7 @@ func (s *Surface) answer(w http.ResponseWriter, c *Call, value any) {
 	}
 	noted := ChangeOf(w)
 	noted.Summary, noted.DryRun = c.Change.Summary, c.DryRun
-	noted.Who, noted.Tenant = c.Change.Who, c.Change.Tenant
+	noted.Who, noted.Reply = c.Change.Who, value
 	if c.Change.After != 0 {
 		noted.Before, noted.After = c.Change.Before, c.Change.After
 	}
@@ -270,4 +270,14 @@ func NotFound(why say.Sentence) error { return &RequestError{Status: http.Status
 // Away returns an error about something that cannot be reached or changed now.
 func Away(why say.Sentence) error {
 	return &RequestError{Status: http.StatusServiceUnavailable, Why: why}
+}
+
+// ByReply returns the Route.Concerns of operations whose reply has the tenant.
+func ByReply[R any](tenant func(*R) string) func(*http.Request, any) string {
+	return func(_ *http.Request, reply any) string {
+		if r, ok := reply.(R); ok {
+			return tenant(&r)
+		}
+		return ""
+	}
 }

@@ -62,7 +62,8 @@ type Fault struct {
 	Data    any            `json:"data" doc:"Always null."`
 	Said    []say.Sentence `json:"said,omitzero" doc:"The message as codes and values, asked for by X-Patchbay-Said."`
 	// ErrorCode is for the few errors that programs tell apart.
-	ErrorCode string `json:"errorCode,omitzero" enum:"RESTART_REQUIRED,INVALID_REQUEST" doc:"Of the quota ledger."`
+	ErrorCode string `json:"errorCode,omitzero" enum:"RESTART_REQUIRED,INVALID_REQUEST,audit_rate_limited"`
+	ErrorType string `json:"errorType,omitzero" enum:"rate_limit_exceeded"`
 }
 
 // Succeed answers with data in an envelope.

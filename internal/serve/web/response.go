@@ -43,10 +43,10 @@ type Change struct {
 	Before, After int
 	Summary       string
 	DryRun        bool
-	// Who is the person that a sign-in has made known, and Tenant the tenant that the
-	// operation concerns, where the path does not name it.
-	Who    access.Identity
-	Tenant string
+	// Who is the person that a sign-in has made known, and Reply the value that the operation
+	// returned.
+	Who   access.Identity
+	Reply any
 }
 
 // RecordOf returns the record of the request that w answers. For a writer that no Shell

@@ -328,6 +328,13 @@ type Route struct {
 	// Takes reports whether a request with a body takes something away, such as a key or a
 	// session. It is then done even if it cannot be recorded; nil means that it is not.
 	Takes func(body []byte) bool
+	// Concerns returns the tenant of the object that a change concerns, empty if it has none: by the
+	// path before the operation, when the reply is nil, and by the reply. Without it, it is the
+	// {tenant} of the path, or that of a caller who is in one tenant.
+	Concerns func(r *http.Request, reply any) string
+	// SignsIn is true for operations that begin a session, and Folds for others of which the trail
+	// may record equal ones of a minute together.
+	SignsIn, Folds bool
 	// NoDryRun says that the operation refuses dryRun, because there is nothing to
 	// tell without doing it.
 	NoDryRun bool

@@ -3,11 +3,15 @@ package web
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
+	"strconv"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
@@ -16,17 +20,20 @@ import (
 // Trail keeps lasting records of operations: of changes, sign-ins, and reads of contents.
 type Trail interface {
 	// Begin notes an operation before it is done, and returns an id for End or Drop. After an
-	// error it cannot be recorded now.
+	// error it cannot be recorded now; *TooMany means that the caller made too many changes.
 	Begin(ctx context.Context, act Act) (id string, err error)
-	// End records an operation with its result, at once or as soon as possible. The id is
-	// empty for an operation that Begin did not note.
+	// End records an operation with its result, at once or as soon as possible. Equal refused
+	// ones may be one record. The id is empty for an operation that Begin did not note.
 	End(ctx context.Context, id string, act Act)
 	// Drop forgets an operation that changed nothing.
-	Drop(ctx context.Context, id string)
-	// Refuse records an operation that was refused before it began, or one of a stranger. Many
-	// of them may be one record.
-	Refuse(ctx context.Context, act Act)
+	Drop(ctx context.Context, id string, act Act)
 }
+
+// TooMany is the error of a change by a caller who made too many. Another one may be made after
+// Wait.
+type TooMany struct{ Wait time.Duration }
+
+func (e *TooMany) Error() string { return "too many changes" }
 
 // Act is an operation as a Trail records it. It holds neither secrets nor contents.
 type Act struct {
@@ -35,6 +42,13 @@ type Act struct {
 	Address        string
 	Action, Object string
 	Result, Tenant string
+	// Caller distinguishes callers: the token, the person, or the network of a caller without a
+	// valid credential, for whom IsStranger is true. IsLimited is true if the number of their
+	// records is bounded.
+	Caller                string
+	IsStranger, IsLimited bool
+	// SignsIn and Folds are those of the route.
+	SignsIn, Folds bool
 }
 
 // recording is the way of one operation to the trail.
@@ -42,6 +56,8 @@ type recording struct {
 	trail  Trail
 	ctx    context.Context
 	w      http.ResponseWriter
+	r      *http.Request
+	route  *Route
 	act    Act
 	id     string
 	isDone bool
@@ -61,19 +77,29 @@ func (g *Gate) record(w http.ResponseWriter, r *http.Request, route *Route, who 
 	if g.options.Trail == nil || route.Asks {
 		return nil, true
 	}
-	rec := &recording{trail: g.options.Trail, ctx: context.WithoutCancel(r.Context()), w: w,
+	rec := &recording{trail: g.options.Trail, ctx: context.WithoutCancel(r.Context()), w: w, r: r, route: route,
 		act: g.actOf(r, route, who)}
+	rec.concern(nil)
 	var err error
 	if rec.act.Who != "" { // strangers leave no intents, because writing one takes the disk's time
 		rec.id, err = rec.trail.Begin(rec.ctx, rec.act)
 	}
 	if err != nil {
-		rec.id = ""
+		var many *TooMany
+		isMany := errors.As(err, &many)
+		rec.id, rec.act.Folds = "", rec.act.Folds || isMany
 		if !route.takesAway(w, r) {
-			w.Header().Set("Retry-After", "5")
 			if r.ContentLength != 0 {
 				w.Header().Set("Connection", "close") // the body is not read
 			}
+			if isMany {
+				w.Header().Set("Retry-After", strconv.Itoa(int((many.Wait+time.Second-1)/time.Second)))
+				said := say.New("manage.audit_rate_limited")
+				WriteJSON(w, http.StatusTooManyRequests, Fault{Message: said.String(),
+					ErrorType: schema.TypeRateLimit, ErrorCode: schema.CodeAuditRateLimited, Said: SaidTo(w, said)})
+				return nil, false
+			}
+			w.Header().Set("Retry-After", "5")
 			Refuse(w, http.StatusServiceUnavailable, errUnrecorded(err))
 			return nil, false
 		}
@@ -103,25 +129,54 @@ func Intend(w http.ResponseWriter, who access.Identity) error {
 }
 
 func (g *Gate) actOf(r *http.Request, route *Route, who access.Identity) Act {
-	act := Act{Began: time.Now(), Action: route.Pattern, Object: loggedPath(r)}
+	act := Act{Began: time.Now(), Action: route.Pattern, Object: loggedPath(r), SignsIn: route.SignsIn,
+		Folds: route.Folds}
 	if addr := ClientAddr(r, g.options.TrustedProxies); addr.IsValid() {
-		act.Address = addr.String()
+		act.Address, act.Caller = addr.String(), networkOf(addr)
 	}
 	act.by(&who)
+	if who.IsOpen {
+		act.IsLimited = !g.options.Loopback || !who.Role.Valid()
+	}
 	if tenant := r.PathValue(tenantParameter); tenant != "" {
 		act.Tenant = tenant
 	}
 	return act
 }
 
+// networkOf returns what distinguishes callers by their address: in IPv6 a caller has a whole /64.
+func networkOf(addr netip.Addr) string {
+	if addr = addr.Unmap(); addr.Is4() {
+		return addr.String()
+	}
+	network, _ := addr.Prefix(64) // an address of IPv6 has one
+	return network.String()
+}
+
 // by names who did it. The name of a person is not enough, because providers let people change it.
 func (a *Act) by(who *access.Identity) {
-	a.Who, a.Role = who.Name, who.RoleName()
-	if who.IsPerson() {
-		a.Who = who.Owner().String()
+	a.Who, a.Role = who.String(), who.RoleName()
+	a.IsStranger = a.Who == "" || who.IsOpen
+	a.IsLimited = who.Role != access.Admin && who.Role != access.Operator
+	switch {
+	case who.IsPerson():
+		a.Caller = who.Owner().ID()
+	case !a.IsStranger:
+		a.Caller = "token " + who.Name
 	}
 	if len(who.Memberships) == 1 && !who.Role.Valid() {
 		a.Tenant = who.Memberships[0].Tenant
+	}
+}
+
+// concern notes the tenant that the operation concerns, as the route returns it before the
+// operation, or with its reply.
+func (rec *recording) concern(reply any) {
+	if rec.route.Concerns == nil || rec.act.Who == "" {
+		return
+	}
+	if tenant := rec.route.Concerns(rec.r, reply); tenant != "" {
+		rec.act.Tenant = tenant
 	}
 }
 
@@ -134,24 +189,21 @@ func (rec *recording) end(status int) {
 	rec.isDone = true
 	change := ChangeOf(rec.w)
 	if change.DryRun && status < http.StatusBadRequest {
-		rec.trail.Drop(rec.ctx, rec.id)
+		rec.trail.Drop(rec.ctx, rec.id, rec.act)
 		return
 	}
+	if change.Who.String() != "" {
+		rec.act.by(&change.Who)
+	}
+	if change.Reply != nil {
+		rec.concern(change.Reply)
+	}
 	act := rec.act
-	if change.Who.Name != "" || change.Who.IsPerson() {
-		act.by(&change.Who)
-	}
-	if change.Tenant != "" {
-		act.Tenant = change.Tenant
-	}
 	if change.Summary != "" {
 		act.Object += ": " + change.Summary
 	}
 	act.Result = resultOf(status)
-	if rec.id == "" && (act.Who == "" || status >= http.StatusBadRequest) { // they may be many
-		rec.trail.Refuse(rec.ctx, act)
-		return
-	}
+	act.Folds = act.Folds || act.Who == "" // they may be many
 	rec.trail.End(rec.ctx, rec.id, act)
 }
 
@@ -174,7 +226,7 @@ func resultOf(status int) string {
 func (g *Gate) refused(w http.ResponseWriter, r *http.Request, route *Route, who access.Identity) {
 	status := RecordOf(w).Status
 	isAudited := !route.Asks && (!isSafe(r.Method) || route.Audited) && status != http.StatusServiceUnavailable
-	isWrong := who.Name == "" && !who.IsPerson() && r.Header.Get("Authorization") != "" &&
+	isWrong := who.String() == "" && r.Header.Get("Authorization") != "" &&
 		(status == http.StatusUnauthorized || status == http.StatusTooManyRequests)
 	if isWrong && g.options.SignIns != nil {
 		g.options.SignIns.Wrong.Add(1)
@@ -184,7 +236,7 @@ func (g *Gate) refused(w http.ResponseWriter, r *http.Request, route *Route, who
 	}
 	act := g.actOf(r, route, who)
 	act.Result = resultOf(status)
-	g.options.Trail.Refuse(context.WithoutCancel(r.Context()), act)
+	g.options.Trail.End(context.WithoutCancel(r.Context()), "", act)
 }
 
 // Ungated returns the handler of a route for a caller who need not pass a gate, and is recorded.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
@@ -15,35 +16,52 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Chain writes the records of one gateway, and signs heads.
-type Chain struct {
+// Writer writes the records of one gateway, and signs heads.
+type Writer struct {
 	options Options
 
 	mu     sync.Mutex
 	signer *signer
-	// isOpen says that the end of the chain is known, and wasOpen that it was before.
+	chains [2]*chain         // the second one is the one of IsLow
+	marks  map[string]string // by chain, as the file has them
+	folds  folds
+	// failure is why the last write failed, nil if it did not.
+	failure error
+	// closed reports whether Close was called, and isFull whether records may have to be removed.
+	closed, isFull bool
+	couriers       []*courier
+}
+
+// chain is one chain of the gateway.
+type chain struct {
+	name string // the member gateway of its records
+	// isOpen reports whether the end of the chain is known, and wasOpen whether it was before.
 	isOpen, wasOpen bool
-	number          int // of the chain
+	number          int
 	last            Record
+	before          position // the end of the chain before, if this one has no record yet
 	// began and bytes describe the file with the last record.
 	began time.Time
 	bytes int64
-	// signed is the last head, and isDue says that there are records behind it.
-	signed Head
-	isDue  bool
+	// signed is the last head, and isDue is true if there are records behind it, since dueSince.
+	signed   Head
+	isDue    bool
+	dueSince time.Time
 	// waiting are records that could not be written yet, with the ids of their intents, and
 	// lost is how many more there were.
 	waiting []Intent
 	lost    int
-	folds   folds
-	// failure is why the last write failed, nil if it did not.
-	failure error
-	// closed says that Close was called.
-	closed   bool
-	couriers []*courier
 }
 
-// Options are the parts that a Chain works with.
+// at returns the position of the last record.
+func (c *chain) at() position {
+	if c.last.Seq == 0 {
+		return position{}
+	}
+	return position{c.number, c.last.Seq, c.last.Hash}
+}
+
+// Options are the parts that a Writer works with.
 type Options struct {
 	Store    Store
 	Settings Settings
@@ -58,6 +76,8 @@ const (
 	// longestFile and longestPeriod bound a file with records, because records leave by files.
 	longestFile   = 4 << 20
 	longestPeriod = 24 * time.Hour
+	// mostAtOnce is how many records are written at once.
+	mostAtOnce = 100
 	// mostWaiting is how many records wait in memory while they cannot be written.
 	mostWaiting = 10_000
 	// headAfter is how long a record waits at most for the head that covers it.
@@ -68,117 +88,131 @@ const (
 	expireEvery = time.Hour
 )
 
-// Open returns the chain of a gateway, with its signing key. Records are read and written when
-// they are needed: a database may be away.
-func Open(options Options, now time.Time) (*Chain, error) {
+// Open returns the writer of a gateway, with its signing key. Records are read and written when
+// they are needed: a database may be unavailable.
+func Open(options Options, now time.Time) (*Writer, error) {
 	if err := options.Dir.Make(); err != nil {
 		return nil, err
 	}
-	c := &Chain{options: options, folds: folds{}}
+	w := &Writer{options: options, folds: folds{},
+		chains: [2]*chain{{name: options.Gateway}, {name: options.Gateway + low}}}
 	for _, target := range options.Targets {
-		c.couriers = append(c.couriers, &courier{Chain: c, target: target})
+		w.couriers = append(w.couriers, &courier{Writer: w, target: target})
 	}
-	signer, err := openSigner(options.Dir, options.Gateway, options.Master, now)
-	if errors.Is(err, errUnreadableKey) {
+	err := w.readMarks()
+	if err == nil {
+		w.signer, err = openSigner(options.Dir, options.Gateway, options.Master)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = w.useNewKey(now)
+	case errors.Is(err, errUnreadableKey):
 		why := err.Error()
 		options.Log.Error("another key signs the heads of the audit from now on; those signed before are verified "+
 			"with the old public key", "error", err)
-		signer, err = makeSigner(options.Dir, options.Gateway, options.Master, now)
-		if err == nil {
-			c.wait(Intent{Record: c.own(NewKey, signer.public.ID+": "+why, now)})
+		if err = w.useNewKey(now); err == nil {
+			w.chains[0].wait(Intent{Record: w.own(NewKey, w.signer.public.ID+": "+why, now)})
 		}
 	}
-	c.signer = signer
-	return c, err
+	return w, err
 }
 
-// own returns a record of something that the gateway did by itself.
-func (c *Chain) own(action, object string, now time.Time) Record {
-	return Record{Time: Stamp(now), Who: Self, Action: action, Object: object, Result: "done"}
-}
-
-// ready reads the end of the chain, once.
-func (c *Chain) ready(ctx context.Context) error {
-	switch {
-	case c.closed:
-		return errors.New("the audit is closed")
-	case c.isOpen:
-		return nil
-	}
-	s, err := c.options.Store.Load(ctx, c.options.Gateway)
-	if err != nil {
-		return err
-	}
-	if err := c.publish(ctx); err != nil {
-		return err
-	}
-	c.number, c.last, c.began, c.bytes, c.signed = s.Chain, s.Last, s.Began, s.Bytes, s.Head
-	first := s.beginning()
-	if s.Chain == 0 || first != "" {
-		c.number, c.last, c.began, c.bytes = s.Chain+1, Record{}, time.Time{}, 0
-	}
-	if err := c.recover(ctx, &s, first); err != nil {
-		return err
-	}
-	c.isDue = c.last.Seq > 0 && c.signed.Hash != c.last.Hash
-	c.isOpen = true
-	if first != "" {
-		c.options.Log.Warn("the audit begins a new chain", "reason", first)
-		if err := c.flush(ctx); err != nil {
-			c.isOpen = false
-			return err
-		}
-		return c.sign(ctx)
-	}
-	return nil
-}
-
-// publish keeps the public key of the signer with the others.
-func (c *Chain) publish(ctx context.Context) error {
-	keys, err := c.options.Store.Keys(ctx)
-	if err != nil {
-		return err
-	}
-	now, own := Stamp(time.Now()), &c.signer.public
-	isThere := false
-	for _, key := range keys {
-		switch {
-		case key.Gateway != own.Gateway || key.Until != "":
-		case key.ID == own.ID:
-			isThere = true
-		default:
-			key.Until = now
-			if err := c.options.Store.SetKey(ctx, key); err != nil {
+// useNewKey makes the first key, or one in place of a key that cannot be read. The marks are there
+// before the key: where a key is, missing marks were removed.
+func (w *Writer) useNewKey(now time.Time) error {
+	w.signer = makeSigner(w.options.Gateway, nil, now)
+	w.signer.isNew = true
+	for _, c := range w.chains {
+		if w.marks[c.name] == "" {
+			if err := w.keepMark(c.name, w.signer.mark(mark{Name: c.name})); err != nil {
 				return err
 			}
 		}
 	}
-	if isThere {
-		return nil
-	}
-	return c.options.Store.SetKey(ctx, *own)
+	return w.signer.save(w.options.Dir, w.options.Master)
 }
 
-// beginning says why a new chain begins; empty means that the chain goes on.
-func (s *State) beginning() string {
-	before := ""
-	if s.Chain > 0 {
-		before = fmt.Sprintf("; chain %d before it ended at seq %d, hash %s", s.Chain, s.Last.Seq, s.Last.Hash)
+// own returns a record of something that the gateway did by itself.
+func (w *Writer) own(action, object string, now time.Time) Record {
+	return Record{Time: Stamp(now), Who: Self, Action: action, Object: object, Result: done}
+}
+
+// ready reads the ends of the chains, once.
+func (w *Writer) ready(ctx context.Context) error {
+	if w.closed {
+		return errors.New("the audit is closed")
 	}
-	isHead := s.Head.Time >= s.First && s.Head.Seq > 0
-	switch {
-	case s.Restored.Time != "" && s.Restored.Time > s.Last.Time:
-		return "a backup of " + s.Restored.Made + " was restored at " + s.Restored.Time + before
-	case s.Chain == 0:
-		return ""
-	case s.Fault != "":
-		return "the chain before cannot be continued: " + s.Fault + before
-	case isHead && s.Head.Seq > s.Last.Seq:
-		return fmt.Sprintf("records up to seq %d were signed and are missing", s.Head.Seq) + before
-	case isHead && s.Head.Seq == s.Last.Seq && s.Head.Hash != s.Last.Hash:
-		return "its last record is not the one that was signed" + before
+	for _, c := range w.chains {
+		if c.isOpen {
+			continue
+		}
+		if err := w.open(ctx, c); err != nil {
+			c.isOpen = false
+			return err
+		}
 	}
-	return ""
+	return nil
+}
+
+// open reads the end of a chain, or begins a new one.
+func (w *Writer) open(ctx context.Context, c *chain) error {
+	s, err := w.options.Store.Load(ctx, c.name)
+	if err == nil {
+		s.Keys, err = w.publish(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	first, before, err := w.beginning(ctx, c, &s)
+	if err != nil {
+		return err
+	}
+	c.number, c.last, c.began, c.bytes, c.signed = s.Chain, s.Last, s.Began, s.Bytes, s.Head
+	if m, isOwn := w.signer.readMark(c.name, w.marks[c.name]); s.Chain == 0 || first != "" {
+		c.number, c.last, c.began, c.bytes = s.Chain+1, Record{}, time.Time{}, 0
+		if c.before = before; isOwn { // perhaps the whole chain is missing
+			c.number = max(c.number, m.Last.Chain+1)
+		}
+	}
+	if err := w.recover(ctx, c, &s, first); err != nil {
+		return err
+	}
+	c.isDue = c.last.Seq > 0 && c.signed.Hash != c.last.Hash
+	c.isOpen = true
+	if first == "" {
+		return nil
+	}
+	w.options.Log.Error("the audit begins a new chain", "chain", c.name, "reason", first)
+	if err := w.flushChain(ctx, c); err != nil {
+		return err
+	}
+	return w.sign(ctx, c)
+}
+
+// publish keeps the public key of the signer with the others, which it returns.
+func (w *Writer) publish(ctx context.Context) ([]PublicKey, error) {
+	keys, err := w.options.Store.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, own := Stamp(time.Now()), &w.signer.public
+	isThere := false
+	for _, key := range keys {
+		switch {
+		case key.Gateway != own.Gateway || key.Until != "":
+		case key.ID == own.ID && key.PublicKey == own.PublicKey:
+			isThere = true
+		default:
+			key.Until = now
+			if err := w.options.Store.SetKey(ctx, key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if isThere {
+		return keys, nil
+	}
+	return keys, w.options.Store.SetKey(ctx, *own)
 }
 
 // key tells the records of two operations apart.
@@ -187,11 +221,13 @@ func key(r *Record) string {
 }
 
 // recover lets the records wait that a crash, or the loss of a connection, has kept from the
-// chain. Some of them may be in the chain although nobody was told.
-func (c *Chain) recover(ctx context.Context, s *State, first string) error {
+// chain. Some of them may be in the chain although the caller got an error.
+func (w *Writer) recover(ctx context.Context, c *chain, s *State, first string) error {
 	var found []Intent
 	if first != "" {
-		found = append(found, Intent{Record: c.own(Begin, first, time.Now())})
+		now := time.Now()
+		until := Stamp(now.Add(-w.options.Settings.Keep.Std()))
+		found = append(found, Intent{Record: w.explained(Begin, first, byAge, until, now)})
 	}
 	if !c.wasOpen { // later, intents are those of operations that are under way
 		for _, intent := range s.Intents {
@@ -208,7 +244,7 @@ func (c *Chain) recover(ctx context.Context, s *State, first string) error {
 	recorded := map[string]bool{}
 	if len(found) > 0 && s.Chain > 0 {
 		const enough = 2 * mostWaiting
-		records, _, err := c.options.Store.Search(ctx, Query{From: from, Limit: enough})
+		records, _, err := w.options.Store.Search(ctx, Query{From: from, Limit: enough})
 		if err != nil {
 			return err
 		}
@@ -231,80 +267,119 @@ func (c *Chain) recover(ctx context.Context, s *State, first string) error {
 	return nil
 }
 
+// TooMany is the error of a change by a caller who has made as many as are recorded within a
+// minute. It may be made after Wait.
+type TooMany struct{ Wait time.Duration }
+
+func (e *TooMany) Error() string { return "the caller made too many changes within a minute" }
+
+// of returns the chain of an operation, and named the one of the same kind as a chain.
+func (w *Writer) of(a *Act) *chain {
+	if a.isLow() {
+		return w.chains[1]
+	}
+	return w.chains[0]
+}
+
+func (w *Writer) named(chain string) *chain {
+	if IsLow(chain) {
+		return w.chains[1]
+	}
+	return w.chains[0]
+}
+
 // Begin notes an operation before it is done, and returns the id for End. After an error it
 // could not be recorded.
-func (c *Chain) Begin(ctx context.Context, r Record) (id string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.clean()
-	intent := Intent{ID: rand.Text(), Record: r}
-	if err = c.ready(ctx); err == nil {
-		if err = c.flush(ctx); err == nil {
-			err = c.options.Store.Intend(ctx, c.options.Gateway, intent)
+func (w *Writer) Begin(ctx context.Context, act Act) (id string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	act.clean()
+	now, isChange := time.Now(), !act.SignsIn && !act.Folds
+	if wait := w.folds.wait(&act, now); wait > 0 && isChange {
+		return "", &TooMany{wait}
+	}
+	intent := Intent{ID: rand.Text(), Record: act.Record}
+	intent.Record.Gateway = w.of(&act).name
+	if err = w.ready(ctx); err == nil {
+		if err = w.flush(ctx); err == nil {
+			err = w.options.Store.Intend(ctx, intent)
 		}
 	}
-	c.note(err)
+	if err == nil && isChange {
+		w.folds.change(&act, now)
+	}
+	w.note(err)
 	return intent.ID, err
 }
 
 // End records an operation with its result. If that fails, the record is written as soon as
-// possible. The id is empty for an operation that Begin could not note.
-func (c *Chain) End(ctx context.Context, id string, r Record) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.clean()
-	c.wait(Intent{ID: id, Record: r})
-	err := c.ready(ctx)
-	if err == nil {
-		err = c.flush(ctx)
+// possible. The id is empty for an operation that Begin did not note.
+func (w *Writer) End(ctx context.Context, id string, act Act) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wasChange := id != "" && !act.SignsIn && !act.Folds
+	act.clean()
+	c := w.of(&act)
+	intent := Intent{ID: id, Record: act.Record}
+	intent.Record.Gateway = c.name
+	if act.isRefused() || act.SignsIn || act.Folds {
+		if wasChange {
+			w.folds.undo(&act)
+		}
+		isFirst, before := w.folds.add(&act, intent, time.Now())
+		if !isFirst {
+			w.forget(ctx, before)
+			return
+		}
+		intent.Record.Address, intent.Record.Object = act.Address, act.Object
 	}
-	c.note(err)
+	c.wait(intent)
+	err := w.ready(ctx)
+	if err == nil {
+		err = w.flush(ctx)
+	}
+	w.note(err)
 	if err != nil {
-		c.options.Log.Error("an operation cannot be recorded in the audit now; it is recorded as soon as possible",
-			"who", r.Who, "action", r.Action, "object", r.Object, "result", r.Result, "error", err)
+		w.options.Log.Error("an operation cannot be recorded in the audit now; it is recorded as soon as possible",
+			"who", act.Who, "action", act.Action, "object", act.Object, "result", act.Result, "error", err)
 	}
 }
 
 // Drop forgets an operation that changed nothing.
-func (c *Chain) Drop(ctx context.Context, id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ready(ctx) == nil {
-		c.note(c.options.Store.Append(ctx, c.number, false, nil, []string{id}))
+func (w *Writer) Drop(ctx context.Context, id string, act Act) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.folds.undo(&act)
+	w.forget(ctx, id)
+}
+
+// forget removes an intent.
+func (w *Writer) forget(ctx context.Context, id string) {
+	if id != "" && w.ready(ctx) == nil {
+		w.note(w.options.Store.Append(ctx, Batch{Done: []string{id}}))
 	}
 }
 
-// Refuse counts an operation that was refused before it began. Of those that are equal within a
-// minute, the first that has a name is recorded at once; the others are one record.
-func (c *Chain) Refuse(ctx context.Context, r Record) {
-	r.clean()
-	c.mu.Lock()
-	isFirst := c.folds.add(&r)
-	c.mu.Unlock()
-	if isFirst {
-		c.End(ctx, "", r)
-	}
+// Fold writes the records of operations that are being counted, so that readers see them. Those
+// beyond the records that a caller may have within a minute are left out unless all are wanted.
+func (w *Writer) Fold(ctx context.Context, all bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fold(ctx, true, all)
 }
 
-// Fold ends the counting of refused operations, so that those who read see them.
-func (c *Chain) Fold(ctx context.Context) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fold(ctx, "")
-}
-
-// fold records refused operations of minutes before one, or of all minutes.
-func (c *Chain) fold(ctx context.Context, before string) {
-	for _, r := range c.folds.take(before) {
-		c.wait(Intent{Record: r})
+// fold writes the records of operations whose minute is over, or of others as well.
+func (w *Writer) fold(ctx context.Context, early, all bool) {
+	for _, intent := range w.folds.take(time.Now(), early, all) {
+		w.named(intent.Record.Gateway).wait(intent)
 	}
-	if c.ready(ctx) == nil {
-		c.note(c.flush(ctx))
+	if w.ready(ctx) == nil {
+		w.note(w.flush(ctx))
 	}
 }
 
 // wait adds a record to those that are written next.
-func (c *Chain) wait(intent Intent) {
+func (c *chain) wait(intent Intent) {
 	if len(c.waiting) >= mostWaiting {
 		c.lost++
 		return
@@ -313,143 +388,113 @@ func (c *Chain) wait(intent Intent) {
 }
 
 // flush writes the waiting records.
-func (c *Chain) flush(ctx context.Context) error {
-	if len(c.waiting) == 0 {
-		return nil
+func (w *Writer) flush(ctx context.Context) error {
+	for _, c := range w.chains {
+		for len(c.waiting) > 0 {
+			if err := w.flushChain(ctx, c); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// flushChain writes the first ones of the waiting records of a chain.
+func (w *Writer) flushChain(ctx context.Context, c *chain) error {
 	now := time.Now()
 	if c.lost > 0 {
-		c.waiting = append(c.waiting, Intent{Record: c.own("audit.lost",
+		c.waiting = append(c.waiting, Intent{Record: w.own("audit.lost",
 			fmt.Sprintf("%d records did not fit into the memory while none could be written", c.lost), now)})
 		c.lost = 0
 	}
+	if len(c.waiting) == 0 {
+		return nil
+	}
 	begins := c.last.Seq == 0 || c.bytes >= longestFile || now.Sub(c.began) >= longestPeriod
 	if begins && c.isDue {
-		if err := c.sign(ctx); err != nil { // the end of the file
+		if err := w.sign(ctx, c); err != nil { // the end of the file
 			return err
 		}
 	}
-	last := c.last
-	records := make([]Record, 0, len(c.waiting))
-	var done []string
-	for _, intent := range c.waiting {
+	last, m := c.last, mark{Name: c.name, Last: c.at()}
+	if c.last.Seq == 0 {
+		m.Last = c.before
+	}
+	b := Batch{Name: c.name, Chain: c.number, Begins: begins}
+	size := int64(0)
+	for _, intent := range c.waiting[:min(len(c.waiting), mostAtOnce)] {
 		r := intent.Record
-		r.Gateway = c.options.Gateway
-		r.link(&last)
+		r.Gateway = c.name
+		r.link(&last, w.signer)
 		last = r
-		records = append(records, r)
+		b.Records, m.Next = append(b.Records, r), append(m.Next, position{c.number, r.Seq, r.Hash})
+		size += int64(len(r.Line()))
 		if intent.ID != "" {
-			done = append(done, intent.ID)
+			b.Done = append(b.Done, intent.ID)
 		}
 	}
-	if err := c.options.Store.Append(ctx, c.number, begins, records, done); err != nil {
-		c.isOpen = false // nobody knows whether a database has them
+	var err error
+	if w.options.Store.KeepsMarks() { // together with the records
+		b.Mark = w.signer.mark(mark{Name: c.name, Last: m.Next[len(m.Next)-1]})
+	} else {
+		err = w.keepMark(c.name, w.signer.mark(m))
+	}
+	if err == nil {
+		err = w.options.Store.Append(ctx, b)
+	}
+	if err != nil {
+		c.isOpen = false // a database may have them
 		return err
 	}
 	if begins {
-		c.began, c.bytes = now, 0
+		c.began, c.bytes, w.isFull = now, 0, true
 	}
-	for i := range records {
-		c.bytes += int64(len(records[i].Line()))
-	}
-	c.waiting, c.last, c.isDue = nil, last, true
+	c.bytes += size
+	c.waiting, c.last, c.isDue = c.waiting[len(b.Records):], last, true
 	return nil
-}
-
-// sign signs the last record, and writes the head to the log.
-func (c *Chain) sign(ctx context.Context) error {
-	if c.last.Seq == 0 {
-		return nil
-	}
-	h := c.signer.sign(Head{Gateway: c.options.Gateway, Seq: c.last.Seq, Hash: c.last.Hash, Time: Stamp(time.Now())})
-	if err := c.options.Store.AddHead(ctx, h); err != nil {
-		return err
-	}
-	c.signed, c.isDue = h, false
-	c.options.Log.Info("audit head", "gateway", h.Gateway, "seq", h.Seq, "hash", h.Hash, "time", h.Time,
-		"signature", h.Signature)
-	return nil
-}
-
-// Rotate makes a new key that signs from now on, and returns its public half. The key before
-// signs one last head.
-func (c *Chain) Rotate(ctx context.Context) (PublicKey, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err := c.ready(ctx)
-	if err == nil {
-		err = c.sign(ctx)
-	}
-	if err != nil {
-		return PublicKey{}, err
-	}
-	made, err := makeSigner(c.options.Dir, c.options.Gateway, c.options.Master, time.Now())
-	if err != nil {
-		return PublicKey{}, err
-	}
-	c.signer, c.isDue = made, true
-	return made.public, c.publish(ctx)
 }
 
 // note remembers whether the last write succeeded.
-func (c *Chain) note(err error) {
-	if err != nil && c.failure == nil {
-		c.options.Log.Error("the audit cannot be written; changes are refused until it can", "error", err)
+func (w *Writer) note(err error) {
+	if err != nil && w.failure == nil {
+		w.options.Log.Error("the audit cannot be written; changes are refused until it can", "error", err)
 	}
-	if err == nil && c.failure != nil {
-		c.options.Log.Info("the audit is written again")
+	if err == nil && w.failure != nil {
+		w.options.Log.Info("the audit is written again")
 	}
-	c.failure = err
+	w.failure = err
 }
 
 // Failure returns why the audit cannot be written, nil if it can.
-func (c *Chain) Failure() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failure
+func (w *Writer) Failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failure
 }
 
 // Run signs heads, writes what waits, removes what is too old and sends copies, until the context
 // ends.
-func (c *Chain) Run(ctx context.Context) {
+func (w *Writer) Run(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	for _, k := range c.couriers {
-		sending.Go(func() { logs.Persist(ctx, c.options.Log, "sending copies of the audit", k.run) })
+	for _, k := range w.couriers {
+		sending.Go(func() { logs.Persist(ctx, w.options.Log, "sending copies of the audit", k.run) })
 	}
-	c.keep(ctx)
-}
-
-// keep does what is due, until the context ends.
-func (c *Chain) keep(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	var dueSince, expired time.Time
+	var expired time.Time
 	for {
 		now := time.Now()
-		c.mu.Lock()
-		err := c.ready(ctx)
-		if err == nil {
-			c.fold(ctx, Stamp(now)[:minuteLength])
-			switch {
-			case !c.isDue:
-				dueSince = time.Time{}
-			case dueSince.IsZero():
-				dueSince = now
-			case now.Sub(dueSince) >= headAfter:
-				if err = c.sign(ctx); err == nil {
-					dueSince = time.Time{}
-				}
-			}
-		}
-		if err == nil && now.Sub(expired) >= expireEvery {
+		isDue, err := w.keep(ctx, now)
+		if err == nil && (isDue || now.Sub(expired) >= expireEvery) {
 			expired = now
-			err = c.expire(ctx, now)
+			err = w.expire(ctx, now)
 		}
-		if ctx.Err() == nil && (err != nil || c.failure == nil) {
-			c.note(err)
+		w.mu.Lock()
+		if ctx.Err() == nil && (err != nil || w.failure == nil) {
+			w.note(err)
 		}
-		c.mu.Unlock()
+		w.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return
@@ -458,69 +503,63 @@ func (c *Chain) keep(ctx context.Context) {
 	}
 }
 
-// expire removes records that are too old. Each removal is recorded, and the end of the removed
-// part is signed, before anything is removed.
-func (c *Chain) expire(ctx context.Context, now time.Time) error {
-	settings := &c.options.Settings
-	spans, err := c.options.Store.Old(ctx, now.Add(-settings.Keep.Std()), int64(settings.MaxBytes))
-	if err != nil || len(spans) == 0 {
-		return err
+// keep writes and signs what is due, and reports whether records may have to be removed.
+func (w *Writer) keep(ctx context.Context, now time.Time) (isFull bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ready(ctx); err != nil {
+		return false, err
 	}
-	for _, s := range spans {
-		object := fmt.Sprintf("gateway %s, chain %d, seq 1 to %d, hash %s", s.Gateway, s.Chain, s.Last, s.Hash)
-		c.wait(Intent{Record: c.own(Expire, object, now)})
-		end := c.signer.sign(Head{Gateway: s.Gateway, Seq: s.Last, Hash: s.Hash, Time: s.Time})
-		if s.Gateway == c.options.Gateway {
-			if err := c.options.Store.AddHead(ctx, end); err != nil {
-				return err
+	w.fold(ctx, false, false)
+	for _, c := range w.chains {
+		switch {
+		case !c.isDue:
+			c.dueSince = time.Time{}
+		case c.dueSince.IsZero():
+			c.dueSince = now
+		case now.Sub(c.dueSince) >= headAfter && c.isOpen:
+			if err := w.sign(ctx, c); err != nil {
+				return false, err
 			}
+			c.dueSince = time.Time{}
 		}
 	}
-	if err := c.flush(ctx); err != nil {
-		return err
-	}
-	if err := c.sign(ctx); err != nil {
-		return err
-	}
-	for _, s := range spans {
-		if err := c.options.Store.Remove(ctx, s); err != nil {
-			return err
-		}
-		c.options.Log.Info("old records of the audit were removed", "chain", s.Chain, "last", s.Last, "hash", s.Hash)
-	}
-	return nil
+	isFull, w.isFull = w.isFull, false
+	return isFull, nil
 }
 
-// Close writes what waits, signs the last record, sends the last copies and closes the store.
-func (c *Chain) Close() {
+// Close writes what waits, signs the last records, sends the last copies and closes the store.
+func (w *Writer) Close() {
 	const patience = 3 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if !c.finish(ctx) {
+	if !w.finish(ctx) {
 		return
 	}
-	for _, k := range c.couriers {
+	for _, k := range w.couriers {
 		k.send(ctx)
 		k.target.Close()
 	}
-	c.options.Store.Close()
+	w.options.Store.Close()
 }
 
-// finish writes what waits and signs the last record. It reports false where that was done before.
-func (c *Chain) finish(ctx context.Context) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+// finish writes what waits and signs the last records. It reports false if that was done before.
+func (w *Writer) finish(ctx context.Context) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
 		return false
 	}
-	if c.isOpen || len(c.waiting)+len(c.folds) > 0 {
-		c.fold(ctx, "")
-		if c.isOpen && c.isDue {
-			if err := c.sign(ctx); err != nil {
-				c.options.Log.Error("the last head of the audit cannot be kept", "error", err)
-			}
+	isUsed := len(w.folds) > 0
+	for _, c := range w.chains {
+		isUsed = isUsed || c.isOpen || len(c.waiting) > 0
+	}
+	if isUsed {
+		w.fold(ctx, true, true)
+		if err := w.signAll(ctx, false); err != nil {
+			w.options.Log.Error("the last heads of the audit cannot be kept", "error", err)
 		}
 	}
-	c.closed = true
+	w.closed = true
 	return true
 }

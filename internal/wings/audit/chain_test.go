@@ -21,7 +21,7 @@ import (
 )
 
 // open opens the chain of a gateway in a directory.
-func open(t *testing.T, dir string, change ...func(*audit.Options)) *audit.Chain {
+func open(t *testing.T, dir string, change ...func(*audit.Options)) *audit.Writer {
 	t.Helper()
 	options := audit.Options{
 		Store: audit.NewFiles(durable.At(dir)), Settings: audit.DefaultSettings(), Gateway: "g1", Dir: durable.At(dir),
@@ -39,15 +39,15 @@ func open(t *testing.T, dir string, change ...func(*audit.Options)) *audit.Chain
 }
 
 // do records an operation.
-func do(t *testing.T, c *audit.Chain, action string) {
+func do(t *testing.T, c *audit.Writer, action string) {
 	t.Helper()
-	r := audit.Record{Time: audit.Stamp(time.Now()), Who: "ann", Role: "ADMIN", Address: "127.0.0.1", Action: action, Object: "<ü>\"\\\u2028"}
-	id, err := c.Begin(context.Background(), r)
+	act := audit.Act{Record: audit.Record{Time: audit.Stamp(time.Now()), Who: "ann", Role: "ADMIN", Address: "127.0.0.1", Action: action, Object: "<ü>\"\\\u2028"}, Caller: "ann"}
+	id, err := c.Begin(context.Background(), act)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Result = "200 done"
-	c.End(context.Background(), id, r)
+	act.Result = "200 done"
+	c.End(context.Background(), id, act)
 }
 
 // records returns the records of a directory, the oldest first.
@@ -103,45 +103,57 @@ func TestChainGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
-// Wherever a crash cuts the file of records, the next start goes on behind the last whole
-// record, and records the operations of intents that have none as unknown.
+// Wherever a crash cuts the file of records, or if it comes between the mark and the record, the next start continues the
+// chain behind the last whole record without a report, and records the operations of intents that have none as unknown.
 func TestACutAtEveryByteLosesOnlyWhatIsBehindIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	read := func(name string) []byte {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return content
+	}
+	const segment = "0001-000000000001.jsonl"
 	c := open(t, dir)
+	marks, ends := [][]byte{read("last")}, []int{0} // before each record, and where it ends
 	for i := range 2 {
 		do(t, c, fmt.Sprintf("a%d", i))
+		marks, ends = append(marks, read("last")), append(ends, len(read(segment)))
 	}
-	path := filepath.Join(dir, "0001-000000000001.jsonl")
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second := audit.Record{Time: records(t, dir)[1].Time}
-	intent := fmt.Appendf(nil, `{"id":"x","record":{"seq":0,"time":%q,"gateway":"","who":"ann","role":"","address":"127.0.0.1","action":"a1","object":"","result":"","previous":""}}`+"\n", second.Time)
+	whole := read(segment)
+	last := records(t, dir)[1]
+	intent := fmt.Appendf(nil, `{"id":"x","record":{"seq":0,"time":%q,"gateway":"g1","who":"ann","role":"ADMIN","address":"127.0.0.1","action":"a1","object":"","result":"","previous":""}}`+"\n", last.Time)
 	for end := range len(whole) + 1 {
-		cut := t.TempDir()
-		for name, content := range map[string][]byte{filepath.Base(path): whole[:end], "intents.log": intent} {
-			if err := os.WriteFile(filepath.Join(cut, name), content, 0o600); err != nil {
-				t.Fatal(err)
+		count := bytes.Count(whole[:end], []byte("\n"))
+		for at, mark := range marks {
+			if at < count || at > count+1 || at == count && end > ends[count] {
+				continue // the mark is written right before the record
 			}
+			cut := t.TempDir()
+			for name, content := range map[string][]byte{segment: whole[:end], "last": mark, "signing.key": read("signing.key"), "intents.log": intent} {
+				if err := os.WriteFile(filepath.Join(cut, name), content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := []string{"a0", "a1"}[:count]
+			if count < 2 {
+				want = append(slices.Clone(want), "a1")
+			}
+			want = append(slices.Clone(want), "after")
+			next := open(t, cut)
+			do(t, next, "after")
+			next.Close()
+			all := records(t, cut)
+			if got := actions(all); !slices.Equal(got, want) {
+				t.Fatalf("cut at %d, mark %d: got %v, want %v", end, at, got, want)
+			}
+			if result := all[len(all)-2].Result; strings.HasPrefix(result, "unknown") != (count < 2) {
+				t.Errorf("cut at %d: the result is %q", end, result)
+			}
+			holds(t, cut)
 		}
-		want := []string{"a0", "a1"}[:bytes.Count(whole[:end], []byte("\n"))]
-		if len(want) < 2 {
-			want = append(slices.Clone(want), "a1")
-		}
-		want = append(slices.Clone(want), "after")
-		next := open(t, cut)
-		do(t, next, "after")
-		next.Close()
-		all := records(t, cut)
-		if got := actions(all); !slices.Equal(got, want) {
-			t.Fatalf("cut at %d: %v, want %v", end, got, want)
-		}
-		if result := all[len(all)-2].Result; strings.HasPrefix(result, "unknown") != (end < len(whole)) {
-			t.Errorf("cut at %d: the result is %q", end, result)
-		}
-		holds(t, cut)
 	}
 }
 
@@ -169,10 +181,10 @@ func TestRecordsOfAFailingDiskAreWrittenLater(t *testing.T) {
 	}
 	c := open(t, dir)
 	ctx := context.Background()
-	if _, err := c.Begin(ctx, audit.Record{Time: audit.Stamp(time.Now()), Action: "refused"}); err == nil || c.Failure() == nil {
+	if _, err := c.Begin(ctx, audit.Act{Record: audit.Record{Time: audit.Stamp(time.Now()), Action: "refused"}}); err == nil || c.Failure() == nil {
 		t.Fatal("an operation began that cannot be recorded")
 	}
-	c.End(ctx, "", audit.Record{Time: audit.Stamp(time.Now()), Who: "ann", Action: "revoked", Result: "200 done"})
+	c.End(ctx, "", audit.Act{Record: audit.Record{Time: audit.Stamp(time.Now()), Who: "ann", Role: "ADMIN", Action: "revoked", Result: "200 done"}})
 	if err := os.Remove(filepath.Join(dir, "intents.log")); err != nil {
 		t.Fatal(err)
 	}
@@ -324,56 +336,6 @@ func TestTheSigningKeyIsSealedByTheMasterKey(t *testing.T) {
 	if got := actions(records(t, dir)); !slices.Contains(got, audit.NewKey) {
 		t.Errorf("no record tells of the new key: %v", got)
 	}
-}
-
-func TestRefusalsAreFolded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		c := open(t, dir)
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan struct{})
-		go func() { c.Run(ctx); close(done) }()
-		refuse := func(who, address, action string) {
-			c.Refuse(ctx, audit.Record{Time: audit.Stamp(time.Now()), Who: who, Address: address, Action: action, Result: "403 refused"})
-		}
-		for range 5 {
-			refuse("", "10.0.0.1", "GET /api/x")
-			refuse("", "10.0.0.2", "POST /api/y")
-			refuse("viewer", "10.0.0.1", "POST /api/y")
-		}
-		time.Sleep(70 * time.Second) //nolint:forbidigo // the time of a synctest bubble
-		refuse("", "10.0.0.1", "GET /api/x")
-		c.Fold(ctx) // somebody reads
-		const flood, room = 50_000, 1000
-		for i := range flood {
-			refuse("", fmt.Sprint("many", i), "GET /api/x")
-		}
-		cancel()
-		<-done
-		c.Close()
-		var got []string
-		apart := 0
-		for _, r := range records(t, dir) {
-			if strings.HasPrefix(r.Address, "many") {
-				apart++
-			} else {
-				got = append(got, strings.Join([]string{r.Who, r.Address, r.Action, r.Object, r.Result}, "|"))
-			}
-		}
-		want := []string{
-			"viewer|10.0.0.1|POST /api/y||403 refused",
-			"|10.0.0.1|sign-in||refused, 5 times", "|10.0.0.2|sign-in||refused, 5 times", "viewer|10.0.0.1|POST /api/y||403 refused, 4 times more",
-			"|10.0.0.1|sign-in||refused, once", "||sign-in|several addresses|refused, 49000 times",
-		}
-		if apart != room { // which bounds the memory, too
-			t.Errorf("a flood from %d addresses makes %d records, want %d", flood, apart, room)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-		holds(t, dir)
-	})
 }
 
 // A record has its signed head within a minute, and a stop signs the last one.

@@ -22,20 +22,15 @@ type Message struct {
 	Text string // canonical JSON
 }
 
-// courier brings records to a target. It remembers the last one in a file, so that none is left
-// out while the target or the gateway is away.
+// courier brings records to a target. It remembers the last ones in a file, so that none is left
+// out while the target or the gateway is unavailable.
 type courier struct {
-	*Chain
+	*Writer
 	target Target
-	// at is the last record that was sent, and head the signature of the last head.
-	at        position
-	head      string
+	// at has the last record of each chain that was sent, and heads the signature of the last head.
+	at        map[string]position
+	heads     map[string]string
 	isFailing bool
-}
-
-type position struct {
-	Chain int   `json:"chain"`
-	Seq   int64 `json:"seq"`
 }
 
 const (
@@ -81,36 +76,61 @@ func (k *courier) send(ctx context.Context) {
 	}
 }
 
-// sendSome sends the next records, or the last head where all records were sent.
+// sendSome sends the next records of each chain, or the last head if all records were sent.
 func (k *courier) sendSome(ctx context.Context) (more bool, err error) {
+	type end struct {
+		name string
+		at   position
+		head Head
+	}
+	var ends []end
 	k.mu.Lock()
-	isOpen, end, head := k.isOpen, position{k.number, k.last.Seq}, k.signed
+	for _, c := range k.chains {
+		if c.isOpen {
+			ends = append(ends, end{c.name, position{Chain: c.number, Seq: c.last.Seq}, c.signed})
+		}
+	}
 	k.mu.Unlock()
-	if !isOpen {
-		return false, nil
+	if k.at == nil {
+		k.begin()
 	}
-	if k.at == (position{}) {
-		k.begin(end)
+	for _, e := range ends {
+		if _, known := k.at[e.name]; !known {
+			k.at[e.name] = e.at // a new target gets the records from now on
+			if err := k.save(); err != nil {
+				return false, err
+			}
+		}
+		isMore, err := k.sendChain(ctx, e.name, e.at, e.head)
+		if err != nil {
+			return false, err
+		}
+		more = more || isMore
 	}
-	if k.at == end {
-		if head.Signature == k.head || head.Seq == 0 {
+	return more, nil
+}
+
+func (k *courier) sendChain(ctx context.Context, name string, end position, head Head) (more bool, err error) {
+	at := k.at[name]
+	if at == end {
+		if head.Signature == k.heads[name] || head.Seq == 0 {
 			return false, nil
 		}
 		if err = k.target.Send(ctx, []Message{{timeOf(head.Time), "head", string(canonical(head))}}); err == nil {
-			k.head = head.Signature
+			k.heads[name] = head.Signature
 		}
 		return false, err
 	}
-	records, err := k.options.Store.After(ctx, k.options.Gateway, k.at.Chain, k.at.Seq, mostSent)
+	records, err := k.options.Store.After(ctx, name, at.Chain, at.Seq, mostSent)
 	if err != nil {
 		return false, err
 	}
 	if len(records) == 0 {
-		if k.at.Chain >= end.Chain {
-			k.at = end // there was a restore to an earlier time
+		if at.Chain >= end.Chain {
+			k.at[name] = end // there was a restore to an earlier time
 			return false, nil
 		}
-		k.at = position{k.at.Chain + 1, 0}
+		k.at[name] = position{Chain: at.Chain + 1}
 		return true, nil
 	}
 	var messages []Message
@@ -121,27 +141,20 @@ func (k *courier) sendSome(ctx context.Context) (more bool, err error) {
 	if err := k.target.Send(ctx, messages); err != nil {
 		return false, err
 	}
-	k.at.Seq = records[len(records)-1].Seq
+	k.at[name] = position{Chain: at.Chain, Seq: records[len(records)-1].Seq}
 	return true, k.save()
 }
 
-// begin reads where sending ended. A new target gets the records from now on.
-func (k *courier) begin(end position) {
-	k.at = end
-	if text, err := k.options.Dir.Read(k.file()); err == nil {
-		var at position
-		if json.Unmarshal(text, &at) == nil && at.Chain > 0 {
-			k.at = at
-		}
-		return
-	}
-	if err := k.save(); err != nil {
-		k.at = position{}
+// begin reads where sending ended.
+func (k *courier) begin() {
+	k.at, k.heads = map[string]position{}, map[string]string{}
+	if text, err := k.options.Dir.Read(k.file()); err == nil && json.Unmarshal(text, &k.at) != nil {
+		k.at = map[string]position{}
 	}
 }
 
 func (k *courier) save() error {
-	text, err := json.Marshal(k.at)
+	text, err := json.Marshal(k.at, json.Deterministic(true))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -16,18 +17,22 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
-// Files keeps a chain in a directory. Its files with records are called CHAIN-SEQ.jsonl,
-// after the chain and the first record in them.
+// Files keeps the chains of a gateway in a directory. Its files with records are called
+// CHAIN-SEQ.jsonl, after the chain and the first record in them, or low-CHAIN-SEQ.jsonl.
 type Files struct {
 	dir *durable.Dir
-	// file is the one that grows, nil where none is open; name and size are its own.
+	// grown are the files that grow: of the first chain, and of the second one.
+	grown [2]grown
+	// intents are those in the file of intents.
+	intents     map[string]Intent
+	intentsFile grown
+}
+
+// grown is a file that grows. The file is nil if it is not open.
+type grown struct {
 	file durable.File
 	name string
 	size int64
-	// intents are those in the file of intents, which is nil where none is open.
-	intents     map[string]Intent
-	intentsFile durable.File
-	intentsSize int64
 }
 
 var _ Store = (*Files)(nil)
@@ -41,35 +46,76 @@ const (
 )
 
 // NewFiles returns the store of a directory.
-func NewFiles(dir *durable.Dir) *Files { return &Files{dir: dir, intents: map[string]Intent{}} }
+func NewFiles(dir *durable.Dir) *Files {
+	return &Files{dir: dir, intents: map[string]Intent{}, intentsFile: grown{name: intentsName}}
+}
 
-func segmentName(chain int, first int64) string {
-	return fmt.Sprintf("%04d-%012d%s", chain, first, suffix)
+// segment is a file with records.
+type segment struct {
+	file  string
+	isLow bool
+	chain int
+	first int64
+}
+
+const lowPrefix = "low-"
+
+func segmentName(isLow bool, chain int, first int64) string {
+	name := fmt.Sprintf("%04d-%012d%s", chain, first, suffix)
+	if isLow {
+		name = lowPrefix + name
+	}
+	return name
 }
 
 // placeOf returns the chain and the first record of a file with records.
-func placeOf(name string) (chain int, first int64, ok bool) {
-	if _, err := fmt.Sscanf(name, "%d-%d"+suffix, &chain, &first); err != nil || name != segmentName(chain, first) {
-		return 0, 0, false
-	}
-	return chain, first, true
+func placeOf(name string) (s segment, ok bool) {
+	s.file = name
+	rest, isLow := strings.CutPrefix(name, lowPrefix)
+	s.isLow = isLow
+	_, err := fmt.Sscanf(rest, "%d-%d"+suffix, &s.chain, &s.first)
+	return s, err == nil && name == segmentName(isLow, s.chain, s.first)
 }
 
-// segments lists the files with records, the oldest first.
-func (f *Files) segments() ([]string, error) {
+// segments lists the files with records: first those of the first chain, the oldest first.
+func (f *Files) segments() (list []segment, err error) {
 	names, err := f.dir.Names()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { _, _, ok := placeOf(name); return !ok })
 	slices.Sort(names)
-	return names, err
+	for _, name := range names {
+		if s, ok := placeOf(name); ok {
+			list = append(list, s)
+		}
+	}
+	return list, err
 }
 
-// Load returns the end of the newest chain. It removes the half of a record that a crash left
-// at its end.
-func (f *Files) Load(_ context.Context, gateway string) (s State, err error) {
-	names, err := f.segments()
+// segmentsOf lists the files of the first or the second chain.
+func (f *Files) segmentsOf(isLow bool) ([]segment, error) {
+	list, err := f.segments()
+	return slices.DeleteFunc(list, func(s segment) bool { return s.isLow != isLow }), err
+}
+
+// of returns the file of a chain that grows.
+func (f *Files) of(name string) *grown {
+	if IsLow(name) {
+		return &f.grown[1]
+	}
+	return &f.grown[0]
+}
+
+// KeepsMarks reports that the data directory keeps marks.
+func (f *Files) KeepsMarks() bool { return false }
+
+// SetMark does nothing.
+func (f *Files) SetMark(context.Context, string, string) error { return nil }
+
+// Load returns the end of the newest chain of a name. It removes the half of a record that a crash
+// left at its end.
+func (f *Files) Load(_ context.Context, name string) (s State, err error) {
+	list, err := f.segmentsOf(IsLow(name))
 	if err != nil {
 		return s, err
 	}
@@ -78,64 +124,66 @@ func (f *Files) Load(_ context.Context, gateway string) (s State, err error) {
 			return s, fmt.Errorf("%s: %w", RestoredFile, err)
 		}
 	}
-	if err := f.loadEnd(&s, names); err != nil {
+	if err := f.loadEnd(&s, f.of(name), list); err != nil {
 		return s, err
 	}
-	if s.Last.Gateway != "" && s.Last.Gateway != gateway {
+	if s.Last.Gateway != "" && s.Last.Gateway != name {
 		s.Fault = "it belongs to the gateway " + s.Last.Gateway
 	}
-	if s.Intents, err = f.loadIntents(); err != nil {
+	if s.Intents, err = f.loadIntents(name); err != nil {
 		return s, err
 	}
-	heads, err := f.Heads(context.Background(), 1)
-	if len(heads) > 0 {
-		s.Head = heads[0]
+	heads, err := f.Heads(context.Background(), 0)
+	if i := slices.IndexFunc(heads, func(h Head) bool { return h.Gateway == name }); i >= 0 {
+		s.Head = heads[i]
 	}
 	return s, err
 }
 
 // loadEnd reads the ends of the newest chain. A file without a whole record is left by a crash.
-func (f *Files) loadEnd(s *State, names []string) error {
-	for len(names) > 0 {
-		name := names[len(names)-1]
-		content, err := f.dir.Read(name)
+func (f *Files) loadEnd(s *State, to *grown, list []segment) error {
+	for len(list) > 0 {
+		newest := list[len(list)-1]
+		content, err := f.dir.Read(newest.file)
 		if err != nil {
 			return err
 		}
 		whole := content[:bytes.LastIndexByte(content, '\n')+1]
 		if len(whole) < len(content) {
-			if err := os.Truncate(f.dir.Path(name), int64(len(whole))); err != nil {
+			if err := os.Truncate(f.dir.Path(newest.file), int64(len(whole))); err != nil {
 				return err
 			}
 		}
 		if len(whole) == 0 {
-			if err := f.dir.Remove(name); err != nil {
+			if err := f.dir.Remove(newest.file); err != nil {
 				return err
 			}
-			names = names[:len(names)-1]
+			list = list[:len(list)-1]
 			continue
 		}
-		s.Chain, _, _ = placeOf(name)
+		s.Chain = newest.chain
 		lines := bytes.Split(whole[:len(whole)-1], []byte("\n"))
 		if s.Last, err = Read(lines[len(lines)-1]); err != nil {
 			s.Fault = "its last record does not hold: " + err.Error()
 		}
 		first, _ := Read(lines[0])
 		s.Began, _ = time.Parse(timeFormat, first.Time)
-		s.Bytes, f.name, f.size = int64(len(whole)), name, int64(len(whole))
-		s.First = f.firstTime(s.Chain, names)
+		s.Bytes = int64(len(whole))
+		f.close(to)
+		to.name, to.size = newest.file, s.Bytes
+		s.First = f.firstTime(s.Chain, list)
 		return nil
 	}
 	return nil
 }
 
 // firstTime returns when the first record of a chain was made.
-func (f *Files) firstTime(chain int, names []string) string {
-	for _, name := range names {
-		if of, _, _ := placeOf(name); of != chain {
+func (f *Files) firstTime(chain int, list []segment) string {
+	for _, s := range list {
+		if s.chain != chain {
 			continue
 		}
-		content, err := f.dir.Read(name)
+		content, err := f.dir.Read(s.file)
 		if err != nil {
 			return ""
 		}
@@ -146,43 +194,47 @@ func (f *Files) firstTime(chain int, names []string) string {
 	return ""
 }
 
-// loadIntents reads the intents that were not recorded. The last line may be the half of one,
-// of an operation that did not begin.
-func (f *Files) loadIntents() (open []Intent, err error) {
+// loadIntents reads the intents of a chain that were not recorded. A line without a record forgets
+// an intent. The last line may be the half of one, of an operation that did not begin.
+func (f *Files) loadIntents(name string) (open []Intent, err error) {
 	content, err := f.dir.Read(intentsName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for line := range bytes.Lines(content) {
 		var intent Intent
-		if json.Unmarshal(line, &intent) == nil && bytes.HasSuffix(line, []byte("\n")) {
+		if json.Unmarshal(line, &intent) != nil || !bytes.HasSuffix(line, []byte("\n")) {
+			continue
+		}
+		if intent.Record.Time == "" {
+			delete(f.intents, intent.ID)
+			open = slices.DeleteFunc(open, func(i Intent) bool { return i.ID == intent.ID })
+		} else if f.intents[intent.ID] = intent; intent.Record.Gateway == name {
 			open = append(open, intent)
-			f.intents[intent.ID] = intent
 		}
 	}
-	f.intentsSize = int64(len(content))
+	f.intentsFile.size = int64(len(content))
 	return open, nil
 }
 
 // Intend keeps an intent.
-func (f *Files) Intend(_ context.Context, _ string, intent Intent) error {
+func (f *Files) Intend(_ context.Context, intent Intent) error {
+	err := f.addIntent(intent)
+	if err == nil {
+		f.intents[intent.ID] = intent
+	}
+	return err
+}
+
+func (f *Files) addIntent(intent Intent) error {
 	line, err := json.Marshal(intent)
 	if err != nil {
 		return err
 	}
-	if f.intentsFile == nil {
-		if f.intentsFile, err = f.open(intentsName); err != nil {
-			return err
-		}
-	}
-	if err := f.grow(&f.intentsFile, intentsName, &f.intentsSize, append(line, '\n')); err != nil {
-		return err
-	}
-	f.intents[intent.ID] = intent
-	return nil
+	return f.grow(&f.intentsFile, append(line, '\n'))
 }
 
-// open opens a file to grow, and makes it where there is none.
+// open opens a file to grow, and makes it if there is none.
 func (f *Files) open(name string) (durable.File, error) {
 	file, err := os.OpenFile(f.dir.Path(name), os.O_WRONLY|os.O_APPEND, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -196,68 +248,77 @@ func (f *Files) open(name string) (durable.File, error) {
 
 // grow adds bytes to a file for good. After an error the file is as it was, and closed: a
 // later sync could succeed although the bytes are lost.
-func (f *Files) grow(file *durable.File, name string, size *int64, data []byte) error {
-	_, err := (*file).Write(data)
-	if err == nil {
-		err = (*file).Sync()
-	}
-	if err != nil {
-		err = errors.Join(err, (*file).Close(), os.Truncate(f.dir.Path(name), *size))
-		*file = nil
-		return err
-	}
-	*size += int64(len(data))
-	return nil
-}
-
-// Append adds records to the chain.
-func (f *Files) Append(_ context.Context, chain int, begins bool, records []Record, done []string) error {
-	if err := f.append(chain, begins, records); err != nil {
-		return err
-	}
-	for _, id := range done {
-		delete(f.intents, id)
-	}
-	if len(f.intents) == 0 && f.intentsSize > 0 {
-		// If a crash undoes this, the records of the intents are found.
-		if err := os.Truncate(f.dir.Path(intentsName), 0); err == nil {
-			f.intentsSize = 0
-		}
-	}
-	return nil
-}
-
-func (f *Files) append(chain int, begins bool, records []Record) (err error) {
-	if len(records) == 0 {
-		return nil
-	}
-	var text []byte
-	for i := range records {
-		text = append(text, records[i].Line()...)
-	}
-	if name := segmentName(chain, records[0].Seq); (begins || f.name == "") && f.name != name {
-		f.close(&f.file)
-		f.name, f.size = name, 0
-	}
-	if f.file == nil {
-		if f.file, err = f.open(f.name); err != nil {
+func (f *Files) grow(to *grown, data []byte) (err error) {
+	if to.file == nil {
+		if to.file, err = f.open(to.name); err != nil {
 			return err
 		}
 	}
-	return f.grow(&f.file, f.name, &f.size, text)
+	if _, err = to.file.Write(data); err == nil {
+		err = to.file.Sync()
+	}
+	if err != nil {
+		err = errors.Join(err, to.file.Close(), os.Truncate(f.dir.Path(to.name), to.size))
+		to.file = nil
+		return err
+	}
+	to.size += int64(len(data))
+	return nil
 }
 
-func (f *Files) close(file *durable.File) {
-	if *file != nil {
-		_ = (*file).Close() // all of it is synced
+// Append adds records to a chain.
+func (f *Files) Append(_ context.Context, b Batch) error {
+	if err := f.append(b); err != nil {
+		return err
 	}
-	*file = nil
+	for _, id := range b.Done {
+		delete(f.intents, id)
+	}
+	if len(f.intents) == 0 && f.intentsFile.size > 0 {
+		// If a crash undoes this, the records of the intents are found.
+		if err := os.Truncate(f.dir.Path(intentsName), 0); err == nil {
+			f.intentsFile.size = 0
+			return nil
+		}
+	}
+	for _, id := range b.Done {
+		if len(b.Records) == 0 { // otherwise the record is found
+			if err := f.addIntent(Intent{ID: id}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *Files) append(b Batch) error {
+	if len(b.Records) == 0 {
+		return nil
+	}
+	var text []byte
+	for i := range b.Records {
+		text = append(text, b.Records[i].Line()...)
+	}
+	to := f.of(b.Name)
+	if name := segmentName(IsLow(b.Name), b.Chain, b.Records[0].Seq); (b.Begins || to.name == "") && to.name != name {
+		f.close(to)
+		to.name, to.size = name, 0
+	}
+	return f.grow(to, text)
+}
+
+func (f *Files) close(g *grown) {
+	if g.file != nil {
+		_ = g.file.Close() // all of it is synced
+	}
+	g.file = nil
 }
 
 // Close closes the files.
 func (f *Files) Close() {
-	f.close(&f.file)
-	f.close(&f.intentsFile)
+	for _, g := range []*grown{&f.grown[0], &f.grown[1], &f.intentsFile} {
+		f.close(g)
+	}
 }
 
 // lines calls a function with the whole lines of a file with records.
@@ -282,63 +343,30 @@ func (f *Files) lines(name string, visit func(line []byte) error) error {
 
 // Each calls a function with all records, the oldest first.
 func (f *Files) Each(ctx context.Context, visit func(chain int, line []byte) error) error {
-	names, err := f.segments()
-	for _, name := range names {
+	list, err := f.segments()
+	for _, s := range list {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return err
 		}
-		chain, _, _ := placeOf(name)
-		err = f.lines(name, func(line []byte) error { return visit(chain, line) })
+		err = f.lines(s.file, func(line []byte) error { return visit(s.chain, line) })
 	}
 	return err
 }
 
-// Search returns the newest records that a query asks for.
-func (f *Files) Search(ctx context.Context, q Query) (found []Record, total int, err error) {
-	names, err := f.segments()
-	for _, name := range slices.Backward(names) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-		var matching []Record
-		err = f.lines(name, func(line []byte) error {
-			var r Record
-			if json.Unmarshal(line, &r) == nil && q.Matches(&r) {
-				matching = append(matching, r)
-			}
-			return nil
-		})
-		for _, r := range slices.Backward(matching) {
-			if total++; total > q.Skip && len(found) < q.Limit {
-				found = append(found, r)
-			}
-		}
-	}
-	return found, total, err
-}
-
 // After returns the records of a chain behind a number.
-func (f *Files) After(_ context.Context, _ string, chain int, seq int64, limit int) (found []Record, err error) {
-	names, err := f.segments()
+func (f *Files) After(_ context.Context, name string, chain int, seq int64, limit int) (found []Record, err error) {
+	list, err := f.segmentsOf(IsLow(name))
 	if err != nil {
 		return nil, err
 	}
-	for i, name := range names {
-		if of, _, _ := placeOf(name); of != chain {
-			continue
+	for i, s := range list {
+		if s.chain != chain || i+1 < len(list) && list[i+1].chain == chain && list[i+1].first <= seq+1 {
+			continue // all of its records were read
 		}
-		if i+1 < len(names) {
-			if of, first, _ := placeOf(names[i+1]); of == chain && first <= seq+1 {
-				continue // all of its records were read
-			}
-		}
-		err := f.lines(name, func(line []byte) error {
+		err := f.lines(s.file, func(line []byte) error {
 			var r Record
 			if json.Unmarshal(line, &r) != nil || r.Seq <= seq {
 				return nil
@@ -395,15 +423,12 @@ func (f *Files) AddHead(ctx context.Context, h Head) error {
 			return err
 		}
 	}
-	file, err := f.open(headsName)
-	if err != nil {
-		return err
-	}
-	defer func() { f.close(&file) }()
+	to := grown{name: headsName, size: size}
+	defer f.close(&to)
 	if content, err := f.dir.Read(headsName); err == nil && size > 0 && content[len(content)-1] != '\n' {
 		line = append([]byte("\n"), line...) // behind the half that a crash left
 	}
-	return f.grow(&file, headsName, &size, line)
+	return f.grow(&to, line)
 }
 
 // thinHeads keeps the newer half of the heads, and the last head of each day before. Every head
@@ -417,7 +442,9 @@ func (f *Files) thinHeads(ctx context.Context) error {
 	const day = len("2006-01-02")
 	var text []byte
 	for i, h := range heads {
-		isLast := i+1 == len(heads) || heads[i+1].Time[:day] != h.Time[:day]
+		isLast := !slices.ContainsFunc(heads[i+1:min(len(heads), i+3)], func(next Head) bool {
+			return next.Gateway == h.Gateway && next.Time[:day] == h.Time[:day]
+		})
 		if i >= len(heads)/2 || isLast {
 			text = append(text, append(canonical(h), '\n')...)
 		}
@@ -456,59 +483,67 @@ func (f *Files) SetKey(ctx context.Context, key PublicKey) error {
 	return f.dir.Write(keysName, text)
 }
 
-// Old returns the beginnings of chains that have to leave. The file that grows stays.
+// Old returns the beginnings of chains that have to be removed. The files that grow stay.
 func (f *Files) Old(_ context.Context, before time.Time, room int64) (spans []Span, err error) {
-	names, err := f.segments()
-	if err != nil || len(names) < 2 {
-		return nil, err
-	}
-	var sizes []int64
-	all := int64(0)
-	for _, name := range names {
-		size, err := f.dir.Size(name)
+	all, err := f.segmentsOf(true)
+	used, lowRoom := int64(0), room/2
+	for _, isLow := range []bool{true, false} {
+		if !isLow && err == nil {
+			room -= min(used, lowRoom)
+			all, err = f.segmentsOf(false)
+		}
 		if err != nil {
 			return nil, err
 		}
-		sizes, all = append(sizes, size), all+size
-	}
-	for i, name := range names[:len(names)-1] {
-		last, err := f.lastOf(name)
+		left := room
+		if isLow {
+			left = lowRoom
+		}
+		found, size, err := f.oldOf(all, before, left)
 		if err != nil {
-			return spans, err
+			return nil, err
 		}
-		if all <= room && last.Time >= Stamp(before) {
-			break
+		spans, used = append(spans, found...), size
+	}
+	return spans, nil
+}
+
+// oldOf returns the beginnings to remove from the files of one kind, and the size of the others.
+func (f *Files) oldOf(list []segment, before time.Time, room int64) (spans []Span, left int64, err error) {
+	var sizes []int64
+	for _, s := range list {
+		size, err := f.dir.Size(s.file)
+		if err != nil {
+			return nil, 0, err
 		}
-		all -= sizes[i]
-		chain, _, _ := placeOf(name)
-		span := Span{last.Gateway, chain, last.Seq, last.Hash, last.Time}
-		if n := len(spans); n > 0 && spans[n-1].Chain == chain {
+		sizes, left = append(sizes, size), left+size
+	}
+	for i, s := range list[:max(len(list)-1, 0)] {
+		var last Record
+		err := f.lines(s.file, func(line []byte) error {
+			last, _ = Read(line) // a record that does not hold is removed like the others
+			return nil
+		})
+		if err != nil || left <= room && last.Time >= Stamp(before) {
+			return spans, left, err
+		}
+		left -= sizes[i]
+		span := Span{last.Gateway, s.chain, last.Seq, last.Hash, last.Time}
+		if n := len(spans); n > 0 && spans[n-1].Chain == s.chain {
 			spans[n-1] = span
 		} else {
 			spans = append(spans, span)
 		}
 	}
-	return spans, nil
-}
-
-func (f *Files) lastOf(name string) (last Record, err error) {
-	err = f.lines(name, func(line []byte) error {
-		last, _ = Read(line) // a record that does not hold leaves like the others
-		return nil
-	})
-	return last, err
+	return spans, left, nil
 }
 
 // Remove removes the files of a span.
-func (f *Files) Remove(_ context.Context, s Span) error {
-	names, err := f.segments()
-	for i, name := range names {
-		chain, first, _ := placeOf(name)
-		if err != nil || chain > s.Chain || chain == s.Chain && first > s.Last || i == len(names)-1 {
-			break
-		}
-		if chain == s.Chain {
-			err = f.dir.Remove(name)
+func (f *Files) Remove(_ context.Context, span Span) error {
+	list, err := f.segmentsOf(IsLow(span.Gateway))
+	for _, s := range list[:max(len(list)-1, 0)] {
+		if err == nil && s.chain == span.Chain && s.first <= span.Last {
+			err = f.dir.Remove(s.file)
 		}
 	}
 	return err

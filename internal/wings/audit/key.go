@@ -2,12 +2,16 @@ package audit
 
 import (
 	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,10 +43,20 @@ func (k *PublicKey) bytes() ed25519.PublicKey {
 }
 
 // Verifies reports whether the key made the signature of a head.
-func (k *PublicKey) Verifies(h Head) bool {
+func (k *PublicKey) Verifies(h Head) bool { return k.verifies(h.signed(), h.Signature) }
+
+func (k *PublicKey) verifies(text []byte, signature string) bool {
 	key := k.bytes()
-	signature, err := base64.StdEncoding.DecodeString(h.Signature)
-	return err == nil && key != nil && ed25519.Verify(key, h.signed(), signature)
+	decoded, err := base64.StdEncoding.DecodeString(signature)
+	return err == nil && key != nil && ed25519.Verify(key, text, decoded)
+}
+
+// verifies reports whether one of the keys of a chain made a signature. A key without a gateway is
+// one of every chain.
+func verifies(keys []PublicKey, chain string, text []byte, signature string) bool {
+	return slices.ContainsFunc(keys, func(k PublicKey) bool {
+		return (k.Gateway == "" || k.Gateway == ownerOf(chain)) && k.verifies(text, signature)
+	})
 }
 
 // ReadKeys reads public keys: the reply of GET /api/audit/keys, the file keys.json of a data
@@ -84,15 +98,31 @@ func plainKeys(text []byte) (keys []PublicKey) {
 	return keys
 }
 
-// signer signs the heads of a gateway.
+// signer signs the heads of a gateway, and authenticates its marks.
 type signer struct {
 	private ed25519.PrivateKey
 	public  PublicKey
+	// secret authenticates marks. It stays if another key signs.
+	secret []byte
+	// isNew is true if the key was not there when the gateway started.
+	isNew bool
+}
+
+func (s *signer) signature(text []byte) string {
+	return base64.StdEncoding.EncodeToString(ed25519.Sign(s.private, text))
 }
 
 func (s *signer) sign(h Head) Head {
-	h.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(s.private, h.signed()))
+	h.Signature = s.signature(h.signed())
 	return h
+}
+
+// mac authenticates a text for this gateway alone.
+func (s *signer) mac(text []byte) string {
+	m := hmac.New(sha256.New, s.secret)
+	m.Write([]byte(s.public.Gateway + "\n"))
+	m.Write(text)
+	return hex.EncodeToString(m.Sum(nil))
 }
 
 // signingFile has the key that signs, and place names it for the master key.
@@ -101,17 +131,20 @@ const (
 	place       = "audit/signing"
 )
 
-// storedKey is the signing key in its file: sealed by the master key, or as plain text.
+// storedKey is the seed of the signing key and the secret behind it, in its file: sealed by the
+// master key, or as plain text.
 type storedKey struct {
 	Sealed string `json:"sealed,omitzero"`
 	Seed   []byte `json:"seed,omitzero"`
 	Since  string `json:"since"`
 }
 
-func newSigner(gateway string, seed []byte, since string) *signer {
+const secretSize = 32
+
+func newSigner(gateway string, seed, secret []byte, since string) *signer {
 	private := ed25519.NewKeyFromSeed(seed)
 	public, _ := private.Public().(ed25519.PublicKey)
-	return &signer{private, PublicKey{
+	return &signer{private: private, secret: secret, public: PublicKey{
 		ID: digest(public)[:16], Gateway: gateway, Algorithm: algorithm, Since: since,
 		PublicKey: base64.StdEncoding.EncodeToString(public),
 	}}
@@ -120,12 +153,9 @@ func newSigner(gateway string, seed []byte, since string) *signer {
 // errUnreadableKey means that the signing key was sealed by a master key that is not known.
 var errUnreadableKey = errors.New("the signing key of the audit cannot be read")
 
-// openSigner reads the signing key of a directory, and makes one where there is none.
-func openSigner(dir *durable.Dir, gateway string, master *seal.Keys, now time.Time) (*signer, error) {
+// openSigner reads the signing key of a directory.
+func openSigner(dir *durable.Dir, gateway string, master *seal.Keys) (*signer, error) {
 	text, err := dir.Read(signingFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return makeSigner(dir, gateway, master, now)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -141,36 +171,37 @@ func openSigner(dir *durable.Dir, gateway string, master *seal.Keys, now time.Ti
 		}
 		seed, isStale = []byte(opened), !master.IsCurrent(stored.Sealed)
 	}
-	if len(seed) != ed25519.SeedSize {
+	if len(seed) != ed25519.SeedSize+secretSize {
 		return nil, fmt.Errorf("%w: it has %d bytes", errUnreadableKey, len(seed))
 	}
-	s := newSigner(gateway, seed, stored.Since)
+	s := newSigner(gateway, seed[:ed25519.SeedSize], seed[ed25519.SeedSize:], stored.Since)
 	if isStale {
 		return s, s.save(dir, master)
 	}
 	return s, nil
 }
 
-// makeSigner makes a new signing key in place of the one that a directory has.
-func makeSigner(dir *durable.Dir, gateway string, master *seal.Keys, now time.Time) (*signer, error) {
-	_, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		return nil, err
+// makeSigner makes a new signing key. Without a secret it makes one as well.
+func makeSigner(gateway string, secret []byte, now time.Time) *signer {
+	if secret == nil {
+		secret = make([]byte, secretSize)
+		_, _ = rand.Read(secret) // never fails
 	}
-	s := newSigner(gateway, private.Seed(), Stamp(now))
-	return s, s.save(dir, master)
+	seed := make([]byte, ed25519.SeedSize)
+	_, _ = rand.Read(seed)
+	return newSigner(gateway, seed, secret, Stamp(now))
 }
 
 func (s *signer) save(dir *durable.Dir, master *seal.Keys) error {
-	stored := storedKey{Since: s.public.Since}
+	stored, text := storedKey{Since: s.public.Since}, append(s.private.Seed(), s.secret...)
 	if master != nil {
-		stored.Sealed = master.Seal(place, string(s.private.Seed()))
+		stored.Sealed = master.Seal(place, string(text))
 	} else {
-		stored.Seed = s.private.Seed()
+		stored.Seed = text
 	}
-	text, err := json.Marshal(stored)
+	content, err := json.Marshal(stored)
 	if err != nil {
 		return err
 	}
-	return dir.Write(signingFile, text)
+	return dir.Write(signingFile, content)
 }

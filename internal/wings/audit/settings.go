@@ -10,8 +10,8 @@ import (
 
 // Settings say how long records are kept, and where copies of them go.
 type Settings struct {
-	// Keep is how long records are kept, and MaxBytes how much of the disk they may take. In a
-	// database MaxBytes has no effect.
+	// Keep is how long records are kept, and MaxBytes how much room they may take, in a database
+	// those of all gateways.
 	Keep     schema.Duration `json:"keep"`
 	MaxBytes schema.Bytes    `json:"maxBytes"`
 	// Syslog is the address of a syslog server that gets every record and head, and OTLP the

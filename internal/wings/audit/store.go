@@ -7,22 +7,27 @@ import (
 	"time"
 )
 
-// Store keeps the chain of a gateway. In a database it keeps those of all gateways that share
-// the database. One goroutine at a time calls the methods that write.
+// Store keeps the chains of a gateway. In a database it keeps those of all gateways that share
+// the database. One goroutine at a time calls the methods that write, but for Remove.
 type Store interface {
-	// Load returns the end of the chain that a gateway writes.
-	Load(ctx context.Context, gateway string) (State, error)
-	// Intend keeps an intent until Append is called with its id.
-	Intend(ctx context.Context, gateway string, intent Intent) error
-	// Append adds records to a chain, and forgets intents. In a directory, begins says that
-	// the records begin a new file. Either all of them are there afterwards, or none.
-	Append(ctx context.Context, chain int, begins bool, records []Record, done []string) error
-	// Search returns the newest records that a query asks for, and how many there are in all.
+	// Load returns the end of a chain by its name.
+	Load(ctx context.Context, name string) (State, error)
+	// Intend keeps an intent, whose record names the chain, until Append is called with its id.
+	Intend(ctx context.Context, intent Intent) error
+	// Append adds records to a chain, and forgets intents. Either all records are there
+	// afterwards, or the first ones, or none.
+	Append(ctx context.Context, b Batch) error
+	// KeepsMarks reports whether the store keeps the marks of chains; if not, the data directory
+	// does. SetMark keeps one.
+	KeepsMarks() bool
+	SetMark(ctx context.Context, name, mark string) error
+	// Search returns the newest records that a query asks for, and how many there are in all if
+	// the query counts them.
 	Search(ctx context.Context, q Query) (found []Record, total int, err error)
 	// Each calls a function with all records as JSON, chain by chain, the oldest first.
 	Each(ctx context.Context, visit func(chain int, line []byte) error) error
 	// After returns the records of a chain behind a number.
-	After(ctx context.Context, gateway string, chain int, seq int64, limit int) ([]Record, error)
+	After(ctx context.Context, name string, chain int, seq int64, limit int) ([]Record, error)
 	// Heads returns the newest heads, and AddHead adds one. Limit 0 is all of them.
 	Heads(ctx context.Context, limit int) ([]Head, error)
 	AddHead(ctx context.Context, h Head) error
@@ -30,10 +35,22 @@ type Store interface {
 	Keys(ctx context.Context) ([]PublicKey, error)
 	SetKey(ctx context.Context, key PublicKey) error
 	// Old returns the beginnings of chains that only have records from before a time, or that
-	// have to leave for the others to fit into a number of bytes. Remove removes one.
+	// have to be removed for the others to fit into a number of bytes, of which those of IsLow
+	// get at most half. Remove removes one.
 	Old(ctx context.Context, before time.Time, room int64) ([]Span, error)
 	Remove(ctx context.Context, s Span) error
 	Close()
+}
+
+// Batch is what Append does. In a directory, Begins makes the records the first ones of a new
+// file. Mark is the mark of the chain with these records, if the store keeps marks.
+type Batch struct {
+	Name    string
+	Chain   int
+	Begins  bool
+	Records []Record
+	Done    []string
+	Mark    string
 }
 
 // State is the end of a chain.
@@ -47,10 +64,12 @@ type State struct {
 	// Began and Bytes describe the file with the last record.
 	Began time.Time
 	Bytes int64
-	// Fault says why the chain cannot be continued; empty if it can.
-	Fault string
-	// Head is the last head of the gateway.
+	// Fault is why the chain cannot be continued; empty if it can. Mark is the mark of the chain,
+	// if the store keeps it.
+	Fault, Mark string
+	// Head is the last head of the chain, and Keys are the public keys.
 	Head Head
+	Keys []PublicKey
 	// Intents were neither recorded nor forgotten.
 	Intents []Intent
 	// Restored describes the last restore of a backup to this place.
@@ -92,6 +111,8 @@ type Query struct {
 	Tenants []string
 	// Skip is how many records are left out, and Limit how many are returned.
 	Skip, Limit int
+	// Counts reports whether all matching records are counted.
+	Counts bool
 }
 
 // Matches reports whether a query asks for a record.

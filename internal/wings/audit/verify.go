@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
@@ -23,8 +24,11 @@ type Verifier struct {
 	chains  []*verified
 	current map[string]*verified // by gateway
 	removed map[string]int64     // by gateway and chain, the last record that left
+	ages    map[string]string    // by gateway and chain, since when records were not removed by age
 	heads   map[string][]Head    // by gateway and seq, those without their record
-	wanted  map[string]bool      // hashes that records must have, and whether one has it
+	signed  []Head               // all heads
+	keys    []PublicKey
+	wanted  map[string]bool // hashes that records must have, and whether one has it
 	fault   *Fault
 }
 
@@ -66,22 +70,30 @@ type verified struct {
 	// isBroken says that the last record does not name the hash of the one before. The next
 	// record tells which of the two was changed.
 	isBroken bool
-	follows  int64 // the last record of the chain before; 0 if there is none
+	// before is the end of the chain before, as the first record has it; zero if there is none.
+	before position
+	// ends has the hashes of the last records, up to mostAtOnce.
+	ends []string
+}
+
+// hashAt returns the hash of a record, empty if it is not one of the last ones.
+func (c *verified) hashAt(seq int64) string {
+	if i := int64(len(c.ends)) - 1 - (c.Last - seq); i >= 0 && i < int64(len(c.ends)) {
+		return c.ends[i]
+	}
+	return ""
 }
 
 // NewVerifier returns a verifier that knows heads, the keys that signed them, and hashes that
 // records must have. Keys without a gateway verify the heads of all.
 func NewVerifier(heads []Head, keys []PublicKey, hashes ...string) *Verifier {
-	v := &Verifier{current: map[string]*verified{}, removed: map[string]int64{}, heads: map[string][]Head{},
-		wanted: map[string]bool{}}
+	v := &Verifier{current: map[string]*verified{}, removed: map[string]int64{}, ages: map[string]string{},
+		heads: map[string][]Head{}, wanted: map[string]bool{}, signed: heads, keys: keys}
 	for _, hash := range hashes {
 		v.wanted[strings.ToLower(hash)] = false
 	}
 	for _, h := range heads {
-		isSigned := slices.ContainsFunc(keys, func(key PublicKey) bool {
-			return (key.Gateway == "" || key.Gateway == h.Gateway) && key.Verifies(h)
-		})
-		if !isSigned && (v.fault == nil || h.Seq < v.fault.Seq) {
+		if !verifies(keys, h.Gateway, h.signed(), h.Signature) && (v.fault == nil || h.Seq < v.fault.Seq) {
 			v.fault = &Fault{h.Gateway, h.Seq, "no known key signed its head of " + h.Time}
 		}
 		at := headName(h.Gateway, h.Seq)
@@ -96,7 +108,7 @@ func headName(gateway string, seq int64) string { return fmt.Sprintf("%s %d", ga
 func (v *Verifier) Add(chain int, line []byte) {
 	r, err := Read(line)
 	if v.fault != nil { // those behind it still tell what was removed rightly
-		if err == nil {
+		if err == nil && v.isUnsealed(&r, line) == "" {
 			v.noteRemoved(&r)
 		}
 		return
@@ -123,6 +135,10 @@ func (v *Verifier) Add(chain int, line []byte) {
 		v.fail(c, next, err.Error())
 	case begins && r.Seq == 1 && r.Previous != "":
 		v.fail(c, next, "it is the first record and names one before it")
+	case begins && r.Seq == 1 && chain > 1 && !(r.isSealed() && r.Action == Begin):
+		v.fail(c, next, "it is the first record of a later chain and is no "+Begin)
+	case v.isUnsealed(&r, line) != "":
+		v.fail(c, next, v.isUnsealed(&r, line))
 	case !begins && r.Previous != c.last.Hash:
 		c.isBroken = true
 	}
@@ -130,6 +146,7 @@ func (v *Verifier) Add(chain int, line []byte) {
 		return
 	}
 	c.last, c.Last, c.Hash = r, r.Seq, r.Hash
+	c.ends = append(c.ends[max(0, len(c.ends)-mostAtOnce):], r.Hash)
 	v.note(c, &r)
 }
 
@@ -139,16 +156,19 @@ func (v *Verifier) begin(chain int, r *Record, before *verified) *verified {
 	c := &verified{VerifiedChain: VerifiedChain{
 		Gateway: r.Gateway, Chain: chain, First: first, Last: first - 1, firstTime: r.Time,
 	}}
-	if chain == 0 {
-		c.Chain = 1
-		if before != nil {
-			c.Chain = before.Chain + 1
+	if r.isSealed() && r.Action == Begin {
+		if _, rest, ok := strings.Cut(r.Object, "; chain "); ok {
+			_, _ = fmt.Sscanf(rest, "%d before it ended at seq %d, hash %s", &c.before.Chain, &c.before.Seq,
+				&c.before.Hash)
 		}
 	}
-	if r.Who == Self && r.Action == Begin {
-		if _, rest, ok := strings.Cut(r.Object, "; chain "); ok {
-			var number int
-			_, _ = fmt.Sscanf(rest, "%d before it ended at seq %d,", &number, &c.follows)
+	if chain == 0 { // the first records name the numbers, if any
+		if c.before.Chain > 0 && before != nil {
+			before.Chain = c.before.Chain
+		}
+		c.Chain = c.before.Chain + 1
+		if before != nil {
+			c.Chain = before.Chain + 1
 		}
 	}
 	v.chains, v.current[r.Gateway] = append(v.chains, c), c
@@ -195,8 +215,29 @@ func (v *Verifier) note(c *verified, r *Record) {
 	v.noteRemoved(r)
 }
 
+// isUnsealed returns why a record that explains why others are missing is not accepted; empty if it
+// is, or is another record.
+func (v *Verifier) isUnsealed(r *Record, line []byte) string {
+	var until, at time.Time
+	if r.isSealed() {
+		until, _ = time.Parse(timeFormat, r.Until)
+		at, _ = time.Parse(timeFormat, r.Time)
+	}
+	keep := time.Duration(r.Keep) * time.Second
+	switch {
+	case !r.isSealed():
+	case !isSignedBy(v.keys, r, line):
+		return "no known key of its gateway signed it (--key FILE names the keys)"
+	case r.Cause != byAge && r.Cause != byBytes || until.IsZero() || r.Keep <= 0:
+		return "it has not the cause, keep and until of removed records"
+	case until.After(at) || r.Cause == byAge && until.After(at.Add(-keep)):
+		return "it removes records before their time"
+	}
+	return ""
+}
+
 func (v *Verifier) noteRemoved(r *Record) {
-	if r.Who != Self || r.Action != Expire {
+	if !r.isSealed() || r.Action != Expire {
 		return
 	}
 	var gateway string
@@ -205,6 +246,10 @@ func (v *Verifier) noteRemoved(r *Record) {
 	if n, _ := fmt.Sscanf(r.Object, "gateway %s chain %d, seq 1 to %d,", &gateway, &chain, &last); n == 3 {
 		name := nameOf(strings.TrimSuffix(gateway, ","), chain)
 		v.removed[name] = max(v.removed[name], last)
+		if at, err := time.Parse(timeFormat, r.Time); err == nil && r.Cause == byAge {
+			const longest = time.Hour // of an operation, whose record has the time when it began
+			v.ages[name] = max(v.ages[name], Stamp(at.Add(longest-time.Duration(r.Keep)*time.Second)))
+		}
 	}
 }
 
@@ -214,7 +259,14 @@ func (v *Verifier) Finish() ([]VerifiedChain, error) {
 	for _, c := range v.chains {
 		v.end(c)
 		v.checkBeginning(c)
+		v.checkBefore(c)
 		done = append(done, c.VerifiedChain)
+	}
+	for _, c := range v.chains {
+		isOf := func(k PublicKey) bool { return k.Gateway == "" || k.Gateway == ownerOf(c.Gateway) }
+		if len(v.keys) > 0 && !slices.ContainsFunc(v.keys, isOf) {
+			v.fail(c, c.First, "no key of its gateway is known")
+		}
 	}
 	v.checkHeads()
 	for hash, isFound := range v.wanted {
@@ -241,14 +293,53 @@ func (v *Verifier) checkBeginning(c *verified) {
 		}
 	case c.First > gone+1:
 		v.fault = &Fault{c.Gateway, gone + 1, "it is missing, and no record tells that it left because of its age"}
-	case v.fault == nil && c.follows > v.removed[nameOf(c.Gateway, c.Chain-1)] && !v.has(c.Gateway, c.Chain-1):
-		v.fault = &Fault{c.Gateway, v.removed[nameOf(c.Gateway, c.Chain-1)] + 1,
-			fmt.Sprintf("the whole chain %d is missing", c.Chain-1)}
+	case v.fault == nil && c.before.Seq > v.removed[nameOf(c.Gateway, c.before.Chain)] &&
+		v.find(c.Gateway, c.before.Chain) == nil && v.Beginning == 0:
+		v.fault = &Fault{c.Gateway, v.removed[nameOf(c.Gateway, c.before.Chain)] + 1,
+			fmt.Sprintf("the whole chain %d is missing", c.before.Chain)}
+	}
+	for _, h := range v.signed {
+		if isGone := h.Gateway == c.Gateway && h.Seq < min(gone, c.First) && h.Time < c.firstTime; isGone &&
+			v.ages[c.name()] != "" && h.Time > v.ages[c.name()] {
+			v.fail(c, h.Seq+1, "it was removed before its time: the gateway signed the record before it at "+h.Time)
+		}
 	}
 }
 
-func (v *Verifier) has(gateway string, chain int) bool {
-	return slices.ContainsFunc(v.chains, func(c *verified) bool { return c.Gateway == gateway && c.Chain == chain })
+// checkBefore checks that the chain before ends as the signed first record of a chain has it.
+func (v *Verifier) checkBefore(c *verified) {
+	before := v.find(c.Gateway, c.before.Chain)
+	var last *verified // the chain that is there before c
+	for _, other := range v.chains {
+		if other == c {
+			break
+		}
+		if other.Gateway == c.Gateway {
+			last = other
+		}
+	}
+	switch {
+	case before == nil && last == nil:
+	case before != last:
+		v.fail(last, last.First, "no later chain of the gateway follows it")
+	case before.hashAt(c.before.Seq) != "" && before.hashAt(c.before.Seq) != c.before.Hash:
+		v.fail(before, before.Signed+1, fmt.Sprintf("of the records from here to seq %d, some are not those that the "+
+			"gateway wrote", c.before.Seq))
+	case before.Last > c.before.Seq:
+		v.fail(before, c.before.Seq+1, "the gateway did not write it")
+	case before.Last < c.before.Seq:
+		v.fail(before, before.Last+1, fmt.Sprintf("it is missing: the gateway wrote the records up to seq %d",
+			c.before.Seq))
+	}
+}
+
+// find returns a chain, nil if it is not there.
+func (v *Verifier) find(gateway string, chain int) *verified {
+	i := slices.IndexFunc(v.chains, func(c *verified) bool { return c.Gateway == gateway && c.Chain == chain })
+	if i < 0 {
+		return nil
+	}
+	return v.chains[i]
 }
 
 // withoutHead is the fault of a head that no record has.
@@ -295,7 +386,7 @@ func (v *Verifier) checkHead(h Head) {
 	switch {
 	case first == nil:
 		v.fault = &Fault{h.Gateway, h.Seq, "the gateway signed it, and no record of this gateway is there"}
-	case of == nil && first.First == 1 && first.follows == 0:
+	case of == nil && first.First == 1 && first.before.Chain == 0:
 		v.fail(first, 1, "nothing says that records were before it, and the gateway signed one")
 	case of == nil || h.Seq < of.First || v.HasMore && h.Seq > of.Last:
 		// It left because of its age, or is in another file.
@@ -335,20 +426,20 @@ func VerifyFile(ctx context.Context, path string, keys []PublicKey, hashes ...st
 	}
 	var heads []Head
 	store := NewFiles(durable.At(filepath.Dir(path)))
-	chain, first, isSegment := placeOf(filepath.Base(path))
+	place, isSegment := placeOf(filepath.Base(path))
 	hasMore := false
 	if isSegment {
-		names, err := store.segments()
+		list, err := store.segmentsOf(place.isLow)
 		if err != nil {
 			return nil, err
 		}
 		isSingle := true
-		for _, name := range names {
-			of, _, _ := placeOf(name)
-			isSingle, hasMore = isSingle && of == chain, hasMore || name > filepath.Base(path)
+		for _, s := range list {
+			isSingle, hasMore = isSingle && s.chain == place.chain, hasMore || s.file > place.file
 		}
 		if isSingle {
 			heads, err = store.Heads(ctx, 0)
+			heads = slices.DeleteFunc(heads, func(h Head) bool { return IsLow(h.Gateway) != place.isLow })
 		}
 		if err == nil && keys == nil {
 			keys, err = store.Keys(ctx)
@@ -358,10 +449,10 @@ func VerifyFile(ctx context.Context, path string, keys []PublicKey, hashes ...st
 		}
 	}
 	v := NewVerifier(heads, keys, hashes...)
-	v.Beginning, v.HasMore = first, hasMore
+	v.Beginning, v.HasMore = place.first, hasMore
 	for line := range bytes.Lines(content) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			v.Add(chain, line)
+			v.Add(place.chain, line)
 		}
 	}
 	return v.Finish()

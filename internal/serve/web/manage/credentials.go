@@ -37,7 +37,7 @@ func CheckCredential(check func(report func(path string, fault say.Sentence)), e
 
 // ChangeAt returns who changes a credential now.
 func ChangeAt(c *web.Call, now time.Time) access.Change {
-	return access.Change{By: c.Who.Name, At: now, DryRun: c.DryRun, MayEnable: c.Who.Role.Holds(access.ManageKeys)}
+	return access.Change{By: c.Who.String(), At: now, DryRun: c.DryRun, MayEnable: c.Who.Role.Holds(access.ManageKeys)}
 }
 
 // TellCredential describes the change of a credential, unless the message of the table

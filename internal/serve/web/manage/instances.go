@@ -15,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 )
@@ -273,8 +272,8 @@ func (a *API) forceBreaker(c *web.Call, wanted *breakerRequest) (heldBreaker, er
 	if err != nil {
 		return heldBreaker{}, err
 	}
-	hold := breaker.Hold{By: c.Who.Name, Reason: wanted.Reason}
-	if hold.By == access.OpenName {
+	hold := breaker.Hold{By: c.Who.String(), Reason: wanted.Reason}
+	if c.Who.IsOpen {
 		hold.By = "" // nobody needs a token; the caller has no name
 	}
 	before := instance.Breaker.Snapshot()

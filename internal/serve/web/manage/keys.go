@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -190,7 +191,6 @@ func (a *API) issueKey(c *web.Call, wanted *keyRequest) (KeyView, error) {
 		c.Message += " Keys are not asked for while security.enabled is false."
 	}
 	TellCredential(c, "key", issued.ID, "issued")
-	c.Change.Tenant = issued.Tenant
 	return a.ViewKey(c, issued, text, now), err
 }
 
@@ -221,7 +221,6 @@ func (a *API) editKey(c *web.Call) (KeyView, error) {
 			return key, CheckCredential(key.Check, key.ExpiresAt, now)
 		})
 	TellCredential(c, "key", edited.ID, "changed")
-	c.Change.Tenant = edited.Tenant
 	return a.ViewKey(c, edited, "", now), err
 }
 
@@ -259,7 +258,6 @@ func (a *API) RotateKey(c *web.Call, wanted *RotationRequest) (KeyView, error) {
 	}
 	c.Say("The key has a new text, which is shown this once only; the old one is %s", old)
 	TellCredential(c, "key", rotated.ID, "rotated")
-	c.Change.Tenant = rotated.Tenant
 	return a.ViewKey(c, rotated, text, now), err
 }
 
@@ -268,20 +266,22 @@ func (a *API) enableKey(c *web.Call) (KeyView, error) {
 	now := time.Now()
 	enabled, err := a.options.Credentials.Keys.Enable(c.Context(), c.PathValue("id"), ChangeAt(c, now))
 	TellCredential(c, "key", enabled.ID, "enabled")
-	c.Change.Tenant = enabled.Tenant
 	return a.ViewKey(c, enabled, "", now), err
 }
 
 // RevokeKey revokes the key in the path.
 func (a *API) RevokeKey(c *web.Call) (RevokedKey, error) {
 	id := c.PathValue("id")
-	for _, key := range a.options.Credentials.Keys.List() {
-		if key.ID == id {
-			c.Change.Tenant = key.Tenant
-		}
-	}
 	changed, err := revokeCredential(c, "key", id, a.options.Credentials.Keys.Revoke)
 	return RevokedKey{id, changed, c.DryRun}, err
+}
+
+// TenantOfKey is the web.Route.Concerns of operations on the key in the path.
+func (a *API) TenantOfKey(r *http.Request, reply any) string {
+	if view, ok := reply.(KeyView); ok {
+		return view.Tenant
+	}
+	return a.options.Credentials.TenantOf(r.PathValue("id"))
 }
 
 // RevokedKey is the data of the reply to a revocation.

@@ -24,7 +24,7 @@ const clientHeader = "X-Patchbay-Client"
 
 // changeOf returns who wants a write, and where it comes from as far as its client says it.
 func changeOf(c *web.Call) control.Change {
-	change := control.Change{Origin: control.FromAPI, Author: c.Who.Name, DryRun: c.DryRun,
+	change := control.Change{Origin: control.FromAPI, Author: c.Who.String(), DryRun: c.DryRun,
 		May: func(right string) bool { return c.Who.Role.Holds(settingsRight(right)) }}
 	if c.Header.Get(clientHeader) == "console" {
 		change.Origin = control.FromConsole

@@ -308,7 +308,8 @@ func (a *API) sessions() []web.Route {
 			Summary: "The roles of management tokens, and the permissions of each", Says: "The roles, the least first.",
 		},
 		{
-			Pattern: "POST /api/auth/session", Permission: access.UseSession, Does: web.Do(a.beginSession),
+			Pattern: "POST /api/auth/session", Permission: access.UseSession, SignsIn: true,
+			Does: web.Do(a.beginSession),
 			Summary: "Exchange the management token of this request for a session, which a browser keeps in a cookie " +
 				"that scripts cannot read; where security is off, there are none (400)",
 			Says: "The session has begun.", Status: http.StatusCreated,
@@ -326,7 +327,7 @@ func (a *API) sessions() []web.Route {
 		},
 		{
 			Pattern: "DELETE /api/auth/sessions/{id}", Takes: web.Always, Permission: access.ManageSessions,
-			Does:    web.Do(a.endOne),
+			Does: web.Do(a.endOne), Concerns: web.ByReply(func(s *heldSession) string { return s.tenant }),
 			Summary: "End a session, on all gateways within seconds", Says: "The session has ended.",
 			Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
 		},
@@ -340,29 +341,32 @@ func (a *API) keys() []web.Route {
 			Summary: "The API keys, without the keys themselves", Says: "The API keys.",
 		},
 		{
-			Pattern: "POST /api/auth/keys", Permission: access.ManageKeys, Does: web.DoBody(a.issueKey),
+			Pattern: "POST /api/auth/keys", Permission: access.ManageKeys, Concerns: a.TenantOfKey,
+			Does:    web.DoBody(a.issueKey),
 			Summary: "Issue a key; it is shown this once", Says: "The key was issued. It is shown this once only.",
 			Status: http.StatusCreated,
 		},
 		{
-			Pattern: "PUT /api/auth/keys/{id}", Permission: access.ManageKeys, Does: web.Do(a.editKey),
+			Pattern: "PUT /api/auth/keys/{id}", Permission: access.ManageKeys, Concerns: a.TenantOfKey,
+			Does:    web.Do(a.editKey),
 			Body:    keyTerms{},
 			Summary: "Change what is given of a key that was issued: its tenant, scope, expiry and limits; at once",
 			Says:    "The key was changed; requests from now on are held to it.",
 		},
 		{
-			Pattern: "POST /api/auth/keys/{id}/rotate", Permission: access.ManageKeys, Does: web.DoBody(a.RotateKey),
+			Pattern: "POST /api/auth/keys/{id}/rotate", Permission: access.ManageKeys, Concerns: a.TenantOfKey,
+			Does:         web.DoBody(a.RotateKey),
 			BodyOptional: true,
 			Summary: "Give a key that was issued a new text, which is shown this once; the old one stays good for " +
 				"the overlap",
 		},
 		{
 			Pattern: "POST /api/auth/keys/{id}/enable", Permission: access.ManageKeys, Does: web.Do(a.enableKey),
-			Summary: "Make a key good that a backup without a signature had",
-			Says:    "The key is good from now on.",
+			Summary: "Make a key good that a backup without a signature had", Concerns: a.TenantOfKey,
+			Says: "The key is good from now on.",
 		},
 		{
-			Pattern: "DELETE /api/auth/keys/{id}", Takes: web.Always,
+			Pattern: "DELETE /api/auth/keys/{id}", Takes: web.Always, Concerns: a.TenantOfKey,
 			Permission: access.ManageKeys, Does: web.Do(a.RevokeKey),
 			Summary: "Revoke a key at once",
 		},

@@ -105,7 +105,7 @@ func (a *API) newSession(c *web.Call) (text string, end time.Time, err error) {
 		sooner += rand.N(time.Minute) + time.Second //nolint:gosec // it only tells sessions apart
 	}
 	if err != nil {
-		a.options.Log.Warn("a session has begun and is not listed", "who", c.Who.Name, "error", err)
+		a.options.Log.Warn("a session has begun and is not listed", "who", c.Who.String(), "error", err)
 	}
 	return text, end, nil
 }
@@ -116,7 +116,7 @@ func (a *API) endSession(c *web.Call) (view sessionView, err error) {
 		return view, nil
 	}
 	if err := web.EndSession(c, a.options.Credentials.Roster(), a.options.Sessions); err != nil {
-		a.options.Log.Error("a session cannot be ended now", "who", c.Who.Name, "error", err)
+		a.options.Log.Error("a session cannot be ended now", "who", c.Who.String(), "error", err)
 		return view, web.Away(say.New("manage.session_not_ended"))
 	}
 	return view, nil
@@ -133,11 +133,18 @@ type heldSession struct {
 	Until    string `json:"until" format:"date-time" doc:"The end of its longest life."`
 	Address  string `json:"address,omitzero" doc:"The address of the browser when it began."`
 	Current  bool   `json:"current,omitzero" doc:"Whether it is the session of this request."`
+
+	tenant string // of a person in one tenant
 }
 
 func viewOfSession(s *sessions.Session, c *web.Call) heldSession {
+	tenant := ""
+	if len(s.Places) == 1 {
+		tenant = s.Places[0].Tenant
+	}
 	return heldSession{ID: s.ID, Name: s.Name, Provider: s.Provider, Issuer: s.Issuer, Subject: s.Subject,
-		Since: web.Time(s.Since), Until: web.Time(s.Until), Address: s.Address, Current: s.ID == c.Who.Session}
+		Since: web.Time(s.Since), Until: web.Time(s.Until), Address: s.Address, Current: s.ID == c.Who.Session,
+		tenant: tenant}
 }
 
 func (a *API) listSessions(c *web.Call) (views []heldSession, err error) {

@@ -13,6 +13,8 @@ type callContent struct {
 	Headers   []callHeader    `json:"headers,omitzero" doc:"Of the request, by name."`
 	Request   *callBody       `json:"request,omitzero"`
 	Answer    *callBody       `json:"answer,omitzero"`
+
+	tenant string
 }
 
 type callHeader struct {
@@ -39,7 +41,7 @@ func (callBody) Docs() map[string]string {
 // content returns the content that is kept of the call with the id in the path.
 func (a *API) content(c *web.Call, q *callQuery) (callContent, error) {
 	return findCall(a, c, q, func(call *calls.Record) callContent {
-		view := callContent{RequestID: call.RequestID}
+		view := callContent{RequestID: call.RequestID, tenant: call.Tenant}
 		captured := a.recorder.FindCaptured(call)
 		if captured == nil {
 			return view

@@ -94,7 +94,9 @@ func (a *API) traffic() []web.Route {
 		{Pattern: "GET /api/monitoring/calls/{requestId}", Permission: counts, Does: web.DoWith(a.call),
 			Summary: "One call with its timeline"},
 		{Pattern: "GET /api/monitoring/calls/{requestId}/content", Permission: access.ManageContents,
-			Does: web.DoWith(a.content), Audited: true, Summary: "What is kept of the headers and bodies of a call, " +
+			Does: web.DoWith(a.content), Audited: true,
+			Concerns: web.ByReply(func(v *callContent) string { return v.tenant }),
+			Summary: "What is kept of the headers and bodies of a call, " +
 				"if anything is"},
 		{Pattern: "GET /api/monitoring/running", Permission: counts, Does: web.DoWith(a.running),
 			Summary: "The requests that run now, the newest first"},
@@ -102,6 +104,7 @@ func (a *API) traffic() []web.Route {
 			Pattern: "POST /api/monitoring/running/{requestId}/stop", Takes: web.Always,
 			Permission: access.StopRequests,
 			Does:       web.DoBody(a.stopRunning), BodyOptional: true,
+			Concerns: web.ByReply(func(v *stopped) string { return v.tenant }),
 			Summary: "Stop a request that runs: its client gets an error, its backend is freed, and what it used is " +
 				"settled",
 		},

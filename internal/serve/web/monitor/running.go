@@ -103,6 +103,8 @@ type stopRequest struct {
 // stopped describes the stopped request.
 type stopped struct {
 	Stopped int `json:"stopped" doc:"How many requests with this id ran: one, unless a client reuses it."`
+
+	tenant string
 }
 
 // maxReason bounds a reason.
@@ -125,11 +127,12 @@ func (a *API) stopRunning(c *web.Call, body *stopRequest) (found stopped, err er
 		if one.RequestID == id {
 			one.Stopper.Stop(cause)
 			found.Stopped++
+			found.tenant = one.Tenant
 		}
 	}
 	if found.Stopped == 0 {
 		return found, web.NotFound(say.New("manage.not_running"))
 	}
-	c.Done("request %s stopped by %s", id, c.Who.Name)
+	c.Done("request %s stopped by %s", id, c.Who.String())
 	return found, nil
 }

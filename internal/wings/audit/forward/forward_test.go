@@ -41,7 +41,7 @@ func record(t *testing.T, dir string, target audit.Target, actions ...string) {
 		t.Fatal(err)
 	}
 	for _, action := range actions {
-		c.End(context.Background(), "", audit.Record{Time: audit.Stamp(time.Now()), Who: "ann", Action: action})
+		c.End(context.Background(), "", audit.Act{Record: audit.Record{Time: audit.Stamp(time.Now()), Who: "ann", Role: "ADMIN", Action: action}})
 	}
 	c.Close()
 }
@@ -218,7 +218,7 @@ func TestSyslogNoticesAClosedConnection(t *testing.T) {
 // begin lets a target get the records from the first one on.
 func begin(t *testing.T, dir, name string) {
 	t.Helper()
-	if err := durable.At(dir).Write("sent-"+name+".json", []byte(`{"chain":1,"seq":0}`)); err != nil {
+	if err := durable.At(dir).Write("sent-"+name+".json", []byte(`{"g":{"chain":1,"seq":0},"g/low":{"chain":1,"seq":0}}`)); err != nil {
 		t.Fatal(err)
 	}
 }

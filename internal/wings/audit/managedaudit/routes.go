@@ -58,7 +58,6 @@ const mostListed = 1000
 
 // list answers GET /api/audit.
 func (o *office) list(c *web.Call, q *listQuery) (any, error) {
-	o.chain.Fold(c.Context())
 	query := audit.Query{Who: q.Who, What: q.What, Limit: mostListed, Tenants: tenantsOf(c)}
 	if !q.From.IsZero() {
 		query.From = audit.Stamp(q.From)
@@ -81,6 +80,14 @@ func (o *office) list(c *web.Call, q *listQuery) (any, error) {
 	if page != nil {
 		query.Skip, query.Limit = (page.Number-1)*page.Size, page.Size
 	}
+	query.Counts = page != nil
+	select {
+	case o.readers <- struct{}{}:
+		defer func() { <-o.readers }()
+	case <-c.Context().Done():
+		return nil, away(c.Context().Err())
+	}
+	o.chain.Fold(c.Context(), c.Scope.All)
 	found, total, err := o.store.Search(c.Context(), query)
 	if err != nil {
 		return nil, away(err)

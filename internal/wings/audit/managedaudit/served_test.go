@@ -78,29 +78,34 @@ func TestOperationsAreRecorded(t *testing.T) {
 		"a|ADMIN|POST /api/auth/keys|/api/auth/keys: key k1 issued|201 done|acme",
 		"a|ADMIN|POST /api/auth/keys|/api/auth/keys|400 refused|",
 		"v|VIEWER|POST /api/auth/keys|/api/auth/keys|403 refused|",
+		"||sign-in||refused|",
 		"a|ADMIN|POST /api/auth/session|/api/auth/session|201 done|",
 		"a|ADMIN|GET /api/monitoring/calls/{requestId}/content|/api/monitoring/calls/none/content|404 refused|",
+		"||sign-in||refused|",
 		"a|ADMIN|DELETE /api/auth/keys/{id}|/api/auth/keys/k1: key k1 revoked|200 done|acme",
-		"||sign-in||refused, 3 times|",
 	}
 	got := recordsOf(t, r, "")
 	if !slices.Equal(linesOf(got), want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(linesOf(got), "\n"), strings.Join(want, "\n"))
 	}
-	for i, record := range got {
-		if record.Seq != int64(i+1) || record.Gateway != r.ID || record.Address != "127.0.0.1" {
+	for _, record := range got {
+		isLow := strings.Contains(record.Result, "refused") || record.Action == "POST /api/auth/session"
+		if record.Gateway != strings.TrimSuffix(r.ID+"/low", map[bool]string{false: "/low"}[isLow]) || record.Address != "127.0.0.1" {
 			t.Errorf("%+v", record)
 		}
 	}
+	if got[3].Count != 0 || got[6].Count != 2 || got[6].Last <= got[6].Time {
+		t.Errorf("got %+v and %+v, want a refused sign-in and two more", got[3], got[6])
+	}
 	for query, count := range map[string]int{
-		"?who=A": 5, "?what=KEYS": 4, "?what=403": 1, "?what=k1&who=v": 0, "?from=" + got[3].Time: 3, "?to=" + got[3].Time: 4,
+		"?who=A": 5, "?what=KEYS": 4, "?what=403": 1, "?what=k1&who=v": 0, "?from=" + got[3].Time: 5, "?to=" + got[3].Time: 3,
 	} {
 		if found := recordsOf(t, r, query); len(found) != count {
 			t.Errorf("%s: %v", query, linesOf(found))
 		}
 	}
 	page := gatewaytest.DecodeObject(t, do(http.MethodGet, "/api/audit?page=2&size=3", "", asAdmin).Body)["data"].(map[string]any)
-	if content := page["content"].([]any); len(content) != 3 || content[0].(map[string]any)["seq"] != 4.0 || page["page"].(map[string]any)["totalElements"] != 7.0 {
+	if content := page["content"].([]any); len(content) != 3 || content[0].(map[string]any)["hash"] != got[4].Hash || page["page"].(map[string]any)["totalElements"] != 8.0 {
 		t.Errorf("%v", page)
 	}
 	lines := do(http.MethodGet, "/api/audit?format=jsonl", "", asAdmin).Body
@@ -108,7 +113,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 	for line := range strings.Lines(lines) {
 		v.Add(0, []byte(line))
 	}
-	if chains, err := v.Finish(); err != nil || len(chains) != 1 || chains[0].Last != 7 || text == "" || strings.Contains(lines, text) {
+	if chains, err := v.Finish(); err != nil || len(chains) != 2 || chains[0].Last+chains[1].Last != 8 || text == "" || strings.Contains(lines, text) {
 		t.Errorf("%+v, %v, %s", chains, err, lines)
 	}
 	if got := do(http.MethodGet, "/api/audit?format=xml", "", asAdmin); got.Status != 400 {
@@ -358,13 +363,13 @@ func contract(t *testing.T, name string, store audit.Store) {
 			Object: string(rune('a' + i)), Result: "200 done", Tenant: []string{"", "t1", "t2"}[i%3], Hash: string(rune('0' + i)),
 		})
 	}
-	must(store.Intend(ctx, "g", audit.Intent{ID: "i1", Record: records[0]}))
-	must(store.Intend(ctx, "g", audit.Intent{ID: "i2", Record: records[1]}))
-	must(store.Append(ctx, 1, true, records[:2], []string{"i1"}))
-	must(store.Append(ctx, 1, true, records[2:4], nil))
-	must(store.Append(ctx, 1, true, records[4:], nil))
+	must(store.Intend(ctx, audit.Intent{ID: "i1", Record: records[0]}))
+	must(store.Intend(ctx, audit.Intent{ID: "i2", Record: records[1]}))
+	must(store.Append(ctx, audit.Batch{Name: "g", Chain: 1, Begins: true, Records: records[:2], Done: []string{"i1"}}))
+	must(store.Append(ctx, audit.Batch{Name: "g", Chain: 1, Begins: true, Records: records[2:4]}))
+	must(store.Append(ctx, audit.Batch{Name: "g", Chain: 1, Begins: true, Records: records[4:], Mark: "m"}))
 	for limit, want := range map[int]string{2: "ed", 10: "edcba"} {
-		found, total, err := store.Search(ctx, audit.Query{Limit: limit})
+		found, total, err := store.Search(ctx, audit.Query{Limit: limit, Counts: true})
 		if got := objects(found); got != want || total != 5 || err != nil {
 			t.Errorf("%s: %s of %d, %v", name, got, total, err)
 		}
@@ -406,6 +411,35 @@ func contract(t *testing.T, name string, store audit.Store) {
 	left, _, err := store.Search(ctx, audit.Query{Limit: 10})
 	if got := objects(left); got != "edcba"[:5-spans[0].Last] || err != nil {
 		t.Errorf("%s: %s is left, %v", name, got, err)
+	}
+	if state, err := store.Load(ctx, "g"); err != nil || store.KeepsMarks() && state.Mark != "m" {
+		t.Errorf("%s: got the mark %q, want m; %v", name, state.Mark, err)
+	}
+	// The second chain takes at most half of the room, and the first one keeps its records.
+	const many, room = 40, 12_000
+	for i := range many {
+		r := records[4]
+		r.Seq, r.Gateway, r.Object, r.Time = int64(i+1), "g/low", "x", audit.Stamp(now.Add(time.Duration(10+i)*time.Hour))
+		must(store.Append(ctx, audit.Batch{Name: "g/low", Chain: 1, Begins: true, Records: []audit.Record{r}}))
+	}
+	must(store.SetMark(ctx, "g/low", "m2"))
+	if spans, err = store.Old(ctx, time.Time{}, room); err != nil || len(spans) != 1 || spans[0].Gateway != "g/low" {
+		t.Fatalf("%s: got %+v, want a span of the second chain; %v", name, spans, err)
+	}
+	must(store.Remove(ctx, spans[0]))
+	left, total, err := store.Search(ctx, audit.Query{Limit: many, Counts: true})
+	low, size := 0, 0
+	for _, r := range left {
+		if audit.IsLow(r.Gateway) {
+			low++
+			size += len(r.Line())
+		}
+	}
+	if err != nil || low < 2 || size > room/2 || total != len(left) || !strings.HasSuffix(objects(left), "xed") && !strings.HasSuffix(objects(left), "xedc") {
+		t.Errorf("%s: %d records of %d bytes are left in the second chain, and %s in all; %v", name, low, size, objects(left), err)
+	}
+	if spans, err = store.Old(ctx, time.Time{}, room); err != nil || len(spans) != 0 {
+		t.Errorf("%s: got %+v, want nothing more to remove; %v", name, spans, err)
 	}
 }
 

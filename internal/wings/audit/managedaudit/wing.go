@@ -4,6 +4,7 @@ package managedaudit
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -26,12 +27,16 @@ const Folder = "audit"
 // office answers questions about the audit of a gateway.
 type office struct {
 	store audit.Store
-	chain *audit.Chain
+	chain *audit.Writer
+	// readers bounds the searches at a time.
+	readers chan struct{}
 }
+
+const mostReaders = 2
 
 // New returns the wing of the audit.
 func New(core *wing.Core) *wing.Wing {
-	o := new(office)
+	o := &office{readers: make(chan struct{}, mostReaders)}
 	w := &wing.Wing{Routes: o.routes, Doing: "keeping the audit"}
 	w.Open = func() (err error) {
 		if o.chain, o.store, err = Open(core.Document, core.Store.Data(), core.ID, core.Log); err != nil {
@@ -44,8 +49,8 @@ func New(core *wing.Core) *wing.Wing {
 	return w
 }
 
-// Open opens the chain of the gateway with an id and a data directory.
-func Open(doc *config.Document, data *durable.Dir, id string, log *slog.Logger) (*audit.Chain, audit.Store, error) {
+// Open opens the chains of the gateway with an id and a data directory.
+func Open(doc *config.Document, data *durable.Dir, id string, log *slog.Logger) (*audit.Writer, audit.Store, error) {
 	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
 	if err != nil {
 		return nil, nil, err
@@ -98,26 +103,28 @@ func (o *office) health(to map[string]actuator.Component) {
 	to["audit"] = actuator.Component{IsDegraded: o.chain.Failure() != nil}
 }
 
-// Trail records operations in a chain.
-type Trail struct{ Chain *audit.Chain }
+// Trail records operations in the chains of a gateway.
+type Trail struct{ Chain *audit.Writer }
 
-func recordOf(act *web.Act) audit.Record {
-	return audit.Record{
+func actOf(act *web.Act) audit.Act {
+	return audit.Act{Record: audit.Record{
 		Time: audit.Stamp(act.Began), Who: act.Who, Role: act.Role, Address: act.Address, Action: act.Action,
 		Object: act.Object, Result: act.Result, Tenant: act.Tenant,
-	}
+	}, Caller: act.Caller, IsStranger: act.IsStranger, IsLimited: act.IsLimited, SignsIn: act.SignsIn, Folds: act.Folds}
 }
 
 // Begin notes an operation before it is done.
 func (t Trail) Begin(ctx context.Context, act web.Act) (string, error) {
-	return t.Chain.Begin(ctx, recordOf(&act))
+	id, err := t.Chain.Begin(ctx, actOf(&act))
+	var many *audit.TooMany
+	if errors.As(err, &many) {
+		return "", &web.TooMany{Wait: many.Wait}
+	}
+	return id, err
 }
 
 // End records an operation.
-func (t Trail) End(ctx context.Context, id string, act web.Act) { t.Chain.End(ctx, id, recordOf(&act)) }
+func (t Trail) End(ctx context.Context, id string, act web.Act) { t.Chain.End(ctx, id, actOf(&act)) }
 
 // Drop forgets an operation that changed nothing.
-func (t Trail) Drop(ctx context.Context, id string) { t.Chain.Drop(ctx, id) }
-
-// Refuse records an operation that was refused.
-func (t Trail) Refuse(ctx context.Context, act web.Act) { t.Chain.Refuse(ctx, recordOf(&act)) }
+func (t Trail) Drop(ctx context.Context, id string, act web.Act) { t.Chain.Drop(ctx, id, actOf(&act)) }

@@ -20,12 +20,13 @@ const (
 	// timeout bounds every call of the database, including the wait for earlier calls; reading
 	// everything may take longer.
 	timeout     = 3 * time.Second
+	readTimeout = 10 * time.Second
 	longTimeout = 5 * time.Minute
 )
 
 // tables returns the tables of the audit.
 func tables() postgres.Tables {
-	return postgres.Tables{Last: "patchbay_audit_keys", Lock: 7_284_113_911, Make: []string{
+	return postgres.Tables{Last: "patchbay_audit_marks", Lock: 7_284_113_911, Make: []string{
 		`CREATE TABLE IF NOT EXISTS patchbay_audit (
 			gateway  TEXT NOT NULL,
 			chain    INTEGER NOT NULL,
@@ -42,7 +43,14 @@ func tables() postgres.Tables {
 			hash     TEXT NOT NULL,
 			PRIMARY KEY (gateway, chain, seq)
 		)`,
+		`ALTER TABLE patchbay_audit ADD COLUMN IF NOT EXISTS count BIGINT NOT NULL DEFAULT 0,
+			ADD COLUMN IF NOT EXISTS last TEXT NOT NULL DEFAULT '',
+			ADD COLUMN IF NOT EXISTS cause TEXT NOT NULL DEFAULT '',
+			ADD COLUMN IF NOT EXISTS keep BIGINT NOT NULL DEFAULT 0,
+			ADD COLUMN IF NOT EXISTS until TEXT NOT NULL DEFAULT '',
+			ADD COLUMN IF NOT EXISTS signature TEXT NOT NULL DEFAULT ''`,
 		"CREATE INDEX IF NOT EXISTS patchbay_audit_time ON patchbay_audit (time)",
+		"CREATE INDEX IF NOT EXISTS patchbay_audit_tenant ON patchbay_audit (tenant, time) WHERE tenant <> ''",
 		"CREATE TABLE IF NOT EXISTS patchbay_audit_intents (id TEXT PRIMARY KEY, gateway TEXT NOT NULL, " +
 			"record TEXT NOT NULL)",
 		`CREATE TABLE IF NOT EXISTS patchbay_audit_heads (gateway TEXT NOT NULL, seq BIGINT NOT NULL,
@@ -51,6 +59,7 @@ func tables() postgres.Tables {
 		"CREATE TABLE IF NOT EXISTS patchbay_audit_keys (gateway TEXT NOT NULL, id TEXT NOT NULL, " +
 			"record TEXT NOT NULL, PRIMARY KEY (gateway, id))",
 		`CREATE TABLE IF NOT EXISTS patchbay_audit_restores (time TEXT COLLATE "C" NOT NULL, made TEXT NOT NULL)`,
+		"CREATE TABLE IF NOT EXISTS patchbay_audit_marks (gateway TEXT PRIMARY KEY, last TEXT NOT NULL)",
 	}}
 }
 
@@ -67,11 +76,12 @@ func New(address string) (Store, error) {
 }
 
 // columns are those of a record, in the order of values and scan.
-const columns = "seq, time, gateway, who, role, address, action, object, result, tenant, previous, hash"
+const columns = "seq, time, gateway, who, role, address, action, object, result, tenant, previous, hash, " +
+	"count, last, cause, keep, until, signature"
 
 func fields(r *audit.Record) []any {
 	return []any{&r.Seq, &r.Time, &r.Gateway, &r.Who, &r.Role, &r.Address, &r.Action, &r.Object, &r.Result, &r.Tenant,
-		&r.Previous, &r.Hash}
+		&r.Previous, &r.Hash, &r.Count, &r.Last, &r.Cause, &r.Keep, &r.Until, &r.Signature}
 }
 
 func scan(row pgx.CollectableRow) (r audit.Record, err error) {
@@ -85,6 +95,17 @@ func one(err error) error {
 		return nil
 	}
 	return err
+}
+
+// KeepsMarks reports that a column of the gateway's row keeps the mark of its chain.
+func (s Store) KeepsMarks() bool { return true }
+
+const setMark = "INSERT INTO patchbay_audit_marks (gateway, last) VALUES ($1, $2) " +
+	"ON CONFLICT (gateway) DO UPDATE SET last = excluded.last"
+
+// SetMark keeps the mark of a chain.
+func (s Store) SetMark(ctx context.Context, name, mark string) error {
+	return s.Exec(ctx, setMark, name, mark)
 }
 
 // Load returns the end of the chain that a gateway writes.
@@ -111,6 +132,10 @@ func (s Store) Load(ctx context.Context, gateway string) (state audit.State, err
 				Scan(&state.Restored.Time, &state.Restored.Made))
 		}
 		if err == nil {
+			err = one(conn.QueryRow(ctx, "SELECT last FROM patchbay_audit_marks WHERE gateway = $1", gateway).
+				Scan(&state.Mark))
+		}
+		if err == nil {
 			state.Intents, err = intentsOf(ctx, conn, gateway)
 		}
 		return err
@@ -133,30 +158,45 @@ func intentsOf(ctx context.Context, conn *pgx.Conn, gateway string) ([]audit.Int
 }
 
 // Intend keeps an intent.
-func (s Store) Intend(ctx context.Context, gateway string, intent audit.Intent) error {
+func (s Store) Intend(ctx context.Context, intent audit.Intent) error {
 	text, err := json.Marshal(intent.Record)
 	if err != nil {
 		return err
 	}
 	return s.Exec(ctx, "INSERT INTO patchbay_audit_intents (id, gateway, record) VALUES ($1, $2, $3)", intent.ID,
-		gateway, string(text))
+		intent.Record.Gateway, string(text))
 }
 
-// Append adds records to a chain, and forgets intents, in one transaction.
-func (s Store) Append(ctx context.Context, chain int, _ bool, records []audit.Record, done []string) error {
+// Append adds records to a chain, with its mark, and forgets intents, in one transaction.
+func (s Store) Append(ctx context.Context, b audit.Batch) error {
 	return s.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			batch := &pgx.Batch{}
-			for i := range records {
-				batch.Queue("INSERT INTO patchbay_audit ("+columns+", chain) VALUES "+
-					"($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)", append(fields(&records[i]), chain)...)
+			if b.Mark != "" {
+				batch.Queue(setMark, b.Name, b.Mark)
 			}
-			if len(done) > 0 {
-				batch.Queue("DELETE FROM patchbay_audit_intents WHERE id = ANY($1)", done)
+			for i := range b.Records {
+				batch.Queue("INSERT INTO patchbay_audit ("+columns+", chain) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, "+
+					"$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)", append(fields(&b.Records[i]), b.Chain)...)
+			}
+			if len(b.Done) > 0 {
+				batch.Queue("DELETE FROM patchbay_audit_intents WHERE id = ANY($1)", b.Done)
 			}
 			return tx.SendBatch(ctx, batch).Close()
 		})
 	})
+}
+
+// apart calls a function with a connection of its own, because it may take longer than writers wait.
+func (s Store) apart(ctx context.Context, longest time.Duration, do func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	conn, err := s.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return do(ctx, conn)
 }
 
 // Search returns the newest records that a query asks for.
@@ -183,10 +223,12 @@ func (s Store) Search(ctx context.Context, q audit.Query) (found []audit.Record,
 		args = append(args, q.Tenants)
 		where += fmt.Sprintf(" AND tenant <> '' AND tenant = ANY($%d)", len(args))
 	}
-	err = s.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		err := conn.QueryRow(ctx, "SELECT count(*) FROM patchbay_audit WHERE "+where, args...).Scan(&total)
-		if err != nil {
-			return err
+	err = s.apart(ctx, readTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+		if q.Counts {
+			err := conn.QueryRow(ctx, "SELECT count(*) FROM patchbay_audit WHERE "+where, args...).Scan(&total)
+			if err != nil {
+				return err
+			}
 		}
 		rows, err := conn.Query(ctx, fmt.Sprintf("SELECT %s FROM patchbay_audit WHERE %s ORDER BY time DESC, gateway, "+
 			"chain DESC, seq DESC LIMIT %d OFFSET %d", columns, where, q.Limit, q.Skip), args...)
@@ -198,33 +240,27 @@ func (s Store) Search(ctx context.Context, q audit.Query) (found []audit.Record,
 	return found, total, err
 }
 
-// Each calls a function with all records, chain by chain. It has a connection of its own, because
-// the reader may be slow.
+// Each calls a function with all records, chain by chain.
 func (s Store) Each(ctx context.Context, visit func(chain int, line []byte) error) error {
-	ctx, cancel := context.WithTimeout(ctx, longTimeout)
-	defer cancel()
-	conn, err := s.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	rows, err := conn.Query(ctx, "SELECT chain, "+columns+" FROM patchbay_audit ORDER BY gateway, chain, seq")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var chain int
-		var r audit.Record
-		if err := rows.Scan(append([]any{&chain}, fields(&r)...)...); err != nil {
+	return s.apart(ctx, longTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, "SELECT chain, "+columns+" FROM patchbay_audit ORDER BY gateway, chain, seq")
+		if err != nil {
 			return err
 		}
-		line := r.Line()
-		if err := visit(chain, line[:len(line)-1]); err != nil {
-			return err
+		defer rows.Close()
+		for rows.Next() {
+			var chain int
+			var r audit.Record
+			if err := rows.Scan(append([]any{&chain}, fields(&r)...)...); err != nil {
+				return err
+			}
+			line := r.Line()
+			if err := visit(chain, line[:len(line)-1]); err != nil {
+				return err
+			}
 		}
-	}
-	return rows.Err()
+		return rows.Err()
+	})
 }
 
 // After returns the records of a chain behind a number.
@@ -295,23 +331,45 @@ func (s Store) SetKey(ctx context.Context, key audit.PublicKey) error {
 		"ON CONFLICT (gateway, id) DO UPDATE SET record = excluded.record", key.Gateway, key.ID, string(text))
 }
 
-// Old returns the beginnings of all chains that have only records from before a time.
-func (s Store) Old(ctx context.Context, before time.Time, _ int64) (spans []audit.Span, err error) {
+// Old returns the beginnings of all chains that have only records from before a time, or that have
+// to be removed for the newer records of all gateways to fit.
+func (s Store) Old(ctx context.Context, before time.Time, room int64) (spans []audit.Span, err error) {
+	// A row takes more than its values, in its page and in three indexes.
+	const sized = `SELECT time,
+			sum(pg_column_size(a.*) + 200) OVER (ORDER BY time DESC, gateway, chain, seq DESC) AS size
+		FROM patchbay_audit a WHERE (gateway LIKE '%/low') = $1`
+	const young = "SELECT coalesce(max(size), 0), coalesce((SELECT max(time) FROM sized WHERE size > $2), '') " +
+		"FROM sized WHERE size <= $2"
 	// The records behind the first young one stay, whatever their time. So does the last one of
 	// each chain, which its gateway goes on from.
-	const text = `SELECT a.gateway, a.chain, a.seq, a.hash, a.time FROM patchbay_audit a JOIN (
-			SELECT gateway, chain, least(min(seq) FILTER (WHERE time >= $1), max(seq)) - 1 AS last
-			FROM patchbay_audit GROUP BY gateway, chain
+	const old = `SELECT a.gateway, a.chain, a.seq, a.hash, a.time FROM patchbay_audit a JOIN (
+			SELECT gateway, chain, least(min(seq) FILTER (WHERE time > $2 AND time >= $1), max(seq)) - 1 AS last
+			FROM patchbay_audit WHERE (gateway LIKE '%/low') = $3 GROUP BY gateway, chain
 		) o ON a.gateway = o.gateway AND a.chain = o.chain AND a.seq = o.last`
-	err = s.Use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, text, audit.Stamp(before))
-		if err == nil {
-			spans, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (span audit.Span, err error) {
+	err = s.apart(ctx, longTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+		spans = nil
+		left := room / 2
+		for _, isLow := range []bool{true, false} {
+			var used int64
+			var full string
+			err := conn.QueryRow(ctx, "WITH sized AS ("+sized+") "+young, isLow, left).Scan(&used, &full)
+			if err != nil {
+				return err
+			}
+			rows, err := conn.Query(ctx, old, audit.Stamp(before), full, isLow)
+			if err != nil {
+				return err
+			}
+			found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (span audit.Span, err error) {
 				err = row.Scan(&span.Gateway, &span.Chain, &span.Last, &span.Hash, &span.Time)
 				return span, err
 			})
+			if err != nil {
+				return err
+			}
+			spans, left = append(spans, found...), room-used
 		}
-		return err
+		return nil
 	})
 	return spans, err
 }

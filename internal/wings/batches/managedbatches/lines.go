@@ -30,7 +30,8 @@ func (b *work) inside() []web.Route {
 		},
 		{
 			Pattern: "GET /api/files/{id}/content", Tag: "Batches", Permission: access.ManageContents, Audited: true,
-			Handler: b.fileContent, Summary: "The content of a file of any owner",
+			Concerns: b.tenantOfFile,
+			Handler:  b.fileContent, Summary: "The content of a file of any owner",
 			Media: map[string]any{"application/octet-stream": ""}, Error: web.Fault{},
 			Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
 		},
@@ -137,14 +138,24 @@ func (b *work) fileContent(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (b *work) openFile(r *http.Request, id string) (*files.Content, string, error) {
+// tenantOfFile is the web.Route.Concerns of reads of a file.
+func (b *work) tenantOfFile(r *http.Request, _ any) string {
+	file, _ := b.findFile(r, r.PathValue("id")) // an unknown file has no tenant
+	return file.Owner.Tenant
+}
+
+func (b *work) findFile(r *http.Request, id string) (file files.File, err error) {
 	if b.engine == nil {
-		return nil, "", files.ErrNotFound
+		return file, files.ErrNotFound
 	}
-	file, err := b.files.Get(r.Context(), files.AnyScope, id)
-	if errors.Is(err, files.ErrNotFound) {
+	if file, err = b.files.Get(r.Context(), files.AnyScope, id); errors.Is(err, files.ErrNotFound) {
 		file, err = b.files.Part(r.Context(), id)
 	}
+	return file, err
+}
+
+func (b *work) openFile(r *http.Request, id string) (*files.Content, string, error) {
+	file, err := b.findFile(r, id)
 	if err != nil {
 		return nil, "", err
 	}

@@ -17,6 +17,7 @@ import (
 
 // managed returns the operations for people who run the gateway.
 func (b *work) managed() []web.Route {
+	ofBatch := web.ByReply(func(v *managedBatch) string { return v.Tenant })
 	return []web.Route{
 		{
 			Pattern: "GET /api/batches", Tag: "Batches", Permission: access.ReadBatches,
@@ -27,19 +28,19 @@ func (b *work) managed() []web.Route {
 		{
 			Pattern: "POST /api/batches/{id}/cancel", Takes: web.Always,
 			Tag: "Batches", Permission: access.WriteBatches,
-			Does:    web.Do(b.cancelBatch),
+			Does: web.Do(b.cancelBatch), Concerns: ofBatch,
 			Summary: "Stop a batch; requests that run end, and what was done is kept",
 			Errors:  []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
 			Pattern: "DELETE /api/batches/{id}", Tag: "Batches", Permission: access.WriteBatches,
-			Does:    web.Do(b.deleteBatch),
+			Does: web.Do(b.deleteBatch), Concerns: ofBatch,
 			Summary: "Delete a batch with its results; one that has not ended ends, and what was done is lost",
 			Errors:  []int{http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
 			Pattern: "DELETE /api/batches", Tag: "Batches", Permission: access.WriteBatches,
-			Does:    web.DoWith(b.deleteBatches),
+			Does: web.DoWith(b.deleteBatches), Concerns: b.tenantOfOwner,
 			Summary: "Delete all batches of an owner with their results; those that have not ended end",
 			Errors:  []int{http.StatusBadRequest, http.StatusServiceUnavailable},
 		},
@@ -50,13 +51,13 @@ func (b *work) managed() []web.Route {
 		},
 		{
 			Pattern: "DELETE /api/files/{id}", Tag: "Batches", Permission: access.WriteBatches,
-			Does:    web.Do(b.deleteFile),
+			Does: web.Do(b.deleteFile), Concerns: web.ByReply(func(v *managedFile) string { return v.Tenant }),
 			Summary: "Delete a file, unless a batch that has not ended needs it",
 			Errors:  []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
 			Pattern: "DELETE /api/files", Tag: "Batches", Permission: access.WriteBatches,
-			Does:    web.DoWith(b.deleteFiles),
+			Does: web.DoWith(b.deleteFiles), Concerns: b.tenantOfOwner,
 			Summary: "Delete all files of an owner but those that a batch needs that has not ended",
 			Errors:  []int{http.StatusBadRequest, http.StatusServiceUnavailable},
 		},
@@ -238,6 +239,15 @@ func (q *ownedQuery) owner(isRequired bool) (files.Owned, error) {
 		return of, web.Invalid("tenant", say.New("field.one_owner"))
 	}
 	return of, nil
+}
+
+// tenantOfOwner is the web.Route.Concerns of operations on all objects of an owner.
+func (b *work) tenantOfOwner(r *http.Request, _ any) string {
+	var q ownedQuery
+	if web.ReadQuery(r, &q) != nil || q.Key == "" {
+		return q.Tenant
+	}
+	return b.core.Credentials.TenantOf(q.Key)
 }
 
 // nameOf returns an owner in words.

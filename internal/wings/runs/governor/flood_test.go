@@ -62,7 +62,7 @@ func TestTheIdlestOfTooManyRunsRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	spent := budget.Charge{Run: ended.latest()}
-	if refused, err := spent.Reserve(t.Context(), [2]*budget.Account{}, budget.Amounts{1}, now); refused != nil || err != nil {
+	if refused, err := spent.Reserve(t.Context(), [2]*budget.Account{}, budget.Exactly(budget.Amounts{1}), now); refused != nil || err != nil {
 		t.Fatal(refused, err)
 	}
 	spent.Settle(schema.Usage{Total: 70}, 9)

@@ -42,13 +42,13 @@ func (o *office) routes() []web.Route {
 		Says:    "The run.",
 	}, {
 		Pattern: "POST /api/runs/{id}/raise", Tag: tag, Permission: access.WriteRuns, Team: access.TeamAdmin,
-		Does: web.DoBody(o.raise), BodyOptional: true,
+		Does: web.DoBody(o.raise), BodyOptional: true, Concerns: o.tenantOf,
 		Summary: "Add amounts to the limits of a run, and let it go on if it was stopped or ended. Administrators of " +
 			"a team raise runs within the terms of their tenant",
 		Says: "The run was raised.",
 	}, {
 		Pattern: "POST /api/runs/{id}/end", Tag: tag, Permission: access.WriteRuns, Team: access.TeamAdmin,
-		Takes: web.Always, Does: web.DoWith(o.end),
+		Takes: web.Always, Does: web.DoWith(o.end), Concerns: o.tenantOf,
 		Summary: "End a run: its next calls are refused with run_ended. With now=true calls in progress are cut",
 		Says:    "The run was ended.",
 	}}
@@ -349,6 +349,20 @@ func (o *office) find(c *web.Call) (*run, error) {
 	return r, nil
 }
 
+// tenantOf is the web.Route.Concerns of the operations on a run.
+func (o *office) tenantOf(r *http.Request, reply any) string {
+	if view, ok := reply.(RunView); ok {
+		return view.Tenant
+	}
+	if o.governor == nil {
+		return ""
+	}
+	if found := o.governor.byPublicID(r.PathValue("id")); found != nil {
+		return o.governor.view(found).Tenant
+	}
+	return ""
+}
+
 func (g *Governor) byPublicID(id string) *run {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -437,7 +451,7 @@ func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
 	if isRefused {
 		return RunView{}, &web.RequestError{Status: http.StatusForbidden, Why: say.New("run.kept_ended")}
 	}
-	c.Done("run %s raised by %s", r.id, c.Who.Name)
+	c.Done("run %s raised by %s", r.id, c.Who.String())
 	o.tell(c, err)
 	return o.governor.view(r), nil
 }
@@ -498,7 +512,7 @@ func (o *office) end(c *web.Call, q *endQuery) (RunView, error) {
 	if q.Now {
 		o.governor.cut(r)
 	}
-	c.Done("run %s ended by %s", r.id, c.Who.Name)
+	c.Done("run %s ended by %s", r.id, c.Who.String())
 	o.tell(c, err)
 	return o.governor.view(r), nil
 }

@@ -4,6 +4,7 @@
 package desk
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
@@ -51,6 +52,7 @@ func (d *desk) routes() []web.Route {
 
 func (d *desk) ownRoutes() []web.Route {
 	const members = access.ByMembership
+	tenant := func(r *http.Request, reply any) string { return d.keys().TenantOfKey(r, reply) }
 	return []web.Route{
 		{
 			Pattern: "GET /api/me", Permission: access.ReadSelf, Does: web.Do(d.me),
@@ -62,19 +64,21 @@ func (d *desk) ownRoutes() []web.Route {
 			Summary: "The keys that you made, without the keys themselves", Says: "Your keys.",
 		},
 		{
-			Pattern: "POST /api/me/keys", Permission: members, Does: web.DoBody(d.makeOwnKey), Status: created,
+			Pattern: "POST /api/me/keys", Permission: members, Concerns: tenant,
+			Does: web.DoBody(d.makeOwnKey), Status: created,
 			Summary: "Make a key for yourself; it is shown this once. It keeps the terms of your rule, of " +
 				"security.self-service and of the tenant (else 400, which names the field and the terms)",
 			Says: "The key was made. It is shown this once only.",
 		},
 		{
-			Pattern: "POST /api/me/keys/{id}/rotate", Permission: members, Does: web.DoBody(d.rotateOwnKey),
+			Pattern: "POST /api/me/keys/{id}/rotate", Permission: members, Concerns: tenant, Folds: true,
+			Does:         web.DoBody(d.rotateOwnKey),
 			BodyOptional: true,
 			Summary: "Give a key of yours a new text, which is shown this once; the old one stays good for the " +
 				"overlap",
 		},
 		{
-			Pattern: "DELETE /api/me/keys/{id}", Takes: web.Always,
+			Pattern: "DELETE /api/me/keys/{id}", Takes: web.Always, Concerns: tenant,
 			Permission: members, Does: web.Do(d.revokeOwnKey),
 			Summary: "Revoke a key of yours at once",
 		},

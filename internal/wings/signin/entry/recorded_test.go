@@ -77,7 +77,7 @@ func TestASignInThatCannotBeRecordedIsRefused(t *testing.T) {
 	cookie := cookieOf(b)
 	r.Halt()
 	// Neither intents nor records can be written where folders have their names.
-	for _, name := range []string{"intents.log", "0001-000000000001.jsonl"} {
+	for _, name := range []string{"intents.log", "low-0001-000000000001.jsonl"} {
 		path := filepath.Join(dir, "audit", name)
 		if err := os.Rename(path, path+".aside"); err != nil {
 			t.Fatal(err)

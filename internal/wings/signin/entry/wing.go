@@ -57,7 +57,7 @@ func (h *hall) routes() []web.Route {
 		return web.Route{Pattern: pattern, Permission: access.Anyone, Handler: handler, Undescribed: true}
 	}
 	callback := page("GET /auth/callback", h.callback)
-	callback.Audited = true
+	callback.Audited, callback.SignsIn = true, true
 	return []web.Route{
 		page("GET /auth/login", h.login),
 		callback,
@@ -118,7 +118,7 @@ func (h *hall) logout(c *web.Call) (view leavingView, err error) {
 		return view, nil
 	}
 	if err := web.EndSession(c, h.core.Credentials.Roster(), h.core.Sessions); err != nil {
-		h.core.Log.Error("a session cannot be ended now", "who", c.Who.Name, "error", err)
+		h.core.Log.Error("a session cannot be ended now", "who", c.Who.String(), "error", err)
 		return view, web.Away(say.New("manage.session_not_ended"))
 	}
 	return view, nil
