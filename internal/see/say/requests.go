@@ -191,7 +191,7 @@ var invalid = []entry{
 	{"files.off", "Files and batches are off on this gateway; its operator turns them on with batches.enabled."},
 	{"files.unknown", "There is no such file. It may have expired, or it was made with the key of another tenant."},
 	{"files.large", "The file is larger than the {size} bytes that are allowed (files.max-size)."},
-	{"files.name", "The file must have a name of at most 255 bytes."},
+	{"files.name", "The file must have a name of at most 255 bytes of UTF-8 without control characters."},
 	{"files.purpose", "The file must have the purpose batch."},
 	{"files.many", "You have as many files as allowed (files.max-files), and no results of batches that have ended; " +
 		"delete some."},

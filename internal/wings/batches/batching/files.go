@@ -2,6 +2,7 @@ package batching
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -10,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
@@ -128,7 +131,11 @@ type uploadedForm struct {
 const (
 	mostParts    = 16
 	longestValue = 4 << 10
+	longestName  = 255
 )
+
+// errMalformed means that the form or the header of a part cannot be read.
+var errMalformed = errors.New("malformed form")
 
 func (f *uploadedForm) read(reader *multipart.Reader) error {
 	for parts := 0; ; parts++ {
@@ -136,13 +143,13 @@ func (f *uploadedForm) read(reader *multipart.Reader) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err == nil && parts == mostParts {
+		if err != nil {
+			return formError(fmt.Errorf("%w: %w", errMalformed, err))
+		}
+		if parts == mostParts {
 			return schema.NewError(schema.CodeInvalidBody, say.New("call.form_parts"))
 		}
-		if err == nil {
-			err = f.readPart(part)
-		}
-		if err != nil {
+		if err := f.readPart(part); err != nil {
 			return formError(err)
 		}
 	}
@@ -154,6 +161,10 @@ func (f *uploadedForm) readPart(part *multipart.Part) error {
 			return schema.InvalidValue("file", say.New("call.form_files"))
 		}
 		f.hasFile, f.filename = true, part.FileName()
+		if len(f.filename) > longestName || !utf8.ValidString(f.filename) ||
+			strings.ContainsFunc(f.filename, unicode.IsControl) {
+			return badName()
+		}
 		_, err := io.Copy(f.upload, part)
 		return err
 	}
@@ -180,13 +191,15 @@ func formError(err error) error {
 		return schema.NewError(schema.CodeRequestTimeout, say.New("call.upload_late"))
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return schema.NewError(schema.CodeInvalidBody, say.New("call.upload_broke"))
-	case strings.HasPrefix(err.Error(), "multipart: "):
+	case errors.Is(err, errMalformed), strings.HasPrefix(err.Error(), "multipart: "):
 		return schema.NewError(schema.CodeInvalidBody, say.New("call.form_malformed"))
 	}
 	return err
 }
 
-// check checks the fields beside the file.
+func badName() *schema.Error { return schema.InvalidValue("file", say.New("files.name")) }
+
+// check checks the fields of the form other than the content.
 func (f *uploadedForm) check() error {
 	if !f.hasFile {
 		return schema.MissingParameter("file")
@@ -200,8 +213,8 @@ func (f *uploadedForm) check() error {
 	if f.purpose != purposeBatch {
 		return schema.Invalid("purpose", say.New("value.purpose"))
 	}
-	if f.filename == "" || len(f.filename) > 255 {
-		return schema.InvalidValue("file", say.New("files.name"))
+	if f.filename == "" {
+		return badName()
 	}
 	var err error
 	f.lifetime, err = lifetimeOf(f.anchor, f.seconds)

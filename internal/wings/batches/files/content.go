@@ -231,7 +231,10 @@ func (u *Upload) KeepFor(lifetime time.Duration) { u.file.Expires = u.file.Creat
 // Commit ends the file: it is there when Commit returns without an error, also after a crash.
 func (u *Upload) Commit(ctx context.Context) (File, error) {
 	defer u.Abort() // has no effect after success
-	err := u.flush()
+	data, err := json.Marshal(u.file, json.Deterministic(true))
+	if err == nil {
+		err = u.flush()
+	}
 	if err == nil {
 		err = diskError(u.out.Sync())
 	}
@@ -241,19 +244,16 @@ func (u *Upload) Commit(ctx context.Context) (File, error) {
 	if err := u.out.Close(); err != nil {
 		return File{}, diskError(err)
 	}
-	if err := u.store.dir.Move(filepath.Base(u.out.Name()), u.file.ID); err != nil {
-		return File{}, diskError(err)
-	}
-	data, err := json.Marshal(u.file, json.Deterministic(true))
-	if err != nil {
-		return File{}, err
-	}
 	doc := documents.Document{
 		Kind: kindOf(u.file), ID: u.file.ID, Scope: u.file.Owner.Scope(), Created: u.file.Created, Bytes: u.file.Bytes,
 		Data: data,
 	}
-	if err := u.describe(ctx, doc); err != nil {
-		_ = u.store.dir.Remove(u.file.ID) // nobody would ever find it
+	err = u.store.dir.Move(filepath.Base(u.out.Name()), u.file.ID)
+	if err == nil {
+		err = u.describe(ctx, doc)
+	}
+	if err != nil {
+		_ = u.store.dir.Remove(u.file.ID) // without a description it would be neither listed nor counted
 		return File{}, diskError(err)
 	}
 	u.end(true)
