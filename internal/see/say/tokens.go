@@ -17,6 +17,7 @@ var tokens = []entry{
 	{"token.future", "The token is not valid yet: its claim 'iat' or 'nbf' lies in the future. Compare the clocks."},
 	{"token.age", "The token is valid for too long: from 'iat' to 'exp' it may be {most} at most."},
 	{"token.lacks", "The token has no usable claim '{claim}', which is required."},
+	{"token.unusable", "The claim '{claim}' of the token cannot be read."},
 	{"token.no_rule", "No rule of this gateway lets the bearer of this token in."},
 	{"token.no_tenant", "The token names no tenant that can be used: it needs the claim '{claim}'."},
 	{"token.no_id", "The gateway cannot tell the bearer of this token apart from others yet, because its store is " +

@@ -32,7 +32,8 @@ type Issuers struct {
 type issuer struct {
 	Issuer
 
-	keys *jwt.Keys
+	keys    *jwt.Keys
+	warning jwt.EmailWarning
 }
 
 var _ access.Issuers = (*Issuers)(nil)
@@ -44,7 +45,7 @@ func New(settings Settings, log *slog.Logger, changed func()) *Issuers {
 	}
 	all := &Issuers{log: log}
 	for _, one := range settings {
-		all.list = append(all.list, &issuer{one, one.newKeys(log, changed)})
+		all.list = append(all.list, &issuer{Issuer: one, keys: one.newKeys(log, changed)})
 	}
 	return all
 }
@@ -113,6 +114,9 @@ func (all *Issuers) Identify(text string, now time.Time) (who *access.Visitor, r
 	case err != nil:
 		return nil, schema.NewError(schema.CodeInvalidToken, say.From(err)), true
 	}
+	if one.usesEmail() {
+		one.warning.Check(all.log, "security.jwt", one.Name, claims)
+	}
 	who, refusal = one.visitor(claims)
 	if refusal == nil {
 		who.Until, who.Grace = claims.Expires(), jwt.Skew
@@ -142,7 +146,8 @@ func (all *Issuers) Again(name, claims string) *access.Visitor {
 // holds, completed with those of the claims and of the issuer.
 func (i *issuer) visitor(claims jwt.Claims) (*access.Visitor, *schema.Error) {
 	who := &access.Visitor{Issuer: i.Name, Subject: claims.Subject(), Terms: i.Terms, Rule: "security.jwt " + i.Name}
-	at := slices.IndexFunc(i.Rules, func(r Rule) bool { return r.Holds(claims) })
+	trusted := claims.Verified(i.TrustEmail)
+	at := slices.IndexFunc(i.Rules, func(r Rule) bool { return r.Holds(trusted) })
 	switch {
 	case at >= 0:
 		who.Tenant, who.Terms = i.Rules[at].Tenant, i.Rules[at].Terms.Or(i.Terms)
@@ -151,7 +156,7 @@ func (i *issuer) visitor(claims jwt.Claims) (*access.Visitor, *schema.Error) {
 		return nil, schema.NewError(schema.CodePermissionDenied, say.New("token.no_rule"))
 	}
 	if who.Tenant == "" && i.Claims.Tenant != "" {
-		who.Tenant = claims.Text(i.Claims.Tenant)
+		who.Tenant = trusted.Text(i.Claims.Tenant)
 		isBad := who.Tenant == ""
 		access.CheckTenant("", who.Tenant, func(string, say.Sentence) { isBad = true })
 		if isBad {
@@ -159,8 +164,12 @@ func (i *issuer) visitor(claims jwt.Claims) (*access.Visitor, *schema.Error) {
 				say.New("token.no_tenant", "claim", i.Claims.Tenant))
 		}
 	}
+	named := trusted
+	if _, isStated := claims[jwt.EmailVerified]; !isStated {
+		named = claims // an address of which the issuer states nothing names the user, and gives no rights
+	}
 	if i.Claims.User != "" {
-		who.User = claims.Text(i.Claims.User)
+		who.User = named.Text(i.Claims.User)
 	}
 	if i.Claims.Models != "" {
 		if _, who.IsNarrowed = claims.At(i.Claims.Models); who.IsNarrowed {
