@@ -31,10 +31,11 @@ func (s Settings) Lint(publicURL string, report func(path, message string)) {
 			isEmail := rule.Claim == jwt.Email
 			switch isChosen := isEmail || rule.Claim == "preferred_username"; {
 			case isChosen && rule.Role.whole() == access.Admin:
-				report(at, rule.Claim+" makes ADMIN: at some providers people choose it themselves; use a group or a role")
+				report(at, rule.Claim+" makes ADMIN: at some providers people choose it themselves; use a group or a "+
+					"role")
 			case isEmail && p.TrustEmail:
-				report(at, "the provider "+p.Name+" decides by e-mail addresses that it may not have verified: at some "+
-					"providers people choose them themselves; use a group or a role")
+				report(at, "the provider "+p.Name+" decides by e-mail addresses that it may not have verified: at "+
+					"some providers people choose them themselves; use a group or a role")
 			}
 		}
 		if p.usesEmail() {
