@@ -11,6 +11,8 @@ var tokens = []entry{
 	{"token.key", "The token was signed with a key that its issuer does not publish."},
 	{"token.no_keys", "The keys of the token's issuer could not be read yet; try again shortly."},
 	{"token.issuer", "The token comes from another issuer."},
+	{"token.unknown_issuer", "A valid API key or token is required: no security.jwt has this issuer (claim 'iss' of " +
+		"the token). It is compared exactly, a slash at the end included."},
 	{"token.audience", "The token is meant for another audience; ask the issuer for one with the claim 'aud' that " +
 		"this gateway expects."},
 	{"token.expired", "The token has expired; get a new one."},

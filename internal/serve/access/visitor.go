@@ -52,7 +52,7 @@ type Visitor struct {
 // Issuers know visitors by their tokens.
 type Issuers interface {
 	// Identify returns the bearer of a token, or why it is refused. isToken is false if the text
-	// is not a token of one of the issuers.
+	// is not a token that names its issuer.
 	Identify(text string, now time.Time) (who *Visitor, refusal *schema.Error, isToken bool)
 	// Again returns the visitor with claims of an earlier token by the rules in force, nil if
 	// they let the visitor in no longer.

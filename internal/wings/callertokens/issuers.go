@@ -25,8 +25,9 @@ const patience = 3 * time.Second
 
 // Issuers verify tokens and decide the terms of their bearers.
 type Issuers struct {
-	list []*issuer
-	log  *slog.Logger
+	list    []*issuer
+	log     *slog.Logger
+	unknown unknown
 }
 
 type issuer struct {
@@ -93,12 +94,16 @@ func (all *Issuers) named(name string) *issuer {
 }
 
 // Identify returns the bearer of a token, or why it is refused. isToken is false if the text is not
-// a token of one of the issuers.
+// a token that names its issuer.
 func (all *Issuers) Identify(text string, now time.Time) (who *access.Visitor, refusal *schema.Error, isToken bool) {
 	name, isToken := jwt.IssuerOf(text)
-	at := slices.IndexFunc(all.list, func(one *issuer) bool { return one.Issuer.Issuer == name })
-	if !isToken || at < 0 {
+	if !isToken {
 		return nil, nil, false
+	}
+	at := slices.IndexFunc(all.list, func(one *issuer) bool { return one.Issuer.Issuer == name })
+	if at < 0 {
+		all.unknown.note(all.log, name, now)
+		return nil, schema.NewError(schema.CodeInvalidAPIKey, say.New("token.unknown_issuer")), true
 	}
 	one := all.list[at]
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -108,9 +113,9 @@ func (all *Issuers) Identify(text string, now time.Time) (who *access.Visitor, r
 	}, now)
 	switch {
 	case errors.Is(err, jwt.ErrNoKeys):
-		unknown := schema.NewError(schema.CodeServiceUnavailable, say.From(err))
-		unknown.RetryAfter = time.Second
-		return nil, unknown, true
+		noKeys := schema.NewError(schema.CodeServiceUnavailable, say.From(err))
+		noKeys.RetryAfter = time.Second
+		return nil, noKeys, true
 	case err != nil:
 		return nil, schema.NewError(schema.CodeInvalidToken, say.From(err)), true
 	}

@@ -207,6 +207,28 @@ func TestTheLogNamesIssuersWithoutEmailVerified(t *testing.T) {
 	}
 }
 
+// A token of another issuer is no key either; the refusal names the setting, and not the token.
+func TestTokensOfUnknownIssuersAreRefused(t *testing.T) {
+	i := jwttest.New(t)
+	c := callers(t, access.Settings{}, company(i))
+	for _, issuer := range []string{"i/", "I", "https://login.example"} {
+		token := i.Sign(jwttest.Claims(issuer, "a", "eve", nil))
+		grant, refusal := c.Identify(header(token), netip.Addr{})
+		if grant != nil || refusal == nil || refusal.Code != schema.CodeInvalidAPIKey ||
+			!strings.Contains(refusal.Message, "no security.jwt has this issuer") {
+			t.Errorf("issuer %q: got %v, %v", issuer, grant, refusal)
+		}
+	}
+	for _, text := range []string{"pb-unknown", "a.b.c", strings.Repeat("x", 20_000)} {
+		if _, refusal := c.Identify(header(text), netip.Addr{}); refusal == nil || strings.Contains(refusal.Message, "security.jwt") {
+			t.Errorf("text %.10q: got %v, want an invalid key", text, refusal)
+		}
+	}
+	if _, refusal := c.Identify(header(key), netip.Addr{}); refusal != nil {
+		t.Errorf("a key: got %v", refusal)
+	}
+}
+
 func TestMistakesInSettingsAreFound(t *testing.T) {
 	good := callertokens.Issuer{Name: "a", Issuer: "i", Audience: jwt.Texts{"a"}, JWKSURL: "https://login.example/keys", MaxAge: 1}
 	for want, edit := range map[string]func(*callertokens.Issuer){
