@@ -701,6 +701,7 @@ export const said: Record<Code, string> = {
   'call.field': '请求中的“{field}”无效：{why}。',
   'call.key_sleeps': 'API 密钥自 {since} 起休眠，因为它的所有者很久没有登录网关控制台；登录后即恢复。',
   'call.key_left': 'API 密钥自 {since} 起休眠，因为它的所有者已不属于该密钥的租户。',
+  'manage.gateways_key': '此密钥由配置文件或网关管理员创建，只有他们可以修改或轮换；您可以吊销它。',
   'manage.others_key': '此密钥由另一位成员创建，只有其本人可以轮换；您可以吊销它。',
   'manage.no_member': '租户 {tenant} 没有这位成员',
   'manage.many_keys': '同时最多 {most} 个密钥；请先吊销一个',
