@@ -293,6 +293,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 			}
 		},
 		Residency: g.Residency, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		PublicURL: web.PublicURL(g.Document.Server.PublicURL),
 	})
 	var err error
 	if g.pages, err = g.newPages(); err != nil {

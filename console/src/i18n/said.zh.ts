@@ -287,6 +287,7 @@ export const said: Record<Code, string> = {
   'signin.to': '该地址要求打开的页面不属于本网关。',
   'signin.provider': '没有这个登录方；请在登录页面上选择。',
   'signin.state': '此次登录不是在这个浏览器中开始的，或已被使用；请重新开始。',
+  'signin.code': '登录方不接受此次登录：它已被使用，或耗时过长；请重新开始。',
   'signin.slow': '登录耗时过长，请重新开始。',
   'signin.nonce': '登录方回应的是另一次登录，请重新开始。',
   'signin.no_rule': '您在 {provider} 的身份是 {name}，但本网关没有任何规则允许您访问；请管理员添加规则或群组。',

@@ -44,6 +44,7 @@ var tokens = []entry{
 	{"signin.to", "The address asks for a page that is not one of this gateway."},
 	{"signin.provider", "There is no such provider; choose one on the sign-in page."},
 	{"signin.state", "This sign-in was not begun in this browser, or was used already; begin again."},
+	{"signin.code", "The provider does not take this sign-in: it was used already, or took too long; begin again."},
 	{"signin.slow", "The sign-in took too long; begin again."},
 	{"signin.nonce", "The provider answered another sign-in; begin again."},
 	{"signin.no_rule", "You are known as {name} at {provider}, and no rule of this gateway gives you access; ask its " +

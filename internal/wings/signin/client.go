@@ -263,6 +263,9 @@ func (c *Client) Identify(ctx context.Context, code string, secrets Challenge) (
 	return &Person{Subject: claims.Subject(), Name: nameOf(sources), Seat: seat, Claims: c.Kept(sources...)}, nil
 }
 
+// ErrCode means that the provider does not take the code of a sign-in.
+var ErrCode = say.Error("signin.code")
+
 // tokens are the answer to a code.
 type tokens struct {
 	ID     string `json:"id_token"`
@@ -330,7 +333,10 @@ func (c *Client) ask(ctx context.Context, request *http.Request, to any) error {
 		var refusal struct {
 			Error string `json:"error"`
 		}
-		if json.Unmarshal(data, &refusal) == nil && refusal.Error != "" {
+		if json.Unmarshal(data, &refusal) == nil && refusal.Error == "invalid_grant" {
+			return ErrCode
+		}
+		if refusal.Error != "" {
 			return say.Error("signin.refused", "error", shorten(refusal.Error))
 		}
 		return say.Error("issuer.status", "status", response.StatusCode)

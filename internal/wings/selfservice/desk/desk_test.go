@@ -196,6 +196,7 @@ func TestATeamAdminManagesTheTenant(t *testing.T) {
 		t.Fatalf("%+v", members)
 	}
 	do(http.MethodDelete, "/members/none", "").Is(t, 404)
+	do(http.MethodDelete, "/members/"+members[0].ID+"?dryRun=true", "").Is(t, 200, `"revoked":1`, "Dry run: keys of this person that would be revoked: 1.")
 	do(http.MethodDelete, "/members/"+members[0].ID, "").Is(t, 200, `"revoked":1`)
 	if ask(r, own.Key).Status != 401 {
 		t.Error("the key of a member who was dismissed is good")
