@@ -702,6 +702,7 @@ export const said: Record<Code, string> = {
   'call.field': '请求中的“{field}”无效：{why}。',
   'call.key_sleeps': 'API 密钥自 {since} 起休眠，因为它的所有者很久没有登录网关控制台；登录后即恢复。',
   'call.key_left': 'API 密钥自 {since} 起休眠，因为它的所有者已不属于该密钥的租户。',
+  'manage.allow_members': '只有 ADMIN 可以允许调用方使用供引擎运维者使用的成员（allow-members）。',
   'manage.gateways_key': '此密钥由配置文件或网关管理员创建，只有他们可以修改或轮换；您可以吊销它。',
   'manage.others_key': '此密钥由另一位成员创建，只有其本人可以轮换；您可以吊销它。',
   'manage.no_member': '租户 {tenant} 没有这位成员',
@@ -811,6 +812,7 @@ export const said: Record<Code, string> = {
   'socket.late': '后端没有及时继续回答。',
   // Those of files and batches.
   'account.many': '请求中引用后端账号的 ID 过多。',
+  'call.member': '“{member}”供引擎的运维者使用，该模型没有任何实例允许调用方使用它。请去掉它，或请网关的管理者在某个实例设置 allow-members: [{member}]。',
   'account.foreign': '“{field}”引用了后端账号中的“{id}”，本网关的应答从未把它交给这个密钥，或者已经过去太久。请直接发送内容，或请网关的管理者为该实例设置 account-ids: true。',
   'account.prompt': '“prompt”引用了后端账号中的提示词。请把它的文本作为 instructions 发送，或请网关的管理者为该实例设置 account-ids: true。',
   'socket.model': '连接的模型不能更改；请用 ?model= 另开一个连接。',

@@ -7,6 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
@@ -102,6 +103,7 @@ func endpointOf(s Settings, key string, headers map[string]string) dialect.Endpo
 		Headers:              headers,
 		ForwardAuthorization: s.ForwardAuthorization,
 		AccountIDs:           s.AccountIDs,
+		Allowed:              schema.MembersOf(s.AllowMembers),
 		Responses:            s.Responses,
 		Members:              members,
 	}

@@ -4,6 +4,8 @@ package say
 var invalid = []entry{
 	// Requests of the unified API that are not valid: a field and its fault, and sentences
 	// without a field.
+	{"call.member", "'{member}' is meant for the operator of the engine, and no instance of the model lets callers " +
+		"name it. Leave it out, or ask whoever runs this gateway to set allow-members: [{member}] at an instance."},
 	{"call.field", "'{field}' {*why}."},
 	{"call.no_key_any",
 		"A valid API key is required, as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or " +

@@ -140,6 +140,18 @@ func TestLinesOfABatchAreRequestsOfTheirOwner(t *testing.T) {
 	r.Do("GET", "/v1/batches", "").FailsWith(t, 401, "authentication_error", "invalid_api_key", "")
 }
 
+// A line of a batch may name no more than a request of its owner.
+func TestLinesNameNoMembersForOperators(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, twoTenants()+on+gatewaytest.ChatYAML(gatewaytest.Instance("m", backend.URL())))
+	file := upload(t, r, strings.Replace(line("a", "m"), `"model"`, `"priority":-1,"model"`, 1), as("alice-key")...)
+	b := ended(t, r, "/v1/batches/"+submit(t, r, file, "/v1/chat/completions", as("alice-key")...), as("alice-key")...)
+	if got := content(t, r, b.Errors, as("alice-key")...); !strings.Contains(got, `"code":"member_not_allowed"`) || len(backend.Requests()) != 0 {
+		t.Errorf("got %s and %d requests at the backend, want member_not_allowed and none", got, len(backend.Requests()))
+	}
+}
+
 func TestEndpointsOfBatches(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.StartBackend(t)
