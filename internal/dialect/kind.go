@@ -246,9 +246,6 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 		members:              e.Members,
 		secrets:              secretsOf(base, e),
 	}
-	if !t.members.set("cache_salt") {
-		t.allowed |= schema.CacheSalt
-	}
 	t.modelInPath = strings.Contains(t.Path, modelMark)
 	if e.Model != "" {
 		t.ModelJSON = jsonwrite.AppendText(nil, e.Model)

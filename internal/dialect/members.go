@@ -56,11 +56,6 @@ func ReadMembers(text string) (all Members, err error) {
 	return all, nil
 }
 
-// set reports whether a member has a value.
-func (m Members) set(name string) bool {
-	return slices.ContainsFunc(m, func(member Field) bool { return member.Name == name && member.Value != nil })
-}
-
 // onlyCounts are doors to requests that are counted and not answered: their bodies have no members
 // that say how.
 var onlyCounts = []schema.Door{schema.DoorCountTokens, schema.DoorTokenize, schema.DoorDetokenize}

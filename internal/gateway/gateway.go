@@ -256,6 +256,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	}
 	g.nameProxies(transport.EnvironmentProxies())
 	g.Memory = memory.New(int64(g.Document.Limits.Memory))
+	g.Credentials.SetMemory(g.Memory.Limit)
 	g.Uploads = memory.NewRoom(g.Document.Limits.UploadSpace())
 	g.checker = g.newChecker()
 	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport,

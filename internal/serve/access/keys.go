@@ -110,7 +110,7 @@ func (c *Credentials) newGuard() *Guard {
 	grants := c.newCompiler()
 	if c.issuers != nil {
 		g.visitors = &visitors{owner: c, issuers: c.issuers, grants: grants,
-			passes: map[[sha256.Size]byte]*Grant{}}
+			passes: map[[sha256.Size]byte]*Grant{}, by: map[string]int{}}
 	}
 	for _, key := range c.Keys.inForce() {
 		grant := grants.compile(key.Key)
