@@ -155,6 +155,32 @@ var mixedTests = map[string]string{
 	"internal/serve/web/v1":       "little is above it",
 }
 
+// redirectsAreNotFollowed finds HTTP clients that package outgoing did not make.
+func redirectsAreNotFollowed(tr *tree) []string {
+	var found []string
+	for _, f := range tr.product() {
+		if f.dir == "internal/request/outgoing" || strings.HasPrefix(f.dir, "internal/testing/") {
+			continue
+		}
+		pointed := map[ast.Expr]bool{}
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			if star, isPointer := n.(*ast.StarExpr); isPointer {
+				pointed[star.X] = true
+			}
+			if s, ok := n.(*ast.SelectorExpr); ok && !pointed[s] && s.Sel.Name == "Client" && isHTTP(f, s.X) {
+				found = append(found, tr.at(s.Pos(), "an HTTP client of its own follows redirects with all headers; use outgoing.Client"))
+			}
+			return true
+		})
+	}
+	return found
+}
+
+func isHTTP(f goFile, e ast.Expr) bool {
+	name, isName := e.(*ast.Ident)
+	return isName && imported(f, name.Name) == "net/http"
+}
+
 // gatewayTestsStandApart finds packages that have tests of whole gateways beside tests
 // inside the package. For those Go compiles everything above the package once more.
 func gatewayTestsStandApart(tr *tree) []string {

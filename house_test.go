@@ -32,6 +32,7 @@ var packageOrder = []string{
 	"internal/request/jsonscan",
 	"internal/request/jsonwrite",
 	"internal/request/waiting",
+	"internal/request/outgoing",
 	"internal/config/settings",
 	"internal/request/chat",
 	"internal/request/shape",
@@ -254,6 +255,7 @@ var rules = []rule{
 	{"tests of whole gateways stand apart", gatewayTestsStandApart},
 	{"only accounts take", onlyAccountsTake},
 	{"accounts are closed", accountsAreClosed},
+	{"redirects are not followed", redirectsAreNotFollowed},
 	{"goroutines have owners", goroutinesHaveOwners},
 	{"goroutines catch panics", goroutinesCatchPanics},
 }
@@ -788,6 +790,11 @@ func TestHouseRulesCanFail(t *testing.T) {
 		{"package names", "vague in a test", map[string]string{"internal/request/schema/a_test.go": "package common_test\n"}, "says nothing"},
 		{"package names", "vague folder", map[string]string{"internal/models/a.go": "package catalog\n"}, "says nothing"},
 		{"package names", "clear", schema(""), ""},
+
+		{"redirects are not followed", "a client", schema("import \"net/http\"\nvar c = &http.Client{}"), "use outgoing.Client"},
+		{"redirects are not followed", "new", schema("import \"net/http\"\nvar c = new(http.Client)"), "use outgoing.Client"},
+		{"redirects are not followed", "a field", schema("import \"net/http\"\ntype t struct{ c http.Client }"), "use outgoing.Client"},
+		{"redirects are not followed", "a pointer", schema("import \"net/http\"\ntype t struct{ c *http.Client }"), ""},
 
 		{"no init", "init", schema("func init() {}"), "a.go:3: init runs"},
 		{"no init", "method", schema("type t struct{}\nfunc (t) init() {}"), ""},

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/config/control/pglog"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
@@ -93,7 +94,7 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 	defer end()
 	operations := manage.Offline(credentials, access.Identity{Name: "command line", Role: access.Admin}, trail)
 	return do(&credentialStore{ctx,
-		remote{shown: doc.Server.DataDir, client: &http.Client{Transport: inProcess{operations}}}})
+		remote{shown: doc.Server.DataDir, client: outgoing.Client(inProcess{operations}, 0)}})
 }
 
 // sharedValues opens the values of the shared configuration. It returns nil if no gateway

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 )
 
 func newHealthcheck(env []string, stdout io.Writer) *cobra.Command {
@@ -56,7 +58,7 @@ func askReadiness(ctx context.Context, gateway reachable, timeout time.Duration)
 	if err != nil {
 		return err
 	}
-	response, err := (&http.Client{Transport: gateway.transport}).Do(request)
+	response, err := outgoing.Client(gateway.transport, 0).Do(request)
 	if err != nil {
 		return fmt.Errorf("no gateway answers at %s: %w", gateway.shown, inShort(err))
 	}

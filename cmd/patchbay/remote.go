@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 )
 
 // remote is a gateway that this program asks over its API.
@@ -32,10 +33,7 @@ type remote struct {
 
 // remoteOver returns a gateway that is asked with a token.
 func remoteOver(at reachable, token string) remote {
-	return remote{base: at.base, shown: at.shown, token: token, client: &http.Client{
-		Transport:     at.transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return remote{base: at.base, shown: at.shown, token: token, client: outgoing.Client(at.transport, 0)}
 }
 
 // remoteFlags name a running gateway: by its URL, or by the configuration that it was

@@ -22,6 +22,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control/filewatch"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
@@ -246,7 +247,7 @@ func isAlive(g *gateway.Gateway) func(context.Context) bool {
 		if err != nil {
 			return false
 		}
-		response, err := (&http.Client{Transport: at.transport}).Do(request)
+		response, err := outgoing.Client(at.transport, 0).Do(request)
 		if err != nil {
 			return server.TLS.ClientCA != "" && ctx.Err() == nil
 		}

@@ -127,6 +127,11 @@ func (t *Target) RefuseDoor(door schema.Door) error {
 func (t *Target) RefuseRequest(req *schema.Request, client *Client) error {
 	_, speaker := t.ForDoor(req.Door, client)
 	isTranslated := speaker.client != nil || speaker.turn != nil
+	if req.Account != nil {
+		if err := (req.Operated &^ t.allowed).Refuse(); err != nil {
+			return err
+		}
+	}
 	if err := t.refuseForeign(req, speaker.Account, isTranslated); err != nil || isTranslated {
 		return err
 	}

@@ -142,6 +142,8 @@ type Endpoint struct {
 	ForwardAuthorization bool
 	// AccountIDs says that callers may name things of the account, whoever made them.
 	AccountIDs bool
+	// Allowed are the members for operators of engines that callers with a key may name.
+	Allowed schema.Members
 	// Responses says whether the backend speaks the Responses API itself; nil means the
 	// usual.
 	Responses *bool
@@ -174,6 +176,7 @@ type Target struct {
 	// accountIDs says that callers may name ids of the account: it is allowed, or the account
 	// is the caller's own.
 	accountIDs bool
+	allowed    schema.Members
 	members    Members
 	secrets    []string
 	credential Credential // nil where there is none
@@ -239,6 +242,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 		Model:                e.Model,
 		Quirks:               k.Quirks,
 		accountIDs:           e.AccountIDs || e.ForwardAuthorization,
+		allowed:              e.Allowed,
 		members:              e.Members,
 		secrets:              secretsOf(base, e),
 	}

@@ -263,6 +263,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	}
 	g.nameProxies(transport.EnvironmentProxies())
 	g.Memory = memory.New(int64(g.Document.Limits.Memory))
+	g.Credentials.SetMemory(g.Memory.Limit)
 	g.Uploads = memory.NewRoom(g.Document.Limits.UploadSpace())
 	g.checker = g.newChecker()
 	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport,
@@ -301,6 +302,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 			}
 		},
 		Residency: g.Residency, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		PublicURL: web.PublicURL(g.Document.Server.PublicURL),
 	})
 	var err error
 	if g.pages, err = g.newPages(); err != nil {

@@ -183,6 +183,7 @@ func (g *Gateway) newRouterOf(port *Port) *web.Router {
 	gate := web.NewGate(web.GateOptions{
 		Roster:         g.Credentials.Roster,
 		Sessions:       g.sessions(),
+		PublicURL:      web.PublicURL(g.Document.Server.PublicURL),
 		Kept:           g.Sessions,
 		Attempts:       g.attempts,
 		SignIns:        g.SignIns,

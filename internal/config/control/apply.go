@@ -39,6 +39,9 @@ type Change struct {
 	// May reports whether the author may change sections that need a right, such as "manage".
 	// Other sections stay as they are in force. Nil means all rights.
 	May func(right string) bool
+	// Check returns an error if the author may not make the change from one configuration to the other.
+	// Nil means that any change may be made.
+	Check func(before, after *config.Document) error
 }
 
 // Result is the outcome of a change, or of a dry run.
@@ -120,6 +123,9 @@ func (c *Control) change(ctx context.Context, change Change,
 	}
 	defer t.end()
 	p, result, err := propose(now)
+	if err == nil && p != nil && change.Check != nil {
+		err = change.Check(now.doc, p.next.doc)
+	}
 	if err != nil || p == nil {
 		return unchanged, err
 	}

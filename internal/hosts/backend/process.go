@@ -2,11 +2,13 @@ package backend
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
@@ -95,6 +97,11 @@ func (i *Instance) isAsleep() bool { return i.process != nil && !i.process.IsRun
 // endpointOf returns the part of an instance that a kind needs to know.
 func endpointOf(s Settings, key string, headers map[string]string) dialect.Endpoint {
 	members, _ := dialect.ReadMembers(s.Body) // was checked
+	allowed := schema.MembersOf(s.AllowMembers)
+	setsSalt := func(m dialect.Field) bool { return m.Name == "cache_salt" && m.Value != nil }
+	if !slices.ContainsFunc(members, setsSalt) {
+		allowed |= schema.CacheSalt
+	}
 	return dialect.Endpoint{
 		BaseURL:              s.BaseURL,
 		Path:                 s.Path,
@@ -104,6 +111,7 @@ func endpointOf(s Settings, key string, headers map[string]string) dialect.Endpo
 		Headers:              headers,
 		ForwardAuthorization: s.ForwardAuthorization,
 		AccountIDs:           s.AccountIDs,
+		Allowed:              allowed,
 		Responses:            s.Responses,
 		Members:              members,
 	}

@@ -65,6 +65,9 @@ type Settings struct {
 	// AccountIDs lets callers name ids of the account at the backend that no answer gave
 	// them.
 	AccountIDs bool `json:"accountIds,omitzero"`
+	// AllowMembers are the members of requests for operators of engines that callers with a key
+	// may name.
+	AllowMembers []schema.EngineMember `json:"allowMembers,omitzero" uniqueItems:"true"`
 	// MaxConcurrency is the limit of requests that the instance gets at a time; 0 means
 	// no limit, and AutoConcurrency a learned one.
 	MaxConcurrency Concurrency `json:"maxConcurrency"`
@@ -115,6 +118,8 @@ func (Settings) Docs() map[string]string {
 			"a member out.",
 		"accountIds": "Whether callers with keys may name ids of the account at the backend (files, items, " +
 			"containers, vector stores, prompts) that no answer through the gateway gave them.",
+		"allowMembers": "Which members of requests callers with keys may name although they are meant for the " +
+			"operator of the engine. Only an ADMIN may add one.",
 		"maxConcurrency": "0 for as many as there are; auto, which is shown as -1, for as many as is learned from " +
 			"the time per token.",
 		"batchConcurrency": "How many of the requests that the instance gets at a time may be lines of batches, at " +
@@ -232,6 +237,11 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 	if _, err := dialect.ReadMembers(s.Body); err != nil {
 		report("body", say.From(err))
+	}
+	for i, name := range s.AllowMembers {
+		if slices.Contains(s.AllowMembers[:i], name) {
+			report("allowMembers["+strconv.Itoa(i)+"]", say.New("field.twice", "name", name))
+		}
 	}
 	if len(s.APIVersion) > maxAPIVersion || strings.ContainsFunc(s.APIVersion, isNotInVersion) {
 		report("apiVersion", say.New("field.api_version"))

@@ -150,6 +150,7 @@ const (
 	CodeInvalidJSON        = "invalid_json"
 	CodeInvalidValue       = "invalid_value"
 	CodeMissingParameter   = "missing_parameter"
+	CodeMemberNotAllowed   = "member_not_allowed"
 	CodeInvalidBody        = "invalid_body"
 	CodeInvalidHTTP        = "invalid_http"
 	CodeRequestTimeout     = "request_timeout"
@@ -253,6 +254,7 @@ var errorClasses = [...]errorClass{
 	{CodeInvalidJSON, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeInvalidValue, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeMissingParameter, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
+	{CodeMemberNotAllowed, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeInvalidBody, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeInvalidHTTP, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeRequestTimeout, TypeInvalidRequest, http.StatusRequestTimeout, ResultBodyTimeout},

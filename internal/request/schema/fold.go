@@ -19,10 +19,11 @@ import (
 const longestField = 32
 
 // foldedField returns the field that a key differs from only in case, empty where
-// there is none. Keys in lower case, which nearly all are, cost one look.
-func (f *Fields) foldedField(key []byte) string {
+// there is none, and the member for operators of engines that the key is in any case. Keys in lower
+// case, which nearly all are, cost one look.
+func (f *Fields) foldedField(key []byte) (field string, member Members) {
 	if isLowerASCII(key) {
-		return ""
+		return "", operatedMember(key)
 	}
 	var space [longestField]byte
 	folded := space[:0]
@@ -37,17 +38,17 @@ func (f *Fields) foldedField(key []byte) string {
 		case char == '\u212a': // the sign for kelvin
 			char = 'k'
 		case char >= utf8.RuneSelf: // no other folds to a character in names of fields
-			return ""
+			return "", 0
 		}
 		if len(folded) == longestField {
-			return ""
+			return "", 0
 		}
 		folded = append(folded, byte(char))
 	}
 	if f.names.Has(folded) && !bytes.Equal(folded, key) {
-		return string(folded)
+		return string(folded), 0
 	}
-	return ""
+	return "", operatedMember(folded)
 }
 
 func isLowerASCII(key []byte) bool {
@@ -61,23 +62,33 @@ func isLowerASCII(key []byte) bool {
 
 // checkCase refuses an object that has a key which differs from a field only in
 // case.
-func (f *Fields) checkCase(object jsonscan.Value) *Error {
+func (f *Fields) checkCase(object jsonscan.Value) *Error { return f.checkKeys(object, new(Members)) }
+
+// checkKeys is checkCase for an object whose members for operators of engines are noted.
+func (f *Fields) checkKeys(object jsonscan.Value, members *Members) *Error {
 	for m := range object.All() {
 		key := m.Key()
-		if field := f.foldedField(key); field != "" {
+		field, member := f.foldedField(key)
+		if field != "" {
 			return NewError(CodeInvalidJSON, say.New("call.key_case", "key", key, "field", field, "same", field))
+		}
+		if m.Given() {
+			*members |= member
 		}
 	}
 	return nil
 }
 
-// checkFormCase refuses a form with a name that differs from a field only in case.
-func (f *Fields) checkFormCase(form *Form) error {
+// checkFormCase refuses a form with a name that differs from a field only in case, and notes the
+// members for operators of engines.
+func (f *Fields) checkFormCase(form *Form, members *Members) error {
 	for i := range form.Parts {
 		name, _, _ := strings.Cut(form.Parts[i].Name, "[")
-		if field := f.foldedField([]byte(name)); field != "" {
+		field, member := f.foldedField([]byte(name))
+		if field != "" {
 			return InvalidValue(field, say.New("call.form_case", "name", name, "field", field, "same", field))
 		}
+		*members |= member
 	}
 	return nil
 }

@@ -53,6 +53,9 @@ type Request struct {
 	// Account decides which ids of a backend's account the caller may name; nil where all
 	// may be named.
 	Account Account
+	// Operated are the members for operators of engines that the request has. A caller for whom
+	// Account is set may name them only at instances that allow it.
+	Operated Members
 	// Came is when the request came, for doors with answers that say how long they
 	// took.
 	Came time.Time
@@ -243,7 +246,7 @@ func (r *Request) scan(door Door, body []byte) error {
 func (r *Request) checkCommon(at *found, fields *Fields) error {
 	root := r.Body.Root()
 	if root.Find(fields.names, at[:]) > 0 {
-		if err := fields.checkCase(root); err != nil {
+		if err := fields.checkKeys(root, &r.Operated); err != nil {
 			return err
 		}
 	}
@@ -251,7 +254,7 @@ func (r *Request) checkCommon(at *found, fields *Fields) error {
 	if r.extra.Given() && r.extra.Kind() != jsonscan.Object {
 		return Invalid("extra_body", say.New("value.object"))
 	}
-	if err := fields.checkCase(r.extra); err != nil {
+	if err := fields.checkKeys(r.extra, &r.Operated); err != nil {
 		return err
 	}
 	if err := r.checkModel(at[fieldModel]); err != nil {
@@ -287,7 +290,7 @@ func (r *Request) ParseBody(door Door, body []byte, fields *Fields) error {
 	}
 	root := r.Body.Root()
 	if root.Find(fields.names, nil) > 0 {
-		if err := fields.checkCase(root); err != nil {
+		if err := fields.checkKeys(root, &r.Operated); err != nil {
 			return err
 		}
 	}
@@ -304,7 +307,7 @@ func (r *Request) CheckExtraBody(extra jsonscan.Value) error {
 	if extra.Given() && extra.Kind() != jsonscan.Object {
 		return Invalid("extra_body", say.New("value.object"))
 	}
-	if err := ChatFields.checkCase(extra); err != nil {
+	if err := ChatFields.checkKeys(extra, &r.Operated); err != nil {
 		return err
 	}
 	return ChatFields.checkExtra(extra, jsonscan.Value{})
@@ -314,7 +317,7 @@ func (r *Request) CheckExtraBody(extra jsonscan.Value) error {
 // that it may not have twice.
 func (r *Request) parseForm(service ServiceType, form *Form, fields *Fields) error {
 	r.Service, r.Door, r.Form = service, Door(service), form
-	if err := fields.checkFormCase(form); err != nil {
+	if err := fields.checkFormCase(form, &r.Operated); err != nil {
 		return err
 	}
 	model, _ := form.Value("model")

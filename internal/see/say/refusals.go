@@ -219,6 +219,10 @@ var refusals = []entry{
 		"This operation is for people who signed in and belong to a tenant; management tokens use /api/auth/keys and " +
 			"/api/monitoring in its place."},
 	{"manage.no_role", "No rule gives you a role here; an administrator can add one to security.oidc."},
+	{"manage.allow_members", "Only an ADMIN may let callers name members that are meant for the operator of an " +
+		"engine (allow-members)."},
+	{"manage.gateways_key", "The configuration file or an administrator of the gateway made this key, and only they " +
+		"can change or rotate it; you can revoke it."},
 	{"manage.others_key", "Another member made this key, and only they can rotate it; you can revoke it."},
 	{"manage.no_member", "not found: the tenant {tenant} has no such member"},
 	{"manage.many_keys", "not more than {most} keys at a time; revoke one first"},

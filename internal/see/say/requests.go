@@ -4,6 +4,8 @@ package say
 var invalid = []entry{
 	// Requests of the unified API that are not valid: a field and its fault, and sentences
 	// without a field.
+	{"call.member", "'{member}' is meant for the operator of the engine, and no instance of the model lets callers " +
+		"name it. Leave it out, or ask whoever runs this gateway to set allow-members: [{member}] at an instance."},
 	{"call.field", "'{field}' {*why}."},
 	{"call.no_key_any",
 		"A valid API key is required, as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or " +
@@ -191,7 +193,7 @@ var invalid = []entry{
 	{"files.off", "Files and batches are off on this gateway; its operator turns them on with batches.enabled."},
 	{"files.unknown", "There is no such file. It may have expired, or it was made with the key of another tenant."},
 	{"files.large", "The file is larger than the {size} bytes that are allowed (files.max-size)."},
-	{"files.name", "The file must have a name of at most 255 bytes."},
+	{"files.name", "The file must have a name of at most 255 bytes of UTF-8 without control characters."},
 	{"files.purpose", "The file must have the purpose batch."},
 	{"files.many", "You have as many files as allowed (files.max-files), and no results of batches that have ended; " +
 		"delete some."},

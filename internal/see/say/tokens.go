@@ -11,12 +11,15 @@ var tokens = []entry{
 	{"token.key", "The token was signed with a key that its issuer does not publish."},
 	{"token.no_keys", "The keys of the token's issuer could not be read yet; try again shortly."},
 	{"token.issuer", "The token comes from another issuer."},
+	{"token.unknown_issuer", "A valid API key or token is required: no security.jwt has this issuer (claim 'iss' of " +
+		"the token). It is compared exactly, a slash at the end included."},
 	{"token.audience", "The token is meant for another audience; ask the issuer for one with the claim 'aud' that " +
 		"this gateway expects."},
 	{"token.expired", "The token has expired; get a new one."},
 	{"token.future", "The token is not valid yet: its claim 'iat' or 'nbf' lies in the future. Compare the clocks."},
 	{"token.age", "The token is valid for too long: from 'iat' to 'exp' it may be {most} at most."},
 	{"token.lacks", "The token has no usable claim '{claim}', which is required."},
+	{"token.unusable", "The claim '{claim}' of the token cannot be read."},
 	{"token.no_rule", "No rule of this gateway lets the bearer of this token in."},
 	{"token.no_tenant", "The token names no tenant that can be used: it needs the claim '{claim}'."},
 	{"token.no_id", "The gateway cannot tell the bearer of this token apart from others yet, because its store is " +
@@ -41,6 +44,7 @@ var tokens = []entry{
 	{"signin.to", "The address asks for a page that is not one of this gateway."},
 	{"signin.provider", "There is no such provider; choose one on the sign-in page."},
 	{"signin.state", "This sign-in was not begun in this browser, or was used already; begin again."},
+	{"signin.code", "The provider does not take this sign-in: it was used already, or took too long; begin again."},
 	{"signin.slow", "The sign-in took too long; begin again."},
 	{"signin.nonce", "The provider answered another sign-in; begin again."},
 	{"signin.no_rule", "You are known as {name} at {provider}, and no rule of this gateway gives you access; ask its " +

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 )
 
@@ -61,6 +62,7 @@ func newClient(s Settings) otlptrace.Client {
 	}
 	options := []otlptracehttp.Option{
 		otlptracehttp.WithTimeout(exportTime), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}),
+		otlptracehttp.WithProxy(outgoing.Proxy),
 	}
 	if s.Endpoint != "" {
 		options = append(options, otlptracehttp.WithEndpointURL(tracesURL(s.Endpoint)))

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 )
 
@@ -66,7 +67,7 @@ func (p *Pusher) overHTTP(endpoint string) {
 	const path = "/v1/metrics"
 	to := strings.TrimSuffix(strings.TrimSuffix(endpoint, "/"), path) + path
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}
-	client := &http.Client{Transport: transport, Timeout: exportTime}
+	client := outgoing.Client(transport, exportTime)
 	p.close = transport.CloseIdleConnections
 	p.send = func(ctx context.Context, export *collectorpb.ExportMetricsServiceRequest) error {
 		body, err := proto.Marshal(export)

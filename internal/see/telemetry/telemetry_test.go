@@ -2,9 +2,12 @@ package telemetry
 
 import (
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
@@ -57,5 +60,46 @@ func TestTracesURL(t *testing.T) {
 		if got := tracesURL(given); got != want {
 			t.Errorf("%s: %s", given, got)
 		}
+	}
+}
+
+// A collector that redirects gets neither traces nor metrics; the other server gets nothing of them.
+func TestExportsDoNotFollowRedirects(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the other server got %s with key %q", r.URL.Path, r.Header.Get("X-Collector-Key"))
+	}))
+	defer other.Close()
+	asked := make(chan string, 8)
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path + " " + r.Header.Get("X-Collector-Key")
+		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer collector.Close()
+	settings := DefaultSettings()
+	settings.Protocol, settings.Endpoint, settings.Headers = HTTP, collector.URL, map[string]string{"X-Collector-Key": "secret"}
+	exporter, err := Open(t.Context(), settings, "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = exporter.Close(t.Context()) }()
+	if err := exporter.Export(t.Context(), []calls.Record{{}}); err == nil {
+		t.Error("traces: got no error")
+	}
+	pusher, err := NewPusher(PusherOptions{Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pusher.Close()
+	if err := pusher.send(t.Context(), nil); err == nil {
+		t.Error("metrics: got no error")
+	}
+	close(asked)
+	var got []string
+	for path := range asked {
+		got = append(got, path)
+	}
+	if want := []string{"/v1/traces secret", "/v1/metrics secret"}; !slices.Equal(got, want) {
+		t.Errorf("the collector got %v, want %v", got, want)
 	}
 }

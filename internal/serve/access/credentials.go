@@ -60,6 +60,8 @@ type Credentials struct {
 	// subjectKey makes the ids of visitors, nil before the first one.
 	subjectKey  atomic.Pointer[[]byte]
 	maxVisitors int
+	// memory returns the limit of the program's memory; nil means that none is known.
+	memory func() int64
 
 	guard  atomic.Pointer[Guard]
 	roster atomic.Pointer[Roster]

@@ -13,6 +13,21 @@ const (
 	FromIssue = "issued"
 )
 
+// Origin is the way by which a key was made. It decides whether the administrators of a team may change
+// the key.
+type Origin string
+
+// The origins of keys.
+const (
+	OriginFile       Origin = "file"       // the configuration file
+	OriginManagement Origin = "management" // the management API or the program's verbs
+	OriginTeam       Origin = "team"       // self-service, for a tenant
+	OriginSelf       Origin = "self"       // self-service, for the person
+)
+
+// IsSelfService reports whether self-service made the key, within the terms of the tenant.
+func (o Origin) IsSelfService() bool { return o == OriginTeam || o == OriginSelf }
+
 // Life records when a credential was created, rotated and revoked. A revoked
 // credential stays on record: if the last record were removed, the gateway would
 // require no key any more.
@@ -41,6 +56,8 @@ type IssuedKey struct {
 	// Name is the name that its owner gave it, and Owner the person who made it for themselves.
 	Name  string `json:"name,omitzero"`
 	Owner Owner  `json:"owner,omitzero"`
+	// Origin is OriginManagement for a record without one.
+	Origin Origin `json:"origin"`
 	// PreviousSHA256 is the hash of the text that the key had before its last rotation,
 	// which is good until PreviousUntil.
 	PreviousSHA256 string    `json:"previousSha256,omitzero"`

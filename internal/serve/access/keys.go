@@ -16,7 +16,7 @@ type Keys struct{ kind[IssuedKey, *IssuedKey] }
 func newKeys(owner *Credentials) Keys {
 	k := Keys{kind[IssuedKey, *IssuedKey]{owner: owner, word: "key", prefix: keyPrefix}}
 	for _, key := range settings.Clone(owner.settings.Keys) {
-		k.static = append(k.static, IssuedKey{Key: key, Life: Life{Source: FromFile}})
+		k.static = append(k.static, IssuedKey{Key: key, Origin: OriginFile, Life: Life{Source: FromFile}})
 	}
 	return k
 }
@@ -30,13 +30,14 @@ func (k Key) Check(report func(path string, fault say.Sentence)) {
 	k.Terms.CheckAt("", report)
 }
 
-// Edit changes the tenant, the trusted header and the terms of a key that was issued; the edit gets the
-// key as it is. Requests that run are not affected.
+// Edit changes all fields of a key that was issued, except its id and its text; the edit gets the key as
+// it is. Requests that run are not affected.
 func (k *Keys) Edit(ctx context.Context, id string, change Change,
 	edit func(IssuedKey) (Key, error)) (edited IssuedKey, err error) {
 	return k.edit(ctx, id, change, func(key *IssuedKey) error {
 		wanted, err := edit(*key)
-		key.Tenant, key.UserHeader, key.Terms = wanted.Tenant, wanted.UserHeader, wanted.Terms
+		wanted.ID, wanted.KeySHA256 = key.ID, key.KeySHA256
+		key.Key = wanted
 		return err
 	})
 }
@@ -109,7 +110,7 @@ func (c *Credentials) newGuard() *Guard {
 	grants := c.newCompiler()
 	if c.issuers != nil {
 		g.visitors = &visitors{owner: c, issuers: c.issuers, grants: grants,
-			passes: map[[sha256.Size]byte]*Grant{}}
+			passes: map[[sha256.Size]byte]*Grant{}, by: map[string]int{}}
 	}
 	for _, key := range c.Keys.inForce() {
 		grant := grants.compile(key.Key)

@@ -22,8 +22,11 @@ const visitorPrefix = "jwt:"
 
 // Bounds of what is remembered of visitors.
 const (
-	maxPasses   = 20_000 // verified tokens
-	maxVisitors = 50_000 // visitors with limits or budgets of their own
+	maxPasses    = 20_000 // verified tokens
+	maxPassBytes = 32 << 20
+	passShare    = 32      // the part of the memory of the program that they may take
+	passBytesOf  = 1 << 10 // what a token takes apart from its claims
+	maxVisitors  = 50_000  // visitors with limits or budgets of their own
 	// visitorIdle is how long the limits of a visitor are kept at least: they count minutes.
 	visitorIdle = 2 * time.Minute
 )
@@ -52,7 +55,7 @@ type Visitor struct {
 // Issuers know visitors by their tokens.
 type Issuers interface {
 	// Identify returns the bearer of a token, or why it is refused. isToken is false if the text
-	// is not a token of one of the issuers.
+	// is not a token that names its issuer.
 	Identify(text string, now time.Time) (who *Visitor, refusal *schema.Error, isToken bool)
 	// Again returns the visitor with claims of an earlier token by the rules in force, nil if
 	// they let the visitor in no longer.
@@ -78,6 +81,11 @@ type visitors struct {
 
 	mu     sync.RWMutex
 	passes map[[sha256.Size]byte]*Grant
+	// bytes is about what the passes take, and by has the parts of it by the ids of visitors.
+	bytes int
+	by    map[string]int
+	// swept is when the passes that have ended were last dropped.
+	swept time.Time
 }
 
 // identify returns the grant of a token. A nil visitors knows no tokens.
@@ -99,16 +107,96 @@ func (v *visitors) identify(text string, sum [sha256.Size]byte, now time.Time) (
 	if grant, refusal = v.admit(who, now); refusal != nil {
 		return nil, refusal, true
 	}
+	v.keep(sum, grant, now)
+	return grant, nil, true
+}
+
+// keep remembers a verified token within the bounds. The visitor with the most gives way.
+func (v *visitors) keep(sum [sha256.Size]byte, grant *Grant, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for known := range v.passes {
-		if len(v.passes) < maxPasses {
-			break
-		}
-		delete(v.passes, known) // any one gives way
+	v.drop(sum)
+	if now.Sub(v.swept) >= passSweep {
+		v.sweep(now)
+	}
+	size, most := sizeOf(grant), v.owner.passBytes()
+	for len(v.passes) > 0 && (len(v.passes) >= maxPasses || v.bytes+size > most) {
+		v.giveWay(grant.ID)
+	}
+	if size > most {
+		return
 	}
 	v.passes[sum] = grant
-	return grant, nil, true
+	v.bytes += size
+	v.by[grant.ID] += size
+}
+
+// passSweep is the time between two looks for passes that have ended.
+const passSweep = 10 * time.Second
+
+// sweep drops the passes that have ended; mu is held.
+func (v *visitors) sweep(now time.Time) {
+	v.swept = now
+	for sum, grant := range v.passes {
+		if grant.expired(now) {
+			v.drop(sum)
+		}
+	}
+}
+
+// giveWay drops passes of the visitor with the most, or of the newcomer if no visitor has more; mu is
+// held. It drops several at a time, so that looking for them is seldom.
+func (v *visitors) giveWay(newcomer string) {
+	id := newcomer
+	for other, bytes := range v.by {
+		if bytes > v.by[id] {
+			id = other
+		}
+	}
+	const atOnce = 64
+	dropped := 0
+	for sum, grant := range v.passes {
+		if grant.ID == id && dropped < atOnce {
+			v.drop(sum)
+			dropped++
+		}
+	}
+}
+
+// drop forgets a pass; mu is held.
+func (v *visitors) drop(sum [sha256.Size]byte) {
+	grant := v.passes[sum]
+	if grant == nil {
+		return
+	}
+	delete(v.passes, sum)
+	size := sizeOf(grant)
+	v.bytes -= size
+	if v.by[grant.ID] -= size; v.by[grant.ID] <= 0 {
+		delete(v.by, grant.ID)
+	}
+}
+
+// sizeOf returns about how many bytes a pass takes.
+func sizeOf(g *Grant) int {
+	const entry = 128 // of a list, compiled
+	size := passBytesOf + len(g.visitor.Claims) + len(g.visitor.User) +
+		entry*(len(g.Terms.Models)+len(g.Terms.Instances)+len(g.Terms.Addresses))
+	for _, model := range g.visitor.Models {
+		size += 2*len(model) + entry
+	}
+	return size
+}
+
+// SetMemory makes the memory of verified tokens a part of that of the program, whose limit a function
+// returns. It must be called before requests are served.
+func (c *Credentials) SetMemory(limit func() int64) { c.memory = limit }
+
+func (c *Credentials) passBytes() int {
+	if c.memory == nil {
+		return maxPassBytes
+	}
+	return int(min(c.memory()/passShare, maxPassBytes))
 }
 
 // admit returns the grant of a visitor.

@@ -1,6 +1,8 @@
 package access
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,6 +25,68 @@ func (a anyone) Identify(text string, _ time.Time) (*Visitor, *schema.Error, boo
 }
 func (anyone) Again(string, string) *Visitor { return nil }
 func (anyone) Has(string) bool               { return true }
+
+// verbose lets everybody in whose token begins with "t.": about the subject between the dots, with claims of
+// 10 KB, for a minute.
+type verbose struct{ anyone }
+
+func (verbose) Identify(text string, now time.Time) (*Visitor, *schema.Error, bool) {
+	_, subject, _ := strings.Cut(text, ".")
+	subject, _, _ = strings.Cut(subject, ".")
+	return &Visitor{Issuer: "i", Subject: subject, Until: now.Add(time.Minute), Claims: strings.Repeat("c", 10_000)}, nil, true
+}
+
+// Verified tokens take a part of the memory only: the subject with the most gives way, and those that have
+// ended are dropped.
+func TestVerifiedTokensAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	dir, err := durable.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenCredentials(dir, Settings{Enabled: true, MasterKey: strings.Repeat("k", 40)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 1 << 20
+	c.SetMemory(func() int64 { return passShare * most })
+	c.SetIssuers(verbose{})
+	now := time.Now()
+	come := func(subject string, number int) [sha256.Size]byte {
+		text := fmt.Sprintf("t.%s.%d", subject, number)
+		if _, refusal := c.Guard().Identify(http.Header{"X-Api-Key": {text}}, now); refusal != nil {
+			t.Fatal(refusal)
+		}
+		return sha256.Sum256([]byte(text))
+	}
+	passes := c.Guard().visitors
+	quiet := come("quiet", 1)
+	for i := range 2000 {
+		come("greedy", i)
+		if passes.bytes > most {
+			t.Fatalf("after %d tokens: got %d bytes, want at most %d", i, passes.bytes, most)
+		}
+	}
+	if passes.passes[quiet] == nil {
+		t.Error("the token of another subject gave way to those of the one with the most")
+	}
+	sum := 0
+	for _, grant := range passes.passes {
+		sum += sizeOf(grant)
+	}
+	if sum != passes.bytes || len(passes.by) != 2 || sum < most/3 {
+		t.Errorf("got %d bytes of %d subjects counted, want %d of 2", passes.bytes, len(passes.by), sum)
+	}
+	now = now.Add(time.Hour)
+	come("quiet", 2)
+	if len(passes.passes) != 1 || len(passes.by) != 1 || passes.bytes != sizeOf(passes.passes[come("quiet", 2)]) {
+		t.Errorf("after the end of all: got %d tokens of %d subjects in %d bytes, want the new one", len(passes.passes), len(passes.by), passes.bytes)
+	}
+	c.SetMemory(func() int64 { return passShare })
+	if come("huge", 1); len(passes.passes) != 0 || passes.bytes != 0 {
+		t.Errorf("without room: got %d tokens in %d bytes, want none", len(passes.passes), passes.bytes)
+	}
+}
 
 // However many subjects come, the memory for their limits is bounded. Those who were not here for some
 // minutes give way to others; a change of keys forgets nobody.

@@ -1,9 +1,12 @@
 package jwt
 
 import (
+	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -23,14 +26,39 @@ func ReadClaims(payload []byte) (Claims, error) {
 	return claims, nil
 }
 
-// WithoutUnverified returns the claims without an e-mail address that the issuer says it has not
-// verified: such an address is what its owner claims to be.
-func (c Claims) WithoutUnverified() Claims {
-	if verified, said := c["email_verified"]; said && (verified == false || verified == "false") {
-		delete(c, "email")
+// The claims of a person's e-mail address, and of whether the issuer has verified it.
+const (
+	Email         = "email"
+	EmailVerified = "email_verified"
+)
+
+// Verified returns the claims without an e-mail address, unless the issuer states that it has verified
+// the address or is trusted with every address. Any other address may be what its owner wrote.
+func (c Claims) Verified(trustsEmail bool) Claims {
+	if verified := c[EmailVerified]; trustsEmail || verified == true || verified == "true" {
+		return c
 	}
+	c = maps.Clone(c)
+	delete(c, Email)
 	return c
 }
+
+// EmailWarning is logged once for a provider whose rules use the e-mail address.
+type EmailWarning struct{ isLogged atomic.Bool }
+
+// Check logs a warning if claims have an e-mail address and no statement of whether it was verified.
+// Setting is the section of the provider.
+func (w *EmailWarning) Check(log *slog.Logger, setting, provider string, c Claims) {
+	_, hasEmail := c[Email]
+	if _, isStated := c[EmailVerified]; hasEmail && !isStated && w.isLogged.CompareAndSwap(false, true) {
+		log.Warn("e-mail addresses of this provider do not count in rules: its tokens have no claim email_verified; "+
+			"if the provider verifies every address, set trust-email", "setting", setting, "provider", provider)
+	}
+}
+
+// UnverifiedEmail is what check reports of a rule for e-mail addresses.
+const UnverifiedEmail = "an e-mail address counts only if the provider states email_verified: true; if it verifies " +
+	"every address and does not state so, set trust-email"
 
 // At returns the value of a claim: the claim with this very name, else the one that a path with
 // dots leads to, such as realm_access.roles. A step of the path may have dots itself, as in
@@ -129,10 +157,23 @@ func (c Claims) check(want Expected, now time.Time) error {
 		return errAudience
 	case !now.Before(expires.Add(Skew)):
 		return errExpired
-	case issued.After(now.Add(Skew)) || c.time("nbf").After(now.Add(Skew)):
+	case issued.After(now.Add(Skew)):
 		return errFuture
 	case want.MaxAge > 0 && expires.Sub(issued) > want.MaxAge:
 		return say.Error("token.age", "most", want.MaxAge)
+	}
+	return c.checkBeginning(now)
+}
+
+// checkBeginning returns an error unless the claim nbf, if there is one, is a time that has come.
+func (c Claims) checkBeginning(now time.Time) error {
+	begins, hasBeginning := c["nbf"]
+	seconds, isNumber := begins.(float64)
+	switch {
+	case hasBeginning && !isNumber:
+		return say.Error("token.unusable", "claim", "nbf")
+	case seconds > float64(now.Add(Skew).Unix()):
+		return errFuture
 	}
 	return nil
 }

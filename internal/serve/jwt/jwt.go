@@ -99,7 +99,7 @@ func (s *Set) Verify(text string, want Expected, now time.Time) (Claims, error) 
 		if err != nil {
 			return nil, err
 		}
-		return claims.WithoutUnverified(), claims.check(want, now)
+		return claims, claims.check(want, now)
 	}
 	return nil, errSignature
 }

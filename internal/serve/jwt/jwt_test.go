@@ -3,6 +3,7 @@ package jwt_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,37 +68,45 @@ func TestTokensAreRefusedForAReason(t *testing.T) {
 	payload, _ := json.Marshal(plain)
 	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." +
 		base64.RawURLEncoding.EncodeToString(payload) + "."
+	nullBeginning := append(payload[:len(payload)-1:len(payload)-1], `,"nbf":null}`...)
 	rsa := jwttest.New(t)
 	rsa.Rotate(jose.RS256)
 	for name, test := range map[string]struct {
 		token string
 		want  say.Code
 	}{
-		"good":                        {signed(nil), ""},
-		"audience in a list":          {signed(map[string]any{"aud": []string{"x", audience}}), ""},
-		"expired within the skew":     {signed(map[string]any{"exp": in(-30 * time.Second)}), ""},
-		"issued within the skew":      {signed(map[string]any{"iat": in(30 * time.Second)}), ""},
-		"expired":                     {signed(map[string]any{"exp": in(-61 * time.Second)}), "token.expired"},
-		"issued in the future":        {signed(map[string]any{"iat": in(2 * time.Minute)}), "token.future"},
-		"not before the future":       {signed(map[string]any{"nbf": in(2 * time.Minute)}), "token.future"},
-		"too long a life":             {signed(map[string]any{"exp": in(25 * time.Hour)}), "token.age"},
-		"other issuer":                {signed(map[string]any{"iss": "https://evil.example"}), "token.issuer"},
-		"other audience":              {signed(map[string]any{"aud": "x"}), "token.audience"},
-		"no audience":                 {signed(map[string]any{"aud": nil}), "token.audience"},
-		"no exp":                      {signed(map[string]any{"exp": nil}), "token.lacks"},
-		"no iat":                      {signed(map[string]any{"iat": nil}), "token.lacks"},
-		"no sub":                      {signed(map[string]any{"sub": nil}), "token.lacks"},
-		"exp as a text":               {signed(map[string]any{"exp": "9999999999"}), "token.lacks"},
-		"key of another":              {other.Sign(plain), "token.signature"},
-		"unsigned":                    {unsigned, "token.algorithm"},
-		"HS256 with the public key":   {jwttest.SignWith(t, key(jose.HS256, i.JWKS()), plain), "token.algorithm"},
-		"algorithm of another key":    {rsa.Sign(plain), "token.key"},
-		"a name twice":                {jwttest.SignBytes(t, i.SigningKey(), []byte(`{"sub":"a","sub":"b"}`)), "token.form"},
-		"no object":                   {jwttest.SignBytes(t, i.SigningKey(), []byte(`[]`)), "token.form"},
-		"two parts":                   {"a.b", "token.form"},
-		"five parts":                  {"a.b.c.d.e", "token.form"},
-		"no base64":                   {"?.?.?", "token.form"},
-		"larger than any header line": {signed(map[string]any{"x": strings.Repeat("x", 17<<10)}), "token.form"},
+		"good":                          {signed(nil), ""},
+		"audience in a list":            {signed(map[string]any{"aud": []string{"x", audience}}), ""},
+		"expired within the skew":       {signed(map[string]any{"exp": in(-30 * time.Second)}), ""},
+		"issued within the skew":        {signed(map[string]any{"iat": in(30 * time.Second)}), ""},
+		"expired":                       {signed(map[string]any{"exp": in(-61 * time.Second)}), "token.expired"},
+		"issued in the future":          {signed(map[string]any{"iat": in(2 * time.Minute)}), "token.future"},
+		"not before the future":         {signed(map[string]any{"nbf": in(2 * time.Minute)}), "token.future"},
+		"not before the distant future": {signed(map[string]any{"nbf": 1e18}), "token.future"},
+		"not before, as a text":         {signed(map[string]any{"nbf": strconv.FormatInt(in(time.Hour), 10)}), "token.unusable"},
+		"not before, past, as a text":   {signed(map[string]any{"nbf": "1"}), "token.unusable"},
+		"not before, as a list":         {signed(map[string]any{"nbf": []int64{in(time.Hour)}}), "token.unusable"},
+		"not before null":               {jwttest.SignBytes(t, i.SigningKey(), nullBeginning), "token.unusable"},
+		"not before the skew":           {signed(map[string]any{"nbf": in(30 * time.Second)}), ""},
+		"not before 1970":               {signed(map[string]any{"nbf": 0}), ""},
+		"too long a life":               {signed(map[string]any{"exp": in(25 * time.Hour)}), "token.age"},
+		"other issuer":                  {signed(map[string]any{"iss": "https://evil.example"}), "token.issuer"},
+		"other audience":                {signed(map[string]any{"aud": "x"}), "token.audience"},
+		"no audience":                   {signed(map[string]any{"aud": nil}), "token.audience"},
+		"no exp":                        {signed(map[string]any{"exp": nil}), "token.lacks"},
+		"no iat":                        {signed(map[string]any{"iat": nil}), "token.lacks"},
+		"no sub":                        {signed(map[string]any{"sub": nil}), "token.lacks"},
+		"exp as a text":                 {signed(map[string]any{"exp": "9999999999"}), "token.lacks"},
+		"key of another":                {other.Sign(plain), "token.signature"},
+		"unsigned":                      {unsigned, "token.algorithm"},
+		"HS256 with the public key":     {jwttest.SignWith(t, key(jose.HS256, i.JWKS()), plain), "token.algorithm"},
+		"algorithm of another key":      {rsa.Sign(plain), "token.key"},
+		"a name twice":                  {jwttest.SignBytes(t, i.SigningKey(), []byte(`{"sub":"a","sub":"b"}`)), "token.form"},
+		"no object":                     {jwttest.SignBytes(t, i.SigningKey(), []byte(`[]`)), "token.form"},
+		"two parts":                     {"a.b", "token.form"},
+		"five parts":                    {"a.b.c.d.e", "token.form"},
+		"no base64":                     {"?.?.?", "token.form"},
+		"larger than any header line":   {signed(map[string]any{"x": strings.Repeat("x", 17<<10)}), "token.form"},
 	} {
 		claims, err := setOf(t, i).Verify(test.token, expected, now)
 		if test.want == "" {
@@ -181,14 +190,14 @@ func TestUnverifiedAddressesDoNotCount(t *testing.T) {
 	for _, c := range []struct {
 		verified any
 		counts   bool
-	}{{nil, true}, {true, true}, {"true", true}, {false, false}, {"false", false}} {
+	}{{nil, false}, {true, true}, {"true", true}, {false, false}, {"false", false}, {"no", false}, {1, false}} {
 		more := map[string]any{"email": "boss@example.com"}
 		if c.verified != nil {
 			more["email_verified"] = c.verified
 		}
 		claims, err := setOf(t, i).Verify(i.Sign(jwttest.Claims(issuer, audience, "eve", more)), expected, time.Now())
 		rule := jwt.Match{Claim: "email", Value: jwt.Texts{"boss@example.com"}}
-		if err != nil || rule.Holds(claims) != c.counts {
+		if err != nil || rule.Holds(claims.Verified(false)) != c.counts || !rule.Holds(claims.Verified(true)) {
 			t.Errorf("email_verified %v: %v, %v", c.verified, claims, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
@@ -282,10 +283,7 @@ func NewClient(ca string) (*http.Client, error) {
 			return nil, say.Error("issuer.ca_empty")
 		}
 	}
-	return &http.Client{
-		Transport: reach, Timeout: readTime,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	return outgoing.Client(reach, readTime), nil
 }
 
 // AddressFault says why an address of an issuer cannot be used; the rules are those for instances.

@@ -35,6 +35,8 @@ type GateOptions struct {
 	// Sessions find the person who holds a session of a browser, by the text of the cookie. The
 	// first one that knows it decides; a session that none of them knows belongs to a token.
 	Sessions []func(text string, now time.Time) (who access.Identity, known bool, err error)
+	// PublicURL decides the names of cookies.
+	PublicURL PublicURL
 	// Kept knows which sessions were ended; nil means that none was.
 	Kept *sessions.Sessions
 	// Attempts delays clients that present wrong tokens; nil delays no client.
@@ -249,9 +251,6 @@ func lacking(who *access.Identity, route *Route) say.Sentence {
 	return say.New("manage.no_role")
 }
 
-// SessionCookie is the name of the cookie for the session of a browser.
-const SessionCookie = "patchbay_session"
-
 // identify returns who sent a request, and how long a caller who presented too many wrong
 // tokens has to wait. The error says why nobody knows the caller.
 func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, wait time.Duration, err error) {
@@ -275,16 +274,16 @@ func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, w
 	}
 	if presents {
 		wait = g.options.Attempts.Wrong(ClientAddr(r, g.options.TrustedProxies), now)
-	} else if session, missing := r.Cookie(SessionCookie); missing == nil && !crossSite {
+	} else if session := g.options.PublicURL.session(r); session != "" && !crossSite {
 		// A page of another site, or of another port of this host, has a browser
 		// send the cookie too; it counts for our own pages only.
 		for _, find := range g.options.Sessions {
-			if who, known, err = find(session.Value, now); known {
+			if who, known, err = find(session, now); known {
 				return who, 0, err
 			}
 		}
-		if who, err = roster.Session(session.Value, now); err == nil && g.options.Kept != nil {
-			who.Session = access.SessionID(session.Value)
+		if who, err = roster.Session(session, now); err == nil && g.options.Kept != nil {
+			who.Session = access.SessionID(session)
 			err = g.options.Kept.Check(who.Session)
 		}
 		if err != nil {

@@ -150,3 +150,42 @@ func TestCallersCanReadTheirOwnIdentity(t *testing.T) {
 		t.Errorf("a session of an open gateway: %d", answer.Status)
 	}
 }
+
+// Over https the cookie of a session has a name that browsers take from this host only, and the name of
+// http is not accepted: another host of the same domain may have set such a cookie.
+func TestCookiesOverHTTPSBelongToThisHost(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		what, settings string
+		headers        []string
+		name           string
+	}{
+		{"http", "", nil, "patchbay_session"},
+		{"http, a public URL of http", "server: {public-url: 'http://ai.example.com'}\n", nil, "patchbay_session"},
+		{"a proxy with https", "", []string{"X-Forwarded-Proto", "https"}, "__Host-patchbay_session"},
+		{"a public URL of https", "server: {public-url: 'HTTPS://ai.example.com'}\n", nil, "__Host-patchbay_session"},
+	} {
+		r := gatewaytest.Start(t, gatewaytest.SecuredYAML()+test.settings)
+		_, set := logIn(t, r, "viewer-token", test.headers...)
+		isSecure := strings.HasPrefix(test.name, "__Host-")
+		if set.Name != test.name || set.Secure != isSecure || set.Path != "/" || set.Domain != "" {
+			t.Errorf("%s: got cookie %s, want %s", test.what, set, test.name)
+		}
+		for name, want := range map[string]int{"patchbay_session": 401, "__Host-patchbay_session": 401, "__host-patchbay_session": 401, test.name: 200} {
+			if got := r.Do("GET", "/api/auth/me", "", append([]string{"Cookie", name + "=" + set.Value}, test.headers...)...).Status; got != want {
+				t.Errorf("%s, with cookie %s: got %d, want %d", test.what, name, got, want)
+			}
+		}
+		planted := append([]string{"Cookie", "patchbay_session=planted; __Host-patchbay_session=" + set.Value + "; patchbay_session=planted"}, test.headers...)
+		if got := r.Do("GET", "/api/auth/me", "", planted...).Status; isSecure && got != 200 {
+			t.Errorf("%s, beside a cookie of another host: got %d, want 200", test.what, got)
+		}
+		ended := r.Do("DELETE", "/api/auth/session", "", append([]string{"Cookie", test.name + "=" + set.Value}, test.headers...)...).Succeeds(t)
+		if cookies := (&http.Response{Header: ended.Header}).Cookies(); len(cookies) != 1 || cookies[0].Name != test.name || cookies[0].MaxAge >= 0 {
+			t.Errorf("%s, the end: got cookies %v, want %s to be forgotten", test.what, cookies, test.name)
+		}
+		if got := r.Do("GET", "/api/auth/me", "", append([]string{"Cookie", test.name + "=" + set.Value}, test.headers...)...).Status; got != 401 {
+			t.Errorf("%s, after the end: got %d, want 401", test.what, got)
+		}
+	}
+}

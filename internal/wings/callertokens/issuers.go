@@ -25,14 +25,16 @@ const patience = 3 * time.Second
 
 // Issuers verify tokens and decide the terms of their bearers.
 type Issuers struct {
-	list []*issuer
-	log  *slog.Logger
+	list    []*issuer
+	log     *slog.Logger
+	unknown unknown
 }
 
 type issuer struct {
 	Issuer
 
-	keys *jwt.Keys
+	keys    *jwt.Keys
+	warning jwt.EmailWarning
 }
 
 var _ access.Issuers = (*Issuers)(nil)
@@ -44,7 +46,7 @@ func New(settings Settings, log *slog.Logger, changed func()) *Issuers {
 	}
 	all := &Issuers{log: log}
 	for _, one := range settings {
-		all.list = append(all.list, &issuer{one, one.newKeys(log, changed)})
+		all.list = append(all.list, &issuer{Issuer: one, keys: one.newKeys(log, changed)})
 	}
 	return all
 }
@@ -92,12 +94,16 @@ func (all *Issuers) named(name string) *issuer {
 }
 
 // Identify returns the bearer of a token, or why it is refused. isToken is false if the text is not
-// a token of one of the issuers.
+// a token that names its issuer.
 func (all *Issuers) Identify(text string, now time.Time) (who *access.Visitor, refusal *schema.Error, isToken bool) {
 	name, isToken := jwt.IssuerOf(text)
-	at := slices.IndexFunc(all.list, func(one *issuer) bool { return one.Issuer.Issuer == name })
-	if !isToken || at < 0 {
+	if !isToken {
 		return nil, nil, false
+	}
+	at := slices.IndexFunc(all.list, func(one *issuer) bool { return one.Issuer.Issuer == name })
+	if at < 0 {
+		all.unknown.note(all.log, name, now)
+		return nil, schema.NewError(schema.CodeInvalidAPIKey, say.New("token.unknown_issuer")), true
 	}
 	one := all.list[at]
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -107,11 +113,14 @@ func (all *Issuers) Identify(text string, now time.Time) (who *access.Visitor, r
 	}, now)
 	switch {
 	case errors.Is(err, jwt.ErrNoKeys):
-		unknown := schema.NewError(schema.CodeServiceUnavailable, say.From(err))
-		unknown.RetryAfter = time.Second
-		return nil, unknown, true
+		noKeys := schema.NewError(schema.CodeServiceUnavailable, say.From(err))
+		noKeys.RetryAfter = time.Second
+		return nil, noKeys, true
 	case err != nil:
 		return nil, schema.NewError(schema.CodeInvalidToken, say.From(err)), true
+	}
+	if one.usesEmail() {
+		one.warning.Check(all.log, "security.jwt", one.Name, claims)
 	}
 	who, refusal = one.visitor(claims)
 	if refusal == nil {
@@ -142,7 +151,8 @@ func (all *Issuers) Again(name, claims string) *access.Visitor {
 // holds, completed with those of the claims and of the issuer.
 func (i *issuer) visitor(claims jwt.Claims) (*access.Visitor, *schema.Error) {
 	who := &access.Visitor{Issuer: i.Name, Subject: claims.Subject(), Terms: i.Terms, Rule: "security.jwt " + i.Name}
-	at := slices.IndexFunc(i.Rules, func(r Rule) bool { return r.Holds(claims) })
+	trusted := claims.Verified(i.TrustEmail)
+	at := slices.IndexFunc(i.Rules, func(r Rule) bool { return r.Holds(trusted) })
 	switch {
 	case at >= 0:
 		who.Tenant, who.Terms = i.Rules[at].Tenant, i.Rules[at].Terms.Or(i.Terms)
@@ -151,7 +161,7 @@ func (i *issuer) visitor(claims jwt.Claims) (*access.Visitor, *schema.Error) {
 		return nil, schema.NewError(schema.CodePermissionDenied, say.New("token.no_rule"))
 	}
 	if who.Tenant == "" && i.Claims.Tenant != "" {
-		who.Tenant = claims.Text(i.Claims.Tenant)
+		who.Tenant = trusted.Text(i.Claims.Tenant)
 		isBad := who.Tenant == ""
 		access.CheckTenant("", who.Tenant, func(string, say.Sentence) { isBad = true })
 		if isBad {
@@ -159,8 +169,12 @@ func (i *issuer) visitor(claims jwt.Claims) (*access.Visitor, *schema.Error) {
 				say.New("token.no_tenant", "claim", i.Claims.Tenant))
 		}
 	}
+	named := trusted
+	if _, isStated := claims[jwt.EmailVerified]; !isStated {
+		named = claims // an address of which the issuer states nothing names the user, and gives no rights
+	}
 	if i.Claims.User != "" {
-		who.User = claims.Text(i.Claims.User)
+		who.User = named.Text(i.Claims.User)
 	}
 	if i.Claims.Models != "" {
 		if _, who.IsNarrowed = claims.At(i.Claims.Models); who.IsNarrowed {

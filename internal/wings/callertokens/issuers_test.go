@@ -1,6 +1,7 @@
 package callertokens_test
 
 import (
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -127,6 +128,104 @@ func TestABatchOutlivesItsTokenButNotItsRule(t *testing.T) {
 	c.Credentials.SetIssuers(nil)
 	if _, isGood := c.Bearer(grant.ID, "", grant.Claims()); isGood || !c.Credentials.IsRemoved(grant.ID, "") {
 		t.Error("the batch goes on without its issuer")
+	}
+}
+
+// An e-mail address that the issuer does not state as verified decides neither a rule nor the tenant.
+func TestOnlyVerifiedAddressesLetCallersIn(t *testing.T) {
+	i := jwttest.New(t)
+	for _, test := range []struct {
+		verified any // nil: no such claim
+		trusts   bool
+		isIn     bool
+		user     string
+	}{
+		{true, false, true, "boss@example.com"}, {"true", false, true, "boss@example.com"},
+		{nil, false, false, "boss@example.com"}, {false, false, false, ""}, {"false", false, false, ""},
+		{"FALSE", false, false, ""}, {"no", false, false, ""}, {0, false, false, ""}, {1, false, false, ""},
+		{[]bool{true}, false, false, ""}, {nil, true, true, "boss@example.com"}, {false, true, true, "boss@example.com"},
+	} {
+		more := map[string]any{"email": "boss@example.com"}
+		if test.verified != nil {
+			more["email_verified"] = test.verified
+		}
+		token := header(i.Sign(jwttest.Claims("i", "a", "eve", more)))
+		byRule, byTenant, byUser := company(i), company(i), company(i)
+		byRule.TrustEmail, byTenant.TrustEmail, byUser.TrustEmail = test.trusts, test.trusts, test.trusts
+		byRule.Rules = []callertokens.Rule{{Match: jwt.Match{Claim: "email", Value: jwt.Texts{"boss@example.com"}}}}
+		byTenant.Claims.Tenant, byUser.Claims.User = "email", "email"
+		for what, settings := range map[string]callertokens.Issuer{"rule": byRule, "tenant": byTenant} {
+			c := callers(t, access.Settings{}, settings)
+			grant, refusal := c.Identify(token, netip.Addr{})
+			if isIn := refusal == nil; isIn != test.isIn {
+				t.Errorf("%s, email_verified %v, trusted %v: let in %v, want %v", what, test.verified, test.trusts, isIn, test.isIn)
+			}
+			if refusal != nil {
+				continue
+			}
+			if _, isGood := c.Bearer(grant.ID, "", grant.Claims()); !isGood {
+				t.Errorf("%s, email_verified %v, later: not let in", what, test.verified)
+			}
+		}
+		grant, refusal := callers(t, access.Settings{}, byUser).Identify(token, netip.Addr{})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		if got, _ := grant.UserOf(nil); got != test.user {
+			t.Errorf("email_verified %v: got user %q, want %q", test.verified, got, test.user)
+		}
+	}
+}
+
+// An issuer whose rules use the e-mail address and whose tokens do not state email_verified is logged once.
+func TestTheLogNamesIssuersWithoutEmailVerified(t *testing.T) {
+	i := jwttest.New(t)
+	settings := company(i)
+	settings.Rules = []callertokens.Rule{{Match: jwt.Match{Claim: "email", Value: jwt.Texts{"boss@example.com"}}}}
+	trusting := settings
+	trusting.TrustEmail = true
+	for _, test := range []struct {
+		settings callertokens.Issuer
+		claims   map[string]any
+		want     int
+	}{
+		{settings, map[string]any{"email": "boss@example.com"}, 1},
+		{settings, map[string]any{"email": "boss@example.com", "email_verified": false}, 0},
+		{settings, nil, 0},
+		{company(i), map[string]any{"email": "boss@example.com"}, 0},
+		{trusting, map[string]any{"email": "boss@example.com"}, 0},
+	} {
+		var log strings.Builder
+		issuers := callertokens.New(callertokens.Settings{test.settings}, slog.New(slog.NewTextHandler(&log, nil)), nil)
+		for range 3 {
+			_, _, _ = issuers.Identify(i.Sign(jwttest.Claims("i", "a", "eve", test.claims)), time.Now())
+		}
+		issuers.Close()
+		if got := strings.Count(log.String(), "provider=company"); got != test.want {
+			t.Errorf("claims %v, rules %v: got %d warnings, want %d: %s", test.claims, test.settings.Rules, got, test.want, log.String())
+		}
+	}
+}
+
+// A token of another issuer is no key either; the refusal names the setting, and not the token.
+func TestTokensOfUnknownIssuersAreRefused(t *testing.T) {
+	i := jwttest.New(t)
+	c := callers(t, access.Settings{}, company(i))
+	for _, issuer := range []string{"i/", "I", "https://login.example"} {
+		token := i.Sign(jwttest.Claims(issuer, "a", "eve", nil))
+		grant, refusal := c.Identify(header(token), netip.Addr{})
+		if grant != nil || refusal == nil || refusal.Code != schema.CodeInvalidAPIKey ||
+			!strings.Contains(refusal.Message, "no security.jwt has this issuer") {
+			t.Errorf("issuer %q: got %v, %v", issuer, grant, refusal)
+		}
+	}
+	for _, text := range []string{"pb-unknown", "a.b.c", strings.Repeat("x", 20_000)} {
+		if _, refusal := c.Identify(header(text), netip.Addr{}); refusal == nil || strings.Contains(refusal.Message, "security.jwt") {
+			t.Errorf("text %.10q: got %v, want an invalid key", text, refusal)
+		}
+	}
+	if _, refusal := c.Identify(header(key), netip.Addr{}); refusal != nil {
+		t.Errorf("a key: got %v", refusal)
 	}
 }
 

@@ -34,6 +34,8 @@ type Issuer struct {
 	// MaxAge is the longest time from the issue of a token to its end.
 	MaxAge schema.Duration `json:"maxAge"`
 	Claims Claims          `json:"claims"`
+	// TrustEmail makes e-mail addresses count in rules that the issuer does not state as verified.
+	TrustEmail bool `json:"trustEmail"`
 	// Rules decide who is let in; without any, the bearer of every good token is.
 	Rules []Rule       `json:"rules"`
 	Terms access.Terms `json:"terms"`
@@ -52,6 +54,13 @@ type Rule struct {
 
 	Tenant string       `json:"tenant"`
 	Terms  access.Terms `json:"terms"`
+}
+
+// usesEmail reports whether rules or the tenant depend on the e-mail address, and it counts only if it
+// is verified.
+func (i *Issuer) usesEmail() bool {
+	return !i.TrustEmail && (i.Claims.Tenant == jwt.Email ||
+		slices.ContainsFunc(i.Rules, func(r Rule) bool { return r.Claim == jwt.Email }))
 }
 
 const (
@@ -132,6 +141,9 @@ func (s Settings) Lint(forwards []string, report func(path, message string)) {
 		if err == nil && address.Scheme == "http" && !isHere(address.Hostname()) {
 			report(fmt.Sprintf("security.jwt[%d].jwks-url", i),
 				"is not encrypted: whoever is on the way can put in keys of their own; use https")
+		}
+		if s[i].usesEmail() {
+			report(fmt.Sprintf("security.jwt[%d].rules", i), "of "+s[i].Name+": "+jwt.UnverifiedEmail)
 		}
 	}
 	if len(s) > 0 && len(forwards) > 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 
@@ -65,7 +66,7 @@ func mixture() []kindOfRequest {
 // Run sends requests to a gateway until ctx ends, while the traffic is switched
 // on, and returns when the last of them has ended.
 func (d *Demo) Run(ctx context.Context, address string) {
-	client := &http.Client{Timeout: maxRequestTime, Transport: &http.Transport{MaxIdleConnsPerHost: maxAtOnce}}
+	client := outgoing.Client(&http.Transport{MaxIdleConnsPerHost: maxAtOnce}, maxRequestTime)
 	defer client.CloseIdleConnections()
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 )
 
 // Target is an address for chat requests.
@@ -85,7 +86,7 @@ const rounds = 10
 func Run(ctx context.Context, o Options) (*Result, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: o.Concurrency, DisableCompression: true}
 	defer transport.CloseIdleConnections()
-	m := &run{Options: o, client: &http.Client{Transport: transport}, total: 4 * o.Requests}
+	m := &run{Options: o, client: outgoing.Client(transport, 0), total: 4 * o.Requests}
 	result := &Result{Requests: o.Requests, Concurrency: o.Concurrency}
 	for _, isStream := range []bool{false, true} {
 		comparison, err := m.compare(ctx, isStream)

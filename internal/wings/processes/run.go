@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
@@ -250,10 +251,7 @@ func probe(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy: the process is on this host
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := outgoing.Client(&http.Transport{DisableKeepAlives: true}, 0) // no proxy: the process is on this host
 	reply, err := client.Do(request)
 	if err != nil {
 		return err

@@ -48,6 +48,7 @@ type Client struct {
 	callback string // where the provider sends people back to
 	log      *slog.Logger
 	turn     chan struct{} // holds a token while the provider's settings are not read
+	warning  jwt.EmailWarning
 
 	mu     sync.Mutex // guards the fields below
 	meta   *Metadata
@@ -243,7 +244,7 @@ func (c *Client) Identify(ctx context.Context, code string, secrets Challenge) (
 		}
 	}
 	sources := []jwt.Claims{claims}
-	if c.lacks(claims) && meta.UserInfo != "" && tokens.Access != "" {
+	if c.lacks(claims.Verified(c.TrustEmail)) && meta.UserInfo != "" && tokens.Access != "" {
 		more, err := c.userInfo(ctx, meta, tokens.Access)
 		if err != nil {
 			return nil, err
@@ -253,9 +254,17 @@ func (c *Client) Identify(ctx context.Context, code string, secrets Challenge) (
 		}
 		sources = append(sources, more)
 	}
+	if c.usesEmail() {
+		for _, source := range sources {
+			c.warning.Check(c.log, "security.oidc", c.Name, source)
+		}
+	}
 	seat, _ := claims["sid"].(string)
 	return &Person{Subject: claims.Subject(), Name: nameOf(sources), Seat: seat, Claims: c.Kept(sources...)}, nil
 }
+
+// ErrCode means that the provider does not take the code of a sign-in.
+var ErrCode = say.Error("signin.code")
 
 // tokens are the answer to a code.
 type tokens struct {
@@ -298,7 +307,7 @@ func (c *Client) userInfo(ctx context.Context, meta *Metadata, token string) (cl
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	err = c.ask(ctx, request, &claims)
-	return claims.WithoutUnverified(), err
+	return claims, err
 }
 
 // ask sends a question to the provider and reads the answer, which is JSON.
@@ -324,7 +333,10 @@ func (c *Client) ask(ctx context.Context, request *http.Request, to any) error {
 		var refusal struct {
 			Error string `json:"error"`
 		}
-		if json.Unmarshal(data, &refusal) == nil && refusal.Error != "" {
+		if json.Unmarshal(data, &refusal) == nil && refusal.Error == "invalid_grant" {
+			return ErrCode
+		}
+		if refusal.Error != "" {
 			return say.Error("signin.refused", "error", shorten(refusal.Error))
 		}
 		return say.Error("issuer.status", "status", response.StatusCode)

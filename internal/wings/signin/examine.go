@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 )
 
 // Lint reports values that are allowed and seldom meant.
@@ -26,11 +27,19 @@ func (s Settings) Lint(publicURL string, report func(path, message string)) {
 				"whoever is on the way can sign in as anybody; use https")
 		}
 		for j, rule := range p.Rules {
-			isChosen := rule.Claim == "email" || rule.Claim == "preferred_username"
-			if isChosen && rule.Role.whole() == access.Admin {
-				report(fmt.Sprintf("security.oidc[%d].rules[%d].claim", i, j), rule.Claim+" makes ADMIN: at some "+
-					"providers people choose it themselves; use a group or a role")
+			at := fmt.Sprintf("security.oidc[%d].rules[%d].claim", i, j)
+			isEmail := rule.Claim == jwt.Email
+			switch isChosen := isEmail || rule.Claim == "preferred_username"; {
+			case isChosen && rule.Role.whole() == access.Admin:
+				report(at, rule.Claim+" makes ADMIN: at some providers people choose it themselves; use a group or a "+
+					"role")
+			case isEmail && p.TrustEmail:
+				report(at, "the provider "+p.Name+" decides by e-mail addresses that it may not have verified: at "+
+					"some providers people choose them themselves; use a group or a role")
 			}
+		}
+		if p.usesEmail() {
+			report(fmt.Sprintf("security.oidc[%d].rules", i), "of "+p.Name+": "+jwt.UnverifiedEmail)
 		}
 	}
 }

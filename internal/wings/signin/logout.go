@@ -52,7 +52,7 @@ func (c *Client) LoggedOut(ctx context.Context, token string) (subject, seat str
 func nameOf(sources []jwt.Claims) string {
 	for _, claim := range []string{"name", "preferred_username", "email", "sub"} {
 		for _, claims := range sources {
-			if name, _ := claims[claim].(string); strings.TrimSpace(name) != "" {
+			if name, _ := claims.Verified(false)[claim].(string); strings.TrimSpace(name) != "" {
 				return shorten(strings.TrimSpace(name))
 			}
 		}

@@ -30,7 +30,9 @@ type Provider struct {
 	CA string `json:"ca" doc:"A file (PEM) of certificates that are trusted in place of the system's."`
 	// Scopes are asked for beside openid.
 	Scopes []string `json:"scopes"`
-	Rules  []Rule   `json:"rules"`
+	// TrustEmail makes e-mail addresses count in rules that the provider does not state as verified.
+	TrustEmail bool   `json:"trustEmail"`
+	Rules      []Rule `json:"rules"`
 }
 
 // Rule gives people with a claim a role.
@@ -92,6 +94,8 @@ func (Provider) Docs() map[string]string {
 			"(/.well-known/openid-configuration).",
 		"clientSecret": "The secret of the client, such as ${OIDC_SECRET}; empty for a public client.",
 		"scopes":       "What is asked for beside openid.",
+		"trustEmail": "Whether e-mail addresses count in rules even if the provider does not state that it has " +
+			"verified them.",
 		"rules": "What people may do. The first rule that matches with VIEWER, OPERATOR or ADMIN decides the role in " +
 			"the whole gateway; all that match with a tenant give a role there. Nobody else gets in.",
 	}
@@ -192,6 +196,7 @@ func (s Settings) CheckTogether(isSecured bool, publicURL string, report func(pa
 
 // Rights returns what the rules give a person with claims: the role and the memberships.
 func (p *Provider) Rights(claims jwt.Claims) (who access.Identity) {
+	claims = claims.Verified(p.TrustEmail)
 	for i := range p.Rules {
 		rule := &p.Rules[i]
 		if !rule.Holds(claims) {
@@ -222,8 +227,12 @@ func (p *Provider) Kept(sources ...jwt.Claims) map[string][]string {
 	for i := range p.Rules {
 		name := p.Rules[i].Claim
 		for _, claims := range sources {
+			claims = claims.Verified(p.TrustEmail)
 			if _, found := claims.At(name); !found {
 				continue
+			}
+			if name == jwt.Email && claims.Verified(false)[name] != nil {
+				kept[jwt.EmailVerified] = []string{"true"}
 			}
 			for _, text := range claims.Texts(name) {
 				if slices.Contains(p.Rules[i].Value, text) && !slices.Contains(kept[name], text) {
@@ -234,6 +243,11 @@ func (p *Provider) Kept(sources ...jwt.Claims) map[string][]string {
 		}
 	}
 	return kept
+}
+
+// usesEmail reports whether rules ask for the e-mail address, and it counts only if it is verified.
+func (p *Provider) usesEmail() bool {
+	return !p.TrustEmail && slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Claim == jwt.Email })
 }
 
 // lacks reports whether rules ask for a claim that is not there.
@@ -248,6 +262,10 @@ func (p *Provider) lacks(claims jwt.Claims) bool {
 func Restored(kept map[string][]string) jwt.Claims {
 	claims := jwt.Claims{}
 	for name, texts := range kept {
+		if len(texts) == 1 {
+			claims[name] = texts[0]
+			continue
+		}
 		list := make([]any, len(texts))
 		for i, text := range texts {
 			list[i] = text

@@ -143,3 +143,80 @@ func TestDoctorExaminesProviders(t *testing.T) {
 		}
 	}
 }
+
+// An address that the provider does not state as verified is what its owner wrote: it gives no role at
+// sign-in nor from the claims that a session keeps.
+func TestOnlyVerifiedAddressesGiveRoles(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		verified any // nil: no such claim
+		trusts   bool
+		want     access.Role
+	}{
+		{true, false, access.Operator}, {"true", false, access.Operator},
+		{nil, false, 0}, {false, false, 0}, {"false", false, 0}, {"FALSE", false, 0}, {"no", false, 0}, {"", false, 0},
+		{0.0, false, 0}, {1.0, false, 0}, {"1", false, 0}, {"True", false, 0}, {[]any{true}, false, 0}, {[]any{"true"}, false, 0},
+		{map[string]any{"true": true}, false, 0}, {null{}, false, 0},
+		{nil, true, access.Operator}, {false, true, access.Operator},
+	} {
+		p := signin.Provider{TrustEmail: test.trusts, Rules: []signin.Rule{rule("email", "boss@example.com", "OPERATOR", "")}}
+		claims := jwt.Claims{"email": "boss@example.com", "email_verified": test.verified}
+		if test.verified == nil {
+			delete(claims, "email_verified")
+		} else if test.verified == (null{}) {
+			claims["email_verified"] = nil
+		}
+		kept := p.Kept(claims)
+		for how, claims := range map[string]jwt.Claims{"token": claims, "session": signin.Restored(kept)} {
+			if got := p.Rights(claims).Role; got != test.want {
+				t.Errorf("email_verified %v, trusted %v, %s: got role %q, want %q", test.verified, test.trusts, how, got, test.want)
+			}
+		}
+		// A session does not keep a role that was given while the provider was trusted with addresses.
+		p.TrustEmail = false
+		if got, want := p.Rights(signin.Restored(kept)).Role, p.Rights(claims).Role; got != want {
+			t.Errorf("email_verified %v, trusted before: got role %q, want %q", test.verified, got, want)
+		}
+	}
+}
+
+// null stands for a claim that is null.
+type null struct{}
+
+// A verified address of a later source counts if the first has an unverified one.
+func TestTheVerifiedAddressOfSeveralCounts(t *testing.T) {
+	t.Parallel()
+	p := signin.Provider{Rules: []signin.Rule{rule("email", "boss@example.com", "OPERATOR", "")}}
+	own := jwt.Claims{"email": "boss@example.com"}
+	vouched := jwt.Claims{"email": "eve@example.com", "email_verified": true}
+	if got := p.Rights(signin.Restored(p.Kept(own, vouched))).Role; got != 0 {
+		t.Errorf("another address is verified: got role %q, want none", got)
+	}
+	vouched["email"] = "boss@example.com"
+	if got := p.Rights(signin.Restored(p.Kept(own, vouched))).Role; got != access.Operator {
+		t.Errorf("the address is verified: got role %q, want OPERATOR", got)
+	}
+}
+
+func TestCheckNamesProvidersWithRulesForAddresses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		claim  string
+		trusts bool
+		want   string
+	}{
+		{"groups", false, "[]"},
+		{"email", false, "[security.oidc[0].rules of corp]"},
+		{"email", true, "[security.oidc[0].rules[0].claim the provider corp]"},
+	} {
+		var got []string
+		s := signin.Settings{{Name: "corp", Issuer: "https://id.example.com", TrustEmail: test.trusts, Rules: []signin.Rule{rule(test.claim, "v", "VIEWER", "")}}}
+		s.Lint("https://ai.example.com", func(path, message string) {
+			message, _, _ = strings.Cut(strings.Replace(message, " decides", ":", 1), ":")
+			got = append(got, path+" "+message)
+		})
+		if fmt.Sprint(got) != test.want {
+			t.Errorf("claim %s, trusted %v: got %v, want %s", test.claim, test.trusts, got, test.want)
+		}
+	}
+}

@@ -3,12 +3,14 @@ package manage_test
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
@@ -226,6 +228,45 @@ func TestKeysIssuedAtRunTime(t *testing.T) {
 	r.API("DELETE", "/api/auth/keys/all", "", admin...).Is(t, 200, `"changed":false`)
 	r.API("DELETE", "/api/auth/keys/"+narrow.ID, "", admin...).Is(t, 200)
 	r.Chat(gatewaytest.PlainHi).FailsWith(t, 401, "authentication_error", "invalid_api_key", "") // the last key is gone; the door stays shut
+}
+
+// Every field of a key is set when it is issued, changed by an edit, and shown. A field that keys get one
+// day needs a value here.
+func TestEveryFieldOfAKeyIsSetAndChanged(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
+	admin := []string{"Authorization", "Bearer admin-token"}
+	values := map[string]string{
+		"tenant": `"red"`, "userHeader": `"X-User"`, "services": `["chat"]`, "models": `["m"]`, "instances": `["m@http://a"]`,
+		"addresses": `["10.0.0.0/8"]`, "expiresAt": `"2099-01-01T00:00:00Z"`, "priority": `"batch"`,
+		"limits":  `{"requestsPerMinute":1,"tokensPerMinute":2,"concurrentRequests":3}`,
+		"budgets": `{"day":{"requests":1},"month":{"tokens":2},"total":{"cost":3}}`,
+		"runs":    `{"cost":1,"tokens":2,"requests":3,"time":"1h","concurrency":4}`,
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[access.Key]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous || name == "id" || name == "keySha256" {
+			continue
+		}
+		if values[name] == "" {
+			t.Errorf("field %s of a key has no value in this test", name)
+			continue
+		}
+		shown := func(data []byte) string {
+			var members map[string]jsontext.Value
+			if err := json.Unmarshal(data, &members); err != nil {
+				t.Fatal(err)
+			}
+			return string(members[name])
+		}
+		body := `{"` + name + `":` + values[name] + `}`
+		issued := shown(r.API("POST", "/api/auth/keys", body, admin...).Is(t, 201).Data)
+		before := shown(r.API("POST", "/api/auth/keys", `{"id":"k-`+name+`"}`, admin...).Is(t, 201).Data)
+		edited := shown(r.API("PUT", "/api/auth/keys/k-"+name, body, admin...).Is(t, 200).Data)
+		if issued != edited || edited == before {
+			t.Errorf("field %s: issued with %s, edited from %s to %s, want %s", name, issued, before, edited, values[name])
+		}
+	}
 }
 
 func TestBackendsThatTurnIntoMetadataServicesAreNotDialled(t *testing.T) {

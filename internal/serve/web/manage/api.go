@@ -36,7 +36,9 @@ type Options struct {
 	Credentials *access.Credentials
 	// Sessions are the sessions of browsers, nil where security is off.
 	Sessions *sessions.Sessions
-	Ledger   *quota.Ledger
+	// PublicURL decides the names of cookies.
+	PublicURL web.PublicURL
+	Ledger    *quota.Ledger
 	// Budgets returns how much of every budget is used.
 	Budgets func() []budget.Use
 	// EditLedger changes the ledger.

@@ -56,3 +56,45 @@ func TestInstancesAreAddedWithResidency(t *testing.T) {
 		}
 	}
 }
+
+// Only an administrator lets callers name members for operators of engines, whatever operation makes the
+// change; the file may, and what is allowed stays in edits of others.
+func TestOnlyAnAdminLetsCallersNameMembers(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	instance := func(more string) string {
+		return `{"name":"m","baseUrl":"` + b.URL() + `","adapter":"vllm"` + more + `}`
+	}
+	const members = `,"allowMembers":["priority"]`
+	r := gatewaytest.Start(t, gatewaytest.SecuredYAML()+gatewaytest.ChatYAML(
+		`{name: of-file, base-url: "`+b.URL()+`", adapter: vllm, allow-members: [lora]}`))
+	as := func(role, method, path, body string) gatewaytest.ManagementReply {
+		return r.API(method, path, body, "Authorization", "Bearer "+role+"-token")
+	}
+	id := "m@" + b.URL()
+	update := func(change string) string { return `{"instanceId":"` + id + `","instance":` + change + `}` }
+	for what, request := range map[string][3]string{
+		"add":     {http.MethodPost, gatewaytest.AddInstancePath + "chat", instance(members)},
+		"several": {http.MethodPost, "/api/config/instance/add", `{"instances":[{"serviceType":"chat","instance":` + instance(members) + `}]}`},
+		"service": {http.MethodPost, "/api/config/type/services/embedding", `{"instances":[` + instance(members) + `]}`},
+	} {
+		as("operator", request[0], request[1], request[2]).Is(t, 403)
+		as("operator", request[0], request[1]+"?dryRun=true", request[2]).Is(t, 403)
+		if got := r.Control.Version(); got != 1 {
+			t.Errorf("%s: got version %d, want 1", what, got)
+		}
+	}
+	as("operator", http.MethodPost, gatewaytest.AddInstancePath+"chat", instance("")).Is(t, 201)
+	as("operator", http.MethodPut, gatewaytest.UpdateInstancePath+"chat", update(`{"allowMembers":["priority"]}`)).Is(t, 403)
+	as("admin", http.MethodPut, gatewaytest.UpdateInstancePath+"chat", update(`{"allowMembers":["prio"]}`)).Is(t, 400, "allowMembers[0]", "priority")
+	as("admin", http.MethodPut, gatewaytest.UpdateInstancePath+"chat", update(`{"allowMembers":["lora","lora"]}`)).Is(t, 400, "allowMembers[1]")
+	as("admin", http.MethodPut, gatewaytest.UpdateInstancePath+"chat", update(`{"allowMembers":["priority"]}`)).Is(t, 200) // version 3
+	as("viewer", http.MethodGet, "/api/config/type/services/chat", "").Is(t, 200, `"allowMembers":["priority"]`)
+	as("operator", http.MethodPut, gatewaytest.UpdateInstancePath+"chat", update(`{"weight":2}`)).Is(t, 200)
+	as("operator", http.MethodPut, gatewaytest.UpdateInstancePath+"chat", update(`{"allowMembers":["priority","lora"]}`)).Is(t, 403)
+	as("operator", http.MethodPut, gatewaytest.UpdateInstancePath+"chat", update(`{"baseUrl":"http://127.0.0.1:9"}`)).Is(t, 403)
+	as("operator", http.MethodPut, gatewaytest.UpdateInstancePath+"chat", update(`{"allowMembers":[]}`)).Is(t, 200)
+	as("operator", http.MethodPost, "/api/config/version/rollback/3", "").Is(t, 403)
+	as("admin", http.MethodPost, "/api/config/version/rollback/3", "").Is(t, 200)
+	as("operator", http.MethodPost, "/api/config/type/reset", "").Is(t, 200)
+}

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -20,6 +21,7 @@ type KeyView struct {
 	ID         string               `json:"id"`
 	Name       string               `json:"name,omitzero" doc:"The name that its owner or team gave it."`
 	Owner      string               `json:"owner,omitzero" doc:"The person who made it for themselves."`
+	Origin     access.Origin        `json:"origin" enum:"file,management,team,self"`
 	Tenant     string               `json:"tenant"`
 	UserHeader string               `json:"userHeader,omitzero" doc:"The header trusted to name the user of a request."`
 	Services   []schema.ServiceType `json:"services"`
@@ -44,6 +46,8 @@ type KeyView struct {
 // Docs says more about some members than a tag has room for.
 func (KeyView) Docs() map[string]string {
 	return map[string]string{
+		"origin": "How the key was made: by the configuration file, by management, or by self-service for a team " +
+			"or a person. Administrators of a team change the last two only.",
 		"priority": "The class of its requests, and the most urgent one for which they may ask; left out where " +
 			"its tenant, the defaults or the service type say.",
 	}
@@ -84,7 +88,8 @@ func (a *API) KeysOf(c *web.Call, belongs func(*access.IssuedKey) bool) (views [
 // ViewKey shows a key, and its text where it was just made.
 func (a *API) ViewKey(c *web.Call, key access.IssuedKey, text string, now time.Time) KeyView {
 	return KeyView{
-		ID: key.ID, Name: key.Name, Owner: key.Owner.Name, Tenant: key.Tenant, UserHeader: key.UserHeader,
+		ID: key.ID, Name: key.Name, Owner: key.Owner.Name, Origin: cmp.Or(key.Origin, access.OriginManagement),
+		Tenant: key.Tenant, UserHeader: key.UserHeader,
 		Services: key.Services, Models: key.Models, Instances: key.Instances, Addresses: key.Addresses,
 		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: KeyLimits(key.Limits), Budgets: key.Budgets,
 		Runs:      key.Runs,
@@ -181,7 +186,7 @@ type keyRequest struct {
 
 func (a *API) issueKey(c *web.Call, wanted *keyRequest) (KeyView, error) {
 	now := time.Now()
-	key := access.IssuedKey{Key: wanted.key()}
+	key := access.IssuedKey{Key: wanted.key(), Origin: access.OriginManagement}
 	key.ID = wanted.ID
 	if err := CheckCredential(key.Check, key.ExpiresAt, now); err != nil {
 		return KeyView{}, err

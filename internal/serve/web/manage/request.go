@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -26,10 +27,31 @@ const clientHeader = "X-Patchbay-Client"
 func changeOf(c *web.Call) control.Change {
 	change := control.Change{Origin: control.FromAPI, Author: c.Who.String(), DryRun: c.DryRun,
 		May: func(right string) bool { return c.Who.Role.Holds(settingsRight(right)) }}
+	if c.Who.Role != access.Admin {
+		change.Check = refuseAllowances
+	}
 	if c.Header.Get(clientHeader) == "console" {
 		change.Origin = control.FromConsole
 	}
 	return change
+}
+
+// refuseAllowances returns an error if a change lets callers name a member for operators of engines at
+// an instance that does not allow it yet.
+func refuseAllowances(before, after *config.Document) error {
+	for service, policy := range after.Services {
+		for i := range policy.Instances {
+			one, had := &policy.Instances[i], schema.Members(0)
+			stored := before.Services[service].Instances
+			if n := indexOf(stored, one.ID()); n >= 0 {
+				had = schema.MembersOf(stored[n].AllowMembers)
+			}
+			if schema.MembersOf(one.AllowMembers)&^had != 0 {
+				return &web.RequestError{Status: http.StatusForbidden, Why: say.New("manage.allow_members")}
+			}
+		}
+	}
+	return nil
 }
 
 // write makes a change that creates, applies or deletes a version. Only such changes

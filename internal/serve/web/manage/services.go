@@ -172,7 +172,7 @@ func (a *API) deleteService(c *web.Call) (changeView, error) {
 
 func (a *API) reset(c *web.Call) (changeView, error) {
 	return write(c, func(ctx context.Context, change control.Change) (control.Result, error) {
-		change.Origin = control.FromReset
+		change.Origin, change.Check = control.FromReset, nil // the file may allow what it likes
 		return a.options.Control.Reset(ctx, change)
 	})
 }

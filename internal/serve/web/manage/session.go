@@ -81,7 +81,7 @@ func (a *API) beginSession(c *web.Call) (view sessionView, err error) {
 		// Who has a session cannot make it last longer with it.
 		return view, web.Invalid("Authorization", say.New("field.token"))
 	}
-	c.Cookie = web.NewSessionCookie(c.Request, text)
+	c.Cookie = a.options.PublicURL.NewCookie(c.Request, web.SessionCookie, text)
 	c.Cookie.Expires = end
 	return sessionView{end.UTC()}, err
 }
@@ -115,7 +115,7 @@ func (a *API) endSession(c *web.Call) (view sessionView, err error) {
 		c.Say("Dry run: the session would end.")
 		return view, nil
 	}
-	if err := web.EndSession(c, a.options.Credentials.Roster(), a.options.Sessions); err != nil {
+	if err := a.options.PublicURL.EndSession(c, a.options.Credentials.Roster(), a.options.Sessions); err != nil {
 		a.options.Log.Error("a session cannot be ended now", "who", c.Who.String(), "error", err)
 		return view, web.Away(say.New("manage.session_not_ended"))
 	}

@@ -256,3 +256,20 @@ func TestACollectorThatWasAwayGetsEverything(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A collector that redirects gets the records again later; the other server gets neither them nor the key.
+func TestCopiesDoNotFollowRedirects(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the other server got %s with key %q", r.URL.Path, r.Header.Get("X-Collector-Key"))
+	}))
+	defer other.Close()
+	collector := httptest.NewServer(http.RedirectHandler(other.URL+"/v1/logs", http.StatusTemporaryRedirect))
+	defer collector.Close()
+	target := forward.OTLP(collector.URL, map[string]string{"X-Collector-Key": "secret"}, nil)
+	defer target.Close()
+	err := target.Send(t.Context(), []audit.Message{{Time: time.Now(), Kind: "record", Text: "{}"}})
+	if err == nil || !strings.Contains(err.Error(), "307") {
+		t.Errorf("got %v, want an error with status 307", err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit"
 )
 
@@ -23,7 +24,7 @@ func OTLP(endpoint string, headers map[string]string, trust *tls.Config) audit.T
 	const path = "/v1/logs"
 	to := strings.TrimSuffix(strings.TrimSuffix(endpoint, "/"), path) + path
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, TLSClientConfig: trust}
-	client := &http.Client{Transport: transport, Timeout: patience}
+	client := outgoing.Client(transport, patience)
 	send := func(ctx context.Context, messages []audit.Message) error {
 		body, err := proto.Marshal(exportOf(messages))
 		if err != nil {

@@ -140,6 +140,18 @@ func TestLinesOfABatchAreRequestsOfTheirOwner(t *testing.T) {
 	r.Do("GET", "/v1/batches", "").FailsWith(t, 401, "authentication_error", "invalid_api_key", "")
 }
 
+// A line of a batch may name no more than a request of its owner.
+func TestLinesNameNoMembersForOperators(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, twoTenants()+on+gatewaytest.ChatYAML(gatewaytest.Instance("m", backend.URL())))
+	file := upload(t, r, strings.Replace(line("a", "m"), `"model"`, `"priority":-1,"model"`, 1), as("alice-key")...)
+	b := ended(t, r, "/v1/batches/"+submit(t, r, file, "/v1/chat/completions", as("alice-key")...), as("alice-key")...)
+	if got := content(t, r, b.Errors, as("alice-key")...); !strings.Contains(got, `"code":"member_not_allowed"`) || len(backend.Requests()) != 0 {
+		t.Errorf("got %s and %d requests at the backend, want member_not_allowed and none", got, len(backend.Requests()))
+	}
+}
+
 func TestEndpointsOfBatches(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.StartBackend(t)
@@ -241,6 +253,45 @@ func TestFilesAreListedInPages(t *testing.T) {
 	}
 	if body := r.Do("GET", "/v1/files?purpose=batch_output", "").Succeeds(t).Body; !strings.Contains(body, `"data":[]`) {
 		t.Errorf("files of another purpose: %s", body)
+	}
+}
+
+// An upload whose form or file name is refused is a fault of the client and leaves no content.
+func TestRefusedFormsLeaveNoContent(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: on, DataDir: data})
+	const purpose = "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n"
+	file := func(header string) string {
+		return purpose + "--b\r\n" + header + "\r\n\r\n" + strings.Repeat("x", 70000) + "\r\n--b--\r\n"
+	}
+	named := func(name string) string { return file(`Content-Disposition: form-data; name="file"; ` + name) }
+	for what, test := range map[string]struct{ body, code, param string }{
+		"a name that is not UTF-8":              {named("filename=\"f\xff\""), "invalid_value", "file"},
+		"a percent-encoded name, not UTF-8":     {named("filename*=UTF-8''f%FF"), "invalid_value", "file"},
+		"a percent-encoded NUL":                 {named("filename*=UTF-8''f%00"), "invalid_value", "file"},
+		"a percent-encoded escape":              {named("filename*=UTF-8''f%1b"), "invalid_value", "file"},
+		"a control character of two bytes":      {named("filename=\"f\u0085\""), "invalid_value", "file"},
+		"a long name":                           {named(`filename="` + strings.Repeat("f", 256) + `"`), "invalid_value", "file"},
+		"no name":                               {file(`Content-Disposition: form-data; name="file"`), "invalid_value", "file"},
+		"NUL in a header":                       {named("filename=\"f\x00\""), "invalid_body", ""},
+		"an escape in a header":                 {named("filename=\"f\x1b\""), "invalid_body", ""},
+		"DEL in a header":                       {named("filename=\"f\x7f\""), "invalid_body", ""},
+		"a header without a colon":              {file("nonsense"), "invalid_body", ""},
+		"a header without a name":               {file(": x"), "invalid_body", ""},
+		"a header of bytes that are no letters": {file("\xff\xfe: x"), "invalid_body", ""},
+		"a header that is too long":             {file("A: " + strings.Repeat("x", 11<<20)), "invalid_body", ""},
+		"a form that ends within a header":      {purpose + "--b\r\nContent-Disp", "invalid_body", ""},
+	} {
+		t.Log(what)
+		r.Do("POST", "/v1/files", test.body, "Content-Type", "multipart/form-data; boundary=b").FailsWith(t, 400, "invalid_request_error", test.code, test.param)
+	}
+	if body := r.Do("GET", "/v1/files", "").Succeeds(t).Body; !strings.Contains(body, `"data":[]`) {
+		t.Errorf("listed files: got %s, want none", body)
+	}
+	entries, err := os.ReadDir(filepath.Join(data, "batches", "contents"))
+	if err != nil || len(entries) > 0 {
+		t.Errorf("contents: got %v (%v), want none", entries, err)
 	}
 }
 

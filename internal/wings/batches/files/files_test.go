@@ -131,3 +131,37 @@ func TestFilesExpireAndWhatACrashLeftIsRemoved(t *testing.T) {
 		t.Errorf("in the folder are %v, %v", left, err)
 	}
 }
+
+// unable is a store of documents that keeps nothing.
+type unable struct{ documents.Store }
+
+// Put returns an error.
+func (unable) Put(context.Context, documents.Document) (int64, error) { return 0, errors.New("unable") }
+
+// A content without a description would be on the disk, and neither listed nor counted.
+func TestAFileThatCannotBeDescribedLeavesNoContent(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		docs documents.Store
+		name string
+	}{
+		"a name that cannot be encoded":  {documents.NewMemory(), "f\xff"},
+		"a description that is not kept": {unable{documents.NewMemory()}, "f"},
+	} {
+		folder := t.TempDir()
+		store := open(t, folder, test.docs, nil, files.DefaultSettings())
+		u, err := store.Create(t.Context(), files.File{Owner: alice, Filename: test.name, Purpose: "batch"})
+		if err == nil {
+			_, err = u.Write(bytes.Repeat([]byte("x"), 100_000))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := u.Commit(t.Context()); err == nil {
+			t.Errorf("%s: got no error", what)
+		}
+		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+			t.Errorf("%s: got %v (%v) in the folder, want nothing", what, left, err)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	backendreply "github.com/patchbay-ai/patchbay/internal/route/reply"
@@ -195,11 +196,7 @@ func (l *relay) dial(ctx context.Context, to *backend.Instance, over net.Conn, c
 	}}
 	//nolint:bodyclose // Dial has read the body and closed it
 	conn, response, err := websocket.Dial(ctx, "http://"+base.Host+call.Path, &websocket.DialOptions{
-		HTTPClient: &http.Client{
-			Transport:     carrier,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-		HTTPHeader: header, Subprotocols: l.protocols,
+		HTTPClient: outgoing.Client(carrier, 0), HTTPHeader: header, Subprotocols: l.protocols,
 	})
 	if err == nil {
 		conn.SetReadLimit(largestAnswer)

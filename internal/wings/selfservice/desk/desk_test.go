@@ -196,6 +196,7 @@ func TestATeamAdminManagesTheTenant(t *testing.T) {
 		t.Fatalf("%+v", members)
 	}
 	do(http.MethodDelete, "/members/none", "").Is(t, 404)
+	do(http.MethodDelete, "/members/"+members[0].ID+"?dryRun=true", "").Is(t, 200, `"revoked":1`, "Dry run: keys of this person that would be revoked: 1.")
 	do(http.MethodDelete, "/members/"+members[0].ID, "").Is(t, 200, `"revoked":1`)
 	if ask(r, own.Key).Status != 401 {
 		t.Error("the key of a member who was dismissed is good")
@@ -203,6 +204,81 @@ func TestATeamAdminManagesTheTenant(t *testing.T) {
 	header, eve := gatewaytest.As("eve")
 	r.API(http.MethodGet, "/api/team/red/keys", "", header, eve).Is(t, 403)
 	r.API(http.MethodDelete, "/api/team/blue/keys/"+team.ID, "", header, eve).Is(t, 404)
+}
+
+// A team admin sees and revokes the keys that the file or an administrator made for the tenant, and neither
+// edits nor rotates them: they may do more than the terms of the tenant.
+func TestATeamAdminDoesNotTakeOverKeysOfTheGateway(t *testing.T) {
+	t.Parallel()
+	r, _ := startDesk(t, "  keys: [{id: file-key, key-sha256: "+gatewaytest.HashOf("file-key")+", tenant: red}]\n")
+	admin := []string{"Authorization", "Bearer admin-token"}
+	issue := func(id string) (made key) {
+		body := fmt.Sprintf(`{"id":%q,"tenant":"red","userHeader":"X-U","limits":{"requestsPerMinute":100000}}`, id)
+		read(t, r.API(http.MethodPost, "/api/auth/keys", body, admin...).Is(t, 201), &made)
+		return made
+	}
+	managed, inDisguise := issue("prod"), issue("team-0123456789abcdef-1")
+	team := makeKey(t, r, "bob", "/api/team/red/keys", "{}")
+	byAdmin := func() (made key) {
+		read(t, r.API(http.MethodPost, "/api/team/red/keys", "{}", admin...).Is(t, 201), &made)
+		return made
+	}()
+	own := makeKey(t, r, "ann", "/api/me/keys", "{}")
+	header, bob := gatewaytest.As("bob")
+	do := func(method, path, body string) gatewaytest.ManagementReply {
+		return r.API(method, "/api/team/red"+path, body, header, bob)
+	}
+	origins := map[string]string{"file-key": "file", managed.ID: "management", inDisguise.ID: "management", team.ID: "team",
+		byAdmin.ID: "team", own.ID: "self"}
+	for _, list := range []gatewaytest.ManagementReply{do(http.MethodGet, "/keys", ""), r.API(http.MethodGet, "/api/auth/keys", "", admin...)} {
+		var keys []struct{ ID, Origin string }
+		read(t, list.Is(t, 200), &keys)
+		if len(keys) != len(origins) {
+			t.Errorf("got keys %v, want %d", keys, len(origins))
+		}
+		for _, k := range keys {
+			if k.Origin != origins[k.ID] {
+				t.Errorf("key %s: got origin %q, want %q", k.ID, k.Origin, origins[k.ID])
+			}
+		}
+	}
+	for id, origin := range origins {
+		edit, rotation := 200, 200
+		switch origin {
+		case "file", "management":
+			edit, rotation = 403, 403
+		case "self":
+			rotation = 403
+		}
+		if got := do(http.MethodPut, "/keys/"+id, `{"budgets":{"day":{"requests":2}}}`).Status; got != edit {
+			t.Errorf("key %s of origin %s: an edit got %d, want %d", id, origin, got, edit)
+		}
+		if got := do(http.MethodPut, "/keys/"+id+"?dryRun=true", "{}").Status; got != edit {
+			t.Errorf("key %s of origin %s: the dry run of an edit got %d, want %d", id, origin, got, edit)
+		}
+		if got := do(http.MethodPost, "/keys/"+id+"/rotate", `{"overlap":0}`).Status; got != rotation {
+			t.Errorf("key %s of origin %s: a rotation got %d, want %d", id, origin, got, rotation)
+		}
+	}
+	ask(r, "file-key").Succeeds(t)
+	ask(r, managed.Key).Succeeds(t)
+	// An administrator of the gateway still changes them, here too, and the origin stays.
+	var after struct{ Origin string }
+	read(t, r.API(http.MethodPut, "/api/auth/keys/"+team.ID, `{"limits":{"requestsPerMinute":10}}`, admin...).Is(t, 200), &after)
+	if after.Origin != "team" {
+		t.Errorf("after an edit by management: got origin %q, want team", after.Origin)
+	}
+	read(t, r.API(http.MethodPost, "/api/team/red/keys/"+managed.ID+"/rotate", `{"overlap":0}`, admin...).Is(t, 200), &after)
+	if after.Origin != "management" {
+		t.Errorf("after a rotation: got origin %q, want management", after.Origin)
+	}
+	do(http.MethodDelete, "/keys/file-key", "").Is(t, 200)
+	do(http.MethodDelete, "/keys/"+managed.ID, "").Is(t, 200)
+	for _, text := range []string{"file-key", managed.Key} {
+		if ask(r, text).Status != 401 {
+			t.Error("a key that the team admin revoked is good")
+		}
+	}
 }
 
 // TestKeysOfPeopleWhoLeft: a key sleeps when its owner no longer belongs to the tenant, says so,

@@ -105,7 +105,8 @@ func (d *desk) makeOwnKey(c *web.Call, wanted *wish) (manage.KeyView, error) {
 	if err != nil {
 		return manage.KeyView{}, err
 	}
-	key := access.IssuedKey{Key: access.Key{Tenant: member.Tenant}, Name: wanted.Name, Owner: c.Who.Owner()}
+	key := access.IssuedKey{Key: access.Key{Tenant: member.Tenant}, Name: wanted.Name, Owner: c.Who.Owner(),
+		Origin: access.OriginSelf}
 	now := time.Now()
 	return d.issue(c, key, wanted.terms(), d.bounds(member, now), idsOf("me-"+key.Owner.ID(), d.settings().Keys), now)
 }
@@ -113,8 +114,9 @@ func (d *desk) makeOwnKey(c *web.Call, wanted *wish) (manage.KeyView, error) {
 func (d *desk) makeTeamKey(c *web.Call, wanted *teamWish) (manage.KeyView, error) {
 	tenant, now := c.PathValue("tenant"), time.Now()
 	sum := sha256.Sum256([]byte(tenant))
-	return d.issue(c, access.IssuedKey{Key: access.Key{Tenant: tenant}, Name: wanted.Name}, wanted.terms(),
-		d.teamBounds(c, now), idsOf("team-"+hex.EncodeToString(sum[:8]), maxTeamKeys), now)
+	key := access.IssuedKey{Key: access.Key{Tenant: tenant}, Name: wanted.Name, Origin: access.OriginTeam}
+	ids := idsOf("team-"+hex.EncodeToString(sum[:8]), maxTeamKeys)
+	return d.issue(c, key, wanted.terms(), d.teamBounds(c, now), ids, now)
 }
 
 // idsOf returns the ids that the keys of a person or a team may have.
@@ -163,7 +165,7 @@ func (d *desk) issue(c *web.Call, key access.IssuedKey, wanted access.Terms, bou
 
 func (d *desk) editTeamKey(c *web.Call) (manage.KeyView, error) {
 	now := time.Now()
-	if _, err := d.find(c, isOfTenant(c)); err != nil {
+	if _, err := d.findChangeable(c); err != nil {
 		return manage.KeyView{}, err
 	}
 	bounds := d.teamBounds(c, now)
@@ -201,6 +203,17 @@ func (d *desk) find(c *web.Call, belongs func(*access.IssuedKey) bool) (access.I
 	return access.IssuedKey{}, web.NotFound(say.New("manage.unknown_key", "name", web.Shorten(id)).About("id"))
 }
 
+// findChangeable returns the key of the tenant with the id in the path. Administrators of a team may
+// neither edit nor rotate a key that an administrator of the gateway made: its terms may be wider than
+// those of the tenant, and its text would make them the team administrator's.
+func (d *desk) findChangeable(c *web.Call) (access.IssuedKey, error) {
+	key, err := d.find(c, isOfTenant(c))
+	if err == nil && !c.Scope.All && !key.Origin.IsSelfService() {
+		err = &web.RequestError{Status: http.StatusForbidden, Why: say.New("manage.gateways_key")}
+	}
+	return key, err
+}
+
 func (d *desk) rotateOwnKey(c *web.Call, wanted *manage.RotationRequest) (manage.KeyView, error) {
 	if _, err := d.find(c, d.isOwn(c)); err != nil {
 		return manage.KeyView{}, err
@@ -209,7 +222,7 @@ func (d *desk) rotateOwnKey(c *web.Call, wanted *manage.RotationRequest) (manage
 }
 
 func (d *desk) rotateTeamKey(c *web.Call, wanted *manage.RotationRequest) (manage.KeyView, error) {
-	key, err := d.find(c, isOfTenant(c))
+	key, err := d.findChangeable(c)
 	if err == nil && key.Owner.IsSet() && key.Owner.ID() != c.Who.Owner().ID() {
 		// With the new text one could act as somebody else.
 		err = &web.RequestError{Status: http.StatusForbidden, Why: say.New("manage.others_key")}

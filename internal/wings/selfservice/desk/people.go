@@ -283,6 +283,9 @@ func (d *desk) dismiss(c *web.Call) (dismissal, error) {
 		return done, web.NotFound(say.New("manage.no_member", "tenant", web.Shorten(tenant)).About("id"))
 	}
 	c.Say("The keys of this person for the tenant were revoked.")
-	manage.TellCredential(c, "keys of person", id, "revoked")
+	c.Done("keys of person %s revoked", id)
+	if c.DryRun {
+		c.Say("Dry run: keys of this person that would be revoked: %d.", done.Revoked)
+	}
 	return done, nil
 }

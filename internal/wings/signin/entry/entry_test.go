@@ -520,3 +520,79 @@ func TestARefusalIsToldInTheLanguageOfThePerson(t *testing.T) {
 		t.Errorf("%d %s", page.status, page.body)
 	}
 }
+
+// A code that the provider does not take again is a fault of the request, and not of the provider.
+func TestACodeThatWasUsedIsABadRequest(t *testing.T) {
+	t.Parallel()
+	p := startProvider(t)
+	r := gatewaytest.Start(t, yamlOf(p, ""))
+	page := r.Do(http.MethodGet, "/auth/login?provider=corp", "")
+	cookie, _, _ := strings.Cut(page.Header.Get("Set-Cookie"), ";")
+	back := newBrowser(t, r).open(http.MethodGet, page.Header.Get("Location"))
+	callback := strings.Replace(back.location, publicURL, "", 1)
+	if got := r.Do(http.MethodGet, callback, "", "Cookie", cookie); got.Status != http.StatusSeeOther {
+		t.Fatalf("the first use: got %d %s", got.Status, got.Body)
+	}
+	if got := r.Do(http.MethodGet, callback, "", "Cookie", cookie); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "begin again") {
+		t.Errorf("the second use: got %d %s, want 400", got.Status, got.Body)
+	}
+}
+
+// Over https both cookies of a sign-in belong to this very host, and one of another name is not accepted.
+func TestCookiesOfASignInOverHTTPSBelongToThisHost(t *testing.T) {
+	t.Parallel()
+	p := startProvider(t)
+	const secureURL = "https://ai.example.com"
+	secure := strings.Replace(yamlOf(p, ""), publicURL, secureURL, 1)
+	for _, test := range []struct {
+		what, yaml string
+		headers    []string
+		prefix     string
+	}{
+		{"http", yamlOf(p, ""), nil, ""},
+		{"a proxy with https", yamlOf(p, ""), []string{"X-Forwarded-Proto", "https"}, "__Host-"},
+		{"a public URL of https", secure, nil, "__Host-"},
+	} {
+		r := gatewaytest.Start(t, test.yaml)
+		isSecure := test.prefix != ""
+		cookieIn := func(reply gatewaytest.Reply, name string) *http.Cookie {
+			for _, cookie := range (&http.Response{Header: reply.Header}).Cookies() {
+				if strings.HasPrefix(cookie.Name, test.prefix+name) && cookie.MaxAge >= 0 {
+					if cookie.Secure != isSecure || isSecure && cookie.Path != "/" || cookie.Domain != "" || !cookie.HttpOnly {
+						t.Errorf("%s: got cookie %s", test.what, cookie)
+					}
+					return cookie
+				}
+			}
+			t.Fatalf("%s: no cookie %s%s in %v", test.what, test.prefix, name, reply.Header)
+			return nil
+		}
+		login := r.Do(http.MethodGet, "/auth/login?provider=corp", "", test.headers...)
+		flow := cookieIn(login, "patchbay_signin_")
+		back := newBrowser(t, r).open(http.MethodGet, login.Header.Get("Location"))
+		address, err := url.Parse(back.location)
+		if err != nil {
+			t.Fatal(err)
+		}
+		callback := func(name string) gatewaytest.Reply {
+			return r.Do(http.MethodGet, address.RequestURI(), "", append([]string{"Cookie", name + "=" + flow.Value}, test.headers...)...)
+		}
+		other := "__Host-" + flow.Name
+		if isSecure {
+			other = strings.TrimPrefix(flow.Name, "__Host-")
+		}
+		if got := callback(other); got.Status != http.StatusBadRequest {
+			t.Errorf("%s, with cookie %s: got %d, want 400", test.what, other, got.Status)
+		}
+		session := cookieIn(callback(flow.Name), "patchbay_session")
+		for name, want := range map[string]int{"patchbay_session": 401, "__Host-patchbay_session": 401, session.Name: 200} {
+			if got := r.Do(http.MethodGet, "/api/auth/me", "", append([]string{"Cookie", name + "=" + session.Value}, test.headers...)...); got.Status != want {
+				t.Errorf("%s, with cookie %s: got %d, want %d", test.what, name, got.Status, want)
+			}
+		}
+		out := r.Do(http.MethodPost, "/auth/logout", "", append([]string{"Cookie", session.Name + "=" + session.Value}, test.headers...)...)
+		if got := out.Header.Get("Set-Cookie"); !strings.HasPrefix(got, session.Name+"=;") {
+			t.Errorf("%s, after the logout: got cookie %s, want %s to be forgotten", test.what, got, session.Name)
+		}
+	}
+}

@@ -75,13 +75,17 @@ func cookieOf(state string) string {
 	}, state[:min(len(state), enough)])
 }
 
-func (h *hall) newCookie(name, value string, age int) *http.Cookie {
-	return &http.Cookie{Name: name, Value: value, Path: flowPath, MaxAge: age, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode, Secure: h.isSecure()}
+// newCookie returns a cookie that the browser also sends when a provider sends it back.
+func (h *hall) newCookie(r *http.Request, name, value string, age int) *http.Cookie {
+	cookie := h.publicURL().NewCookie(r, name, value)
+	cookie.MaxAge, cookie.SameSite = age, http.SameSiteLaxMode
+	if !cookie.Secure { // the prefix of the name asks for the path /
+		cookie.Path = flowPath
+	}
+	return cookie
 }
 
-// isSecure reports whether people reach the gateway by an encrypted way.
-func (h *hall) isSecure() bool { return strings.HasPrefix(h.core.Document.Server.PublicURL, "https:") }
+func (h *hall) publicURL() web.PublicURL { return web.PublicURL(h.core.Document.Server.PublicURL) }
 
 // find returns the provider with a name. Where there is one provider only, it needs no name.
 func (h *hall) find(name string) *signin.Client {
@@ -123,7 +127,7 @@ func (h *hall) login(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, p, err)
 		return
 	}
-	http.SetCookie(w, h.newCookie(cookieOf(f.State), text, int(flowTime/time.Second)))
+	http.SetCookie(w, h.newCookie(r, cookieOf(f.State), text, int(flowTime/time.Second)))
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	http.Redirect(w, r, address, http.StatusFound)
@@ -145,7 +149,7 @@ func (h *hall) seal(ctx context.Context, f *flow) (string, error) {
 
 // open returns the sign-in that a browser comes back from.
 func (h *hall) open(r *http.Request, state string) (*flow, error) {
-	cookie, err := r.Cookie(cookieOf(state))
+	cookie, err := r.Cookie(h.publicURL().CookieName(r, cookieOf(state)))
 	if state == "" || err != nil {
 		return nil, say.Error("signin.state")
 	}
@@ -178,7 +182,7 @@ func (h *hall) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	speak(w, r, f.Language)
-	http.SetCookie(w, h.newCookie(cookieOf(f.State), "", -1))
+	http.SetCookie(w, h.newCookie(r, cookieOf(f.State), "", -1))
 	p := h.find(f.Provider)
 	switch {
 	case p == nil:
@@ -251,8 +255,8 @@ func (h *hall) begin(w http.ResponseWriter, r *http.Request, p *signin.Client, p
 	if err := h.core.Sessions.Begin(r.Context(), session); err != nil {
 		return err
 	}
-	cookie := web.NewSessionCookie(r, pass)
-	cookie.Expires, cookie.Secure = session.Until, cookie.Secure || h.isSecure()
+	cookie := h.publicURL().NewCookie(r, web.SessionCookie, pass)
+	cookie.Expires = session.Until
 	http.SetCookie(w, cookie)
 	return nil
 }
@@ -268,9 +272,13 @@ func (h *hall) deny(w http.ResponseWriter, status int, err error) {
 	h.refuse(w, status, say.From(err))
 }
 
-// fail shows a person that the provider cannot be used now, and tells operators why.
+// fail shows a person that the provider cannot be used now, or refuses the code, and logs why.
 func (h *hall) fail(w http.ResponseWriter, p *signin.Client, err error) {
-	h.core.SignIns.Failed.Add(1)
 	h.core.Log.Warn("a sign-in failed", "provider", p.Name, "error", err)
+	if errors.Is(err, signin.ErrCode) {
+		h.deny(w, http.StatusBadRequest, err)
+		return
+	}
+	h.core.SignIns.Failed.Add(1)
 	h.refuse(w, http.StatusBadGateway, say.New("signin.failed", "provider", p.Name, "why", say.From(err)))
 }

@@ -147,6 +147,10 @@ func TestUnverifiedAddressesGiveNoRole(t *testing.T) {
 		{map[string]any{"sub": "1", "email": "boss@example.com", "email_verified": false}, nil, http.StatusForbidden},
 		{map[string]any{"sub": "1"}, map[string]any{"sub": "1", "email": "boss@example.com", "email_verified": false}, http.StatusForbidden},
 		{map[string]any{"sub": "1", "email": "boss@example.com", "email_verified": true}, nil, http.StatusSeeOther},
+		{map[string]any{"sub": "1", "email": "boss@example.com"}, nil, http.StatusForbidden},
+		{map[string]any{"sub": "1", "email": "boss@example.com"}, map[string]any{"sub": "1", "email_verified": true}, http.StatusForbidden},
+		{map[string]any{"sub": "1", "email": "boss@example.com", "email_verified": "FALSE"}, nil, http.StatusForbidden},
+		{map[string]any{"sub": "1"}, map[string]any{"sub": "1", "email": "boss@example.com", "email_verified": true}, http.StatusSeeOther},
 	} {
 		p.set(func() {
 			p.claims, p.info = c.token, c.info
@@ -157,5 +161,8 @@ func TestUnverifiedAddressesGiveNoRole(t *testing.T) {
 		if page := newBrowser(t, r).signIn("/"); page.status != c.want {
 			t.Errorf("%v %v: %d", c.token, c.info, page.status)
 		}
+	}
+	if got := strings.Count(r.Logs.String(), "e-mail addresses of this provider do not count"); got != 1 {
+		t.Errorf("got %d warnings about tokens without email_verified, want 1", got)
 	}
 }

@@ -117,7 +117,7 @@ func (h *hall) logout(c *web.Call) (view leavingView, err error) {
 		c.Say("There was no session.")
 		return view, nil
 	}
-	if err := web.EndSession(c, h.core.Credentials.Roster(), h.core.Sessions); err != nil {
+	if err := h.publicURL().EndSession(c, h.core.Credentials.Roster(), h.core.Sessions); err != nil {
 		h.core.Log.Error("a session cannot be ended now", "who", c.Who.String(), "error", err)
 		return view, web.Away(say.New("manage.session_not_ended"))
 	}
