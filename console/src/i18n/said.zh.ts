@@ -647,7 +647,7 @@ export const said: Record<Code, string> = {
   'field.model_fault': '模型{fault}',
   'field.alias_model': '是已有实例的模型的名称；这些实例将永远不会被请求',
   'field.alias_loop': '又指回了自己',
-  'field.alias_stars': '两边必须各有一个 *，或者都没有',
+  'field.alias_stars': '左边可以有一个 *；只有左边有 * 时，右边才可以有一个',
   'field.alias_all': '不能只有 *：那会接管所有名称',
   'field.no_such_model': '没有名为“{model}”的实例',
   'field.no_such_model_near': '没有名为“{model}”的实例（是否指“{near}”？）',

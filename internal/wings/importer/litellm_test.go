@@ -129,6 +129,33 @@ func TestEveryKindOfModelEntryOfLiteLLMIsWritten(t *testing.T) {
 	}
 }
 
+// TestNamesOfAFormLeadToTheModelsOfLiteLLM imports entries whose name has a * and whose model has
+// none: LiteLLM sends each name of this form to one of these deployments.
+func TestNamesOfAFormLeadToTheModelsOfLiteLLM(t *testing.T) {
+	t.Parallel()
+	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	entry := func(name, model, url string) string {
+		return "  - { model_name: '" + name + "', litellm_params: { model: '" + model + "', api_base: '" + url + "/v1' } }\n"
+	}
+	result := importedText(t, importer.LiteLLM, "model_list:\n"+entry("claude-*", "hosted_vllm/m", a.URL())+
+		entry("claude-*", "hosted_vllm/m", b.URL())+entry("*", "hosted_vllm/m", a.URL())+entry("a*b*", "hosted_vllm/m", a.URL()))
+	if !strings.Contains(result.YAML, `"claude-*": claude`) {
+		t.Fatalf("got no alias claude-* in\n%s", result.YAML)
+	}
+	for _, row := range result.Rows {
+		if isRefused := strings.HasPrefix(row.Setting, "model_list[2]") || strings.HasPrefix(row.Setting, "model_list[3]"); isRefused != (row.Outcome == importer.Unsupported) {
+			t.Errorf("got %+v", row)
+		}
+	}
+	r := gatewaytest.Start(t, result.YAML)
+	for range 4 {
+		r.Chat(`{"model":"claude-sonnet-9","messages":[{"role":"user","content":"hi"}]}`).Succeeds(t)
+	}
+	if first, second := len(a.Requests()), len(b.Requests()); first == 0 || second == 0 {
+		t.Errorf("got %d and %d calls, want some at both", first, second)
+	}
+}
+
 // TestAllModelsOfAProviderAreDiscovered imports wildcards of LiteLLM and Bifrost, and asks
 // for a model that only the backend names.
 func TestAllModelsOfAProviderAreDiscovered(t *testing.T) {
