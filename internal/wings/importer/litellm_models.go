@@ -291,29 +291,7 @@ func (d *draft) litellmFoundry(e *litellmEntry, i *instance) {
 
 // litellmDetails reads the weight, the limits and the headers of an instance.
 func (d *draft) litellmDetails(e *litellmEntry, i *instance) {
-	weight, hasWeight := d.Number(e.params, "weight")
-	if hasWeight {
-		i.weight, i.noTraffic = weight, weight == 0
-	}
-	for _, name := range []string{"rpm", "tpm"} {
-		value, given := d.Number(e.params, name)
-		if !given {
-			continue
-		}
-		text := "requests a minute are limits of keys, tenants or, with rate-limit.scope: instance, of each instance " +
-			"of a service type"
-		if name == "tpm" {
-			text = "tokens a minute are limits of keys and tenants here"
-		}
-		if !hasWeight && value > 0 {
-			hasWeight, i.weight = true, min(value, maxWeight)
-			text = "its weight among the instances of the model; " + text
-		}
-		d.Changed(reading.At(e.params, name), e.from(name), "%s", text)
-	}
-	if value, given := d.Number(e.params, "order"); given && value > 0 {
-		i.tier = min(int(value), maxTier)
-	}
+	d.litellmShare(e, i)
 	if value, given := d.Number(e.params, "max_parallel_requests"); given && value > 0 {
 		i.maxConcurrency = int(value)
 	}
