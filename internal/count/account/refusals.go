@@ -42,7 +42,9 @@ type budgetDetails struct {
 	// spend.
 	Used     jsontext.Value `json:"used"`
 	Reserved jsontext.Value `json:"reserved"`
-	Reset    *time.Time     `json:"reset"`
+	// Wanted is the amount that the request would reserve.
+	Wanted jsontext.Value `json:"wanted"`
+	Reset  *time.Time     `json:"reset"`
 }
 
 type budgetView struct {
@@ -64,12 +66,12 @@ func (a *Account) noRoom(refusal *budget.Refusal, want budget.Amounts, now time.
 	if a.turn != nil && refusal.Window == quota.BudgetRun {
 		return a.turn.Refused(refusal, want)
 	}
-	return noRoom(refusal, a.Table.Currency, now)
+	return noRoom(refusal, want, a.Table.Currency, now)
 }
 
 // noRoom tells that a budget is used up, or has not enough left for the request; or that there
 // would be enough if others had not reserved it, which passes.
-func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
+func noRoom(r *budget.Refusal, want budget.Amounts, currency string, now time.Time) *schema.Error {
 	window, unit := r.WindowName(), r.UnitName()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	told := number
@@ -81,6 +83,7 @@ func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
 	details := budgetDetails{
 		Budget: budgetView{r.Account, window, unit, jsontext.Value(number(r.Limit))},
 		Used:   jsontext.Value(number(r.Used)), Reserved: jsontext.Value(number(r.Reserved)),
+		Wanted: jsontext.Value(number(want[r.Unit])),
 	}
 	if !r.Reset.IsZero() {
 		details.Reset = &r.Reset
@@ -93,6 +96,7 @@ func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
 		known = schema.NewError(schema.CodeBudgetReserved, ofOwner("call.budget_held", r.Account, values...))
 		known.RetryAfter, known.Spread = heldRetryAfter, true
 	} else {
+		values = append(values, "wanted", told(want[r.Unit]), "wantedUnit", unitSaid)
 		known = schema.NewError(schema.CodeBudgetExceeded, ofOwner("call.budget_out", r.Account, values...))
 		known.NoRetry = true
 		if !r.Reset.IsZero() {
