@@ -206,6 +206,7 @@ export const said: Record<Code, string> = {
   'discover.unreached': '无法连接后端：{cause}',
   'discover.unasked': '无法询问后端',
   'discover.panicked': '网关读取后端的回答时失败',
+  'discover.no_key': '后端返回状态码 {status}：需要密钥',
   'discover.key': '后端返回状态码 {status}：需要其他密钥',
   'discover.status': '后端返回状态码 {status}',
   'discover.no_list': '返回的内容不是模型列表',
