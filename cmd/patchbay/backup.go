@@ -176,7 +176,8 @@ func (f *backupFlags) place(stderr io.Writer) (*backup.Place, backup.Options, er
 // describeBackup counts the content of a backup in words.
 func describeBackup(s *backup.Summary) string {
 	parts := []string{
-		fmt.Sprintf("%s (%d in force)", say.Counted(s.Versions, "version"), s.Current), say.Counted(s.Keys, "issued key"),
+		fmt.Sprintf("%s (%d in force)", say.Counted(s.Versions, "version"), s.Current),
+		say.Counted(s.Keys, "issued key"),
 		say.Counted(s.Tokens, "issued token"),
 	}
 	for _, part := range s.With {

@@ -37,7 +37,8 @@ func (r *reader) syntaxProblem(err error, content []byte) {
 		if at.line = line; strings.TrimLeft(text, " ") == text[at.column-1:] {
 			message += indentationHint(bytes.Split(content, []byte("\n"))[:line-1], text)
 		}
-		excerpt = "\n    " + secretText.ReplaceAllString(text, "$1****") + "\n    " + strings.Repeat(" ", at.column-1) + "^"
+		excerpt = "\n    " + secretText.ReplaceAllString(text, "$1****") +
+			"\n    " + strings.Repeat(" ", at.column-1) + "^"
 	}
 	r.problems.add(at, "", "not valid YAML: "+message)
 	(*r.problems)[len(*r.problems)-1].Excerpt = excerpt

@@ -33,8 +33,8 @@ var invalid = []entry{
 		"There is no endpoint {method} {path}. Available are POST {paths}, and GET /v1/models. GET /docs/api shows " +
 			"everything that there is."},
 	{"call.no_endpoint_near",
-		"There is no endpoint {method} {path}. Did you mean POST {near}? Available are POST {paths}, and GET /v1/models. " +
-			"GET /docs/api shows everything that there is."},
+		"There is no endpoint {method} {path}. Did you mean POST {near}? Available are POST {paths}, and GET " +
+			"/v1/models. GET /docs/api shows everything that there is."},
 	{"call.no_endpoint_hint",
 		"There is no endpoint {method} {path}. Available are POST {paths}, and GET /v1/models. GET /docs/api shows " +
 			"everything that there is. {*hint}"},

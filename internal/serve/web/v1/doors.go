@@ -74,23 +74,23 @@ func (d *door) failureEvent(known *schema.Error, requestID string) []byte {
 // clients do not speak the unified dialect.
 var doors = []*door{
 	{
-		id: schema.DoorChat, path: schema.Chat.Path(), aliases: []string{"/chat/completions"},
+		id: schema.DoorChat, path: "/v1/chat/completions", aliases: []string{"/chat/completions"},
 		json: (*schema.Request).ParseChat,
 	},
 	{
-		id: schema.DoorEmbeddings, path: schema.Embedding.Path(), aliases: []string{"/embeddings"},
+		id: schema.DoorEmbeddings, path: "/v1/embeddings", aliases: []string{"/embeddings"},
 		json: (*schema.Request).ParseEmbedding,
 	},
 	{
-		id: schema.DoorRerank, path: schema.Rerank.Path(), aliases: []string{"/v2/rerank", "/rerank", "/v1/reranking"},
+		id: schema.DoorRerank, path: "/v1/rerank", aliases: []string{"/v2/rerank", "/rerank", "/v1/reranking"},
 		json: (*schema.Request).ParseRerank,
 	},
 	{
-		id: schema.DoorSpeech, path: schema.TTS.Path(), aliases: []string{"/audio/speech"},
+		id: schema.DoorSpeech, path: "/v1/audio/speech", aliases: []string{"/audio/speech"},
 		json: (*schema.Request).ParseSpeech,
 	},
 	{
-		id: schema.DoorTranscriptions, path: schema.STT.Path(), aliases: []string{"/audio/transcriptions"},
+		id: schema.DoorTranscriptions, path: "/v1/audio/transcriptions", aliases: []string{"/audio/transcriptions"},
 		form: (*schema.Request).ParseTranscription,
 	},
 	{
@@ -106,11 +106,11 @@ var doors = []*door{
 		form: (*schema.Request).ParseTranslation,
 	},
 	{
-		id: schema.DoorImages, path: schema.ImgGen.Path(), aliases: []string{"/images/generations"},
+		id: schema.DoorImages, path: "/v1/images/generations", aliases: []string{"/images/generations"},
 		json: (*schema.Request).ParseImage,
 	},
 	{
-		id: schema.DoorImageEdits, path: schema.ImgEdit.Path(), aliases: []string{"/images/edits"},
+		id: schema.DoorImageEdits, path: "/v1/images/edits", aliases: []string{"/images/edits"},
 		form: (*schema.Request).ParseImageEdit,
 	},
 	{

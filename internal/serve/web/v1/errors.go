@@ -91,8 +91,8 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 	said := withHint(r, "call.no_endpoint", "method", shorten(r.Method), "path", shorten(r.URL.Path),
 		"paths", strings.Join(paths, ", "))
 	if near := schema.Nearest(r.URL.Path, all, 1); len(near) > 0 && said.Code == "call.no_endpoint" {
-		said = say.New("call.no_endpoint_near", "method", shorten(r.Method), "path", shorten(r.URL.Path), "near", near[0],
-			"paths", strings.Join(paths, ", "))
+		said = say.New("call.no_endpoint_near", "method", shorten(r.Method), "path", shorten(r.URL.Path),
+			"near", near[0], "paths", strings.Join(paths, ", "))
 	}
 	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, said))
 }
