@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
 
@@ -111,7 +112,7 @@ func (f *addFlags) run(ctx context.Context, ask *questions, stdout io.Writer) er
 	var result struct {
 		Version int `json:"version"`
 	}
-	if len(fresh) > 0 && ask.yes(fmt.Sprintf("Add %d instances?", len(fresh)), true) {
+	if len(fresh) > 0 && ask.yes("Add "+say.Counted(len(fresh), "instance")+"?", true) {
 		path := "/api/config/instance/add"
 		if f.dryRun {
 			path += "?dryRun=true"
@@ -183,9 +184,11 @@ func providerNames() string {
 func (f *addFlags) choose(found *manage.Discovery) ([]addedModel, error) {
 	if found.Adapter == "" {
 		if len(f.models) == 0 || f.serviceType == "" {
-			return nil,
-				fmt.Errorf("no list of models was found at %s (%s); --model and --type add models without one",
-					f.backend, strings.Join(found.Errors, "; "))
+			why, remedy := strings.Join(found.Errors, "; "), "--model and --type add models without one"
+			if strings.Contains(why, "wants a key") {
+				remedy = "--key-env NAME sends the key in that variable"
+			}
+			return nil, fmt.Errorf("no list of models was found at %s (%s); %s", f.backend, why, remedy)
 		}
 		found.Adapter = f.adapter
 	}
@@ -280,9 +283,10 @@ func (f *addFlags) report(stdout io.Writer, adapter string, models []addedModel,
 	case version == 0:
 		fmt.Fprintln(stdout, "nothing was added")
 	case f.dryRun:
-		fmt.Fprintf(stdout, "%d instances would be added; nothing was\n", fresh)
+		fmt.Fprintf(stdout, "%s would be added; nothing was\n", say.Counted(fresh, "instance"))
 	default:
-		fmt.Fprintf(stdout, "added %d instances; the configuration is version %d\n", fresh, version)
+		fmt.Fprintf(stdout, "added %s; the configuration is version %d\nThe configuration file is unchanged; "+
+			"patchbay export prints what is in force.\n", say.Counted(fresh, "instance"), version)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -32,7 +34,7 @@ func TestAddMakesOneVersionOfTheModelsOfABackend(t *testing.T) {
 	if code, stdout, stderr := add("--dry-run"); code != exitOK || !strings.Contains(stdout, "3 instances would be added") || r.Control.Version() != 1 {
 		t.Fatalf("%d %s%s", code, stdout, stderr)
 	}
-	if code, stdout, stderr := add("--model", "m", "--model", "bge-m3"); code != exitOK || !strings.Contains(stdout, "added 2 instances; the configuration is version 2") {
+	if code, stdout, stderr := add("--model", "m", "--model", "bge-m3"); code != exitOK || !strings.Contains(stdout, "added 2 instances; the configuration is version 2\nThe configuration file is unchanged") {
 		t.Fatalf("%d %s%s", code, stdout, stderr)
 	}
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
@@ -73,11 +75,14 @@ func TestAddSendsTheKeyOfTheEnvironment(t *testing.T) {
 func TestAddSaysWhyItCannot(t *testing.T) {
 	t.Parallel()
 	r := gatewaytest.Start(t, "")
+	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(locked.Close)
 	for name, test := range map[string]struct {
 		code int
 		says string
 		args []string
 	}{
+		"key missing":      {exitFailed, "--key-env NAME", []string{locked.URL, "--url", r.URL}},
 		"nothing there":    {exitFailed, "no list of models was found", []string{simulator.DownURL, "--url", r.URL}},
 		"no gateway":       {exitFailed, "no gateway answers", []string{simulator.DownURL, "--url", simulator.DownURL}},
 		"no address":       {exitUsage, "want the address of a backend", []string{"localhost", "--url", r.URL}},

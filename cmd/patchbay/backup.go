@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/backup"
 )
 
@@ -122,8 +123,8 @@ console again.`,
 				if err != nil {
 					return failed(fmt.Errorf("nothing was confirmed, or not all of it: %w", err))
 				}
-				fmt.Fprintf(stdout, "enabled in %s: %s, %s, %s\n", place, counted(done.Versions, "version"),
-					counted(done.Keys, "issued key"), counted(done.Tokens, "issued token"))
+				fmt.Fprintf(stdout, "enabled in %s: %s, %s, %s\n", place, say.Counted(done.Versions, "version"),
+					say.Counted(done.Keys, "issued key"), say.Counted(done.Tokens, "issued token"))
 				return nil
 			}
 			done, err := backup.Restore(ctx, place, args[0], options)
@@ -216,17 +217,18 @@ func (f *backupFlags) place(stderr io.Writer) (*backup.Place, backup.Options, er
 // describeBackup counts the content of a backup in words.
 func describeBackup(s *backup.Summary) string {
 	parts := []string{
-		fmt.Sprintf("%s (%d in force)", counted(s.Versions, "version"), s.Current), counted(s.Keys, "issued key"),
-		counted(s.Tokens, "issued token"),
+		fmt.Sprintf("%s (%d in force)", say.Counted(s.Versions, "version"), s.Current),
+		say.Counted(s.Keys, "issued key"),
+		say.Counted(s.Tokens, "issued token"),
 	}
 	for _, part := range s.With {
 		switch part {
 		case backup.Ledger:
-			parts = append(parts, counted(s.Rows, "row")+" of the ledger")
+			parts = append(parts, say.Counted(s.Rows, "row")+" of the ledger")
 		case backup.Files:
-			parts = append(parts, fmt.Sprintf("%s (%d bytes)", counted(s.Files, "file"), s.Bytes))
+			parts = append(parts, fmt.Sprintf("%s (%d bytes)", say.Counted(s.Files, "file"), s.Bytes))
 		case backup.Batches:
-			parts = append(parts, strings.Replace(counted(s.Batches, "batch"), "batchs", "batches", 1))
+			parts = append(parts, strings.Replace(say.Counted(s.Batches, "batch"), "batchs", "batches", 1))
 		}
 	}
 	parts = append(parts, "NOT signed")
@@ -240,12 +242,4 @@ func tellNotes(to io.Writer, s *backup.Summary) {
 	for _, note := range s.Notes {
 		fmt.Fprintf(to, "left out: %s\n", note)
 	}
-}
-
-// counted returns a number with its noun.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

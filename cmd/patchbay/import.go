@@ -241,6 +241,8 @@ func (f *importFlags) print(to io.Writer, result *importer.Result, names []strin
 	}
 	fmt.Fprintf(to, "\n%d taken, %d changed, %d not in force, %d not supported\n",
 		counts[importer.Taken], counts[importer.Changed], counts[importer.NotInForce], counts[importer.Unsupported])
+	fmt.Fprintln(to, "\nPatchbay listens on 127.0.0.1 only, where clients of other machines do not reach it: for "+
+		"them set server.listen: \"0.0.0.0:8080\" with security.enabled: true.")
 	group := ""
 	for i, d := range result.Differences() {
 		if i == 0 {

@@ -19,7 +19,8 @@ func TestImportWritesAConfigurationThatCheckAccepts(t *testing.T) {
 	output, env := filepath.Join(dir, "patchbay.yaml"), filepath.Join(dir, "secrets.env")
 	source := filepath.Join("..", "..", "internal", "wings", "importer", "testdata", "litellm.yaml")
 	code, stdout, stderr := runFor(t, "import", source, "-o", output, "--env-file", env)
-	if code != exitPartly || !strings.Contains(stdout, "not supported") || !strings.Contains(stdout, "litellm.yaml:") {
+	if code != exitPartly || !strings.Contains(stdout, "not supported") || !strings.Contains(stdout, "litellm.yaml:") ||
+		!strings.Contains(stdout, `listens on 127.0.0.1 only`) || !strings.Contains(stdout, `server.listen: "0.0.0.0:8080" with security.enabled: true`) {
 		t.Fatalf("%d %s%s", code, stdout, stderr)
 	}
 	values := string(gatewaytest.ReadFile(t, env))

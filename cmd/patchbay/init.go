@@ -19,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
@@ -145,7 +146,7 @@ func (f *initFlags) findBackends(ctx context.Context, ask *questions, stderr io.
 		fmt.Fprintf(stderr, "looking for model servers on the ports %v of this machine\n", f.ports)
 		f.seen = starter.FindLocal(ctx, send, f.ports)
 		for _, b := range f.seen {
-			if ask.yes(fmt.Sprintf("%s has %d models. Add them?", b.Title, len(b.Models)), true) {
+			if ask.yes(b.Title+" has "+say.Counted(len(b.Models), "model")+". Add them?", true) {
 				backends = append(backends, b)
 			}
 		}
@@ -192,9 +193,9 @@ func (f *initFlags) report(stdout io.Writer, o starter.Options, token, key strin
 	models := 0
 	for _, b := range o.Backends {
 		models += len(b.Models)
-		fmt.Fprintf(stdout, "%s: %d models\n", b.Title, len(b.Models))
+		fmt.Fprintf(stdout, "%s: %s\n", b.Title, say.Counted(len(b.Models), "model"))
 	}
-	fmt.Fprintf(stdout, "wrote %s with %d instances, and %s\n", f.file, models, schemaFile)
+	fmt.Fprintf(stdout, "wrote %s with %s, and %s\n", f.file, say.Counted(models, "instance"), schemaFile)
 	if token != "" {
 		fmt.Fprintf(stdout, "\nmanagement token  %s\nAPI key           %s\nThey are shown this once; the file has "+
 			"their hashes.\n", token, key)

@@ -101,7 +101,8 @@ start refused for safety, 7 the port is in use, 8 imported in part.`,
 	}
 	root.AddCommand(
 		newServe(env, stderr), newCheck(env, stdout), newHealthcheck(env, stdout), newAdd(env, stdout, stderr),
-		newSchema(stdout), newOpenAPI(stdout), newKeys(env, stdout), newTokens(env, stdout), newModels(env, stdout),
+		newSchema(stdout), newExport(env, stdout),
+		newOpenAPI(stdout), newKeys(env, stdout), newTokens(env, stdout), newModels(env, stdout),
 		newPrices(stdout), newMan(stdout), newVersion(stdout),
 	)
 	root.AddCommand(wingVerbs(env, stdout, stderr)...)

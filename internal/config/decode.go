@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
@@ -217,7 +218,7 @@ func (d *decoder) decodeMap(from *node, path string, to reflect.Value) {
 	}
 	seen := make(map[string]entry)
 	for _, entry := range explicitFirst(from.entries) {
-		key, name, ok := d.mapKey(entry, path, to.Type().Key())
+		key, name, ok := d.mapKey(entry, path, to.Type(), from.entries)
 		if !ok || d.repeats(seen, name, entry, name) || entry.value.kind == absent {
 			continue
 		}
@@ -231,18 +232,27 @@ func (d *decoder) decodeMap(from *node, path string, to reflect.Value) {
 }
 
 // mapKey reads a key and returns it with the path of its value. Plain text keys
-// belong to the user and are kept as written.
-func (d *decoder) mapKey(entry entry, path string, keyType reflect.Type) (key reflect.Value, name string, ok bool) {
+// belong to the user and are kept as written. The value of an unknown name is read as that of the
+// likeliest one that is not given, so that all its mistakes are reported.
+func (d *decoder) mapKey(at entry, path string, mapType reflect.Type, all []entry) (
+	key reflect.Value, name string, ok bool) {
+	keyType := mapType.Key()
 	key = reflect.New(keyType).Elem()
 	target, isNamed := key.Addr().Interface().(encoding.TextUnmarshaler)
 	if !isNamed {
-		key.SetString(entry.key)
-		return key, keyed(path, entry.key), true
+		key.SetString(at.key)
+		return key, keyed(path, at.key), true
 	}
-	if err := target.UnmarshalText([]byte(entry.key)); err != nil {
-		d.problems.say(entry.origin, joinWritten(path, entry.key), unknownName(entry.key, keyType, err))
-		d.reportFaults(entry.value, joinWritten(path, entry.key))
-		return key, "", false
+	if err := target.UnmarshalText([]byte(at.key)); err != nil {
+		unknown := joinWritten(path, at.key)
+		d.problems.say(at.origin, unknown, unknownName(at.key, keyType, err))
+		_, names := namesOf(keyType)
+		near := schema.Nearest(at.key, names, 1)
+		if len(near) == 0 || target.UnmarshalText([]byte(near[0])) != nil ||
+			slices.ContainsFunc(all, func(other entry) bool { return schema.Fold(other.key) == schema.Fold(near[0]) }) {
+			d.decode(at.value, unknown, freshValue(mapType.Elem()))
+			return key, "", false
+		}
 	}
 	return key, join(path, Kebab(fmt.Sprint(key.Interface()))), true
 }

@@ -73,9 +73,9 @@ quota.distributed.degrade-to-local: false
 
 func TestWhatIsRefused(t *testing.T) {
 	for _, test := range []struct{ name, yaml, want string }{
-		{"syntax", "server:\n  listen: [a\nlog: {}\n", "patchbay.yaml:2:1  not valid YAML: did not find expected ',' or ']'"},
-		{"syntax, found by the scanner", "log:\n  level: a: b\n", "patchbay.yaml:2:1  not valid YAML: mapping values are not allowed in this context"},
-		{"syntax, first line", "}", "patchbay.yaml:1:1  not valid YAML: did not find expected node content"},
+		{"syntax", "server:\n  listen: [a\nlog: {}\n", "patchbay.yaml:2:11  not valid YAML: did not find expected ',' or ']'\n      listen: [a\n              ^"},
+		{"syntax, found by the scanner", "log:\n  level: a: b\n", "patchbay.yaml:2:11  not valid YAML: mapping values are not allowed in this context\n      level: a: b\n              ^"},
+		{"syntax, first line", "}", "patchbay.yaml:1:1  not valid YAML: did not find expected node content\n    }\n    ^"},
 		{"root is a list", "[1]", "patchbay.yaml:1:1  want a mapping, found a list"},
 		{"two documents", "log: {level: info}\n---\nlog: {}\n", "patchbay.yaml:2:1  a second document begins here; a configuration is one document"},
 		{"unknown key", "quota:\n  enabeld: true\n", `patchbay.yaml:2:3  quota.enabeld: unknown key "enabeld" (did you mean "enabled"?)`},

@@ -59,6 +59,8 @@ type Document struct {
 	// Written identifies the services, and the sections that management can change, as they
 	// were written, apart from defaults. It is empty where they were not read, or changed since.
 	Written string `json:"-"`
+	// References are the texts with references that were written, by the paths of their settings.
+	References map[string]string `json:"-"`
 	// NamesRedis says that the address of Redis was written, and is not the default.
 	NamesRedis bool `json:"-"`
 	// Resolve replaces the references of the services' secrets, from the environment and

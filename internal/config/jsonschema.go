@@ -6,9 +6,11 @@ import (
 	"net/netip"
 	"path"
 	"reflect"
+	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -107,6 +109,9 @@ func (d schemaDeriver) object(typ reflect.Type, at schemaPlace) map[string]any {
 		member, tag := at.member(f.name), typ.FieldByIndex(f.index).Tag
 		s := d.of(typ.FieldByIndex(f.index).Type, member)
 		jsonName, _, _ := strings.Cut(tag.Get("json"), ",")
+		if kind := typ.FieldByIndex(f.index).Type.Kind(); kind == reflect.Int || kind == reflect.Float64 {
+			bounded(s, tag)
+		}
 		if values := choices[jsonName]; values != nil {
 			s = anyOf(map[string]any{"enum": values}, map[string]any{"type": "string"}) // aliases are read too
 		}
@@ -120,6 +125,25 @@ func (d schemaDeriver) object(typ reflect.Type, at schemaPlace) map[string]any {
 	}
 	return map[string]any{"type": []string{"object", "null"}, "properties": properties, "patternProperties": spellings,
 		"additionalProperties": false}
+}
+
+// bounded gives the numbers among the alternatives of a setting the bounds of its tag.
+func bounded(s map[string]any, tag reflect.StructTag) {
+	alternatives, _ := s["anyOf"].([]any)
+	for _, keyword := range []string{"minimum", "maximum"} {
+		bound, err := strconv.ParseFloat(tag.Get(keyword), 64)
+		if number, isNumber := first(alternatives)["type"]; err == nil && isNumber && number != "boolean" {
+			first(alternatives)[keyword] = bound
+		}
+	}
+}
+
+func first(alternatives []any) map[string]any {
+	if len(alternatives) == 0 {
+		return nil
+	}
+	one, _ := alternatives[0].(map[string]any)
+	return one
 }
 
 func refersTo(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
@@ -177,6 +201,9 @@ func scalarSchema(typ reflect.Type) map[string]any {
 	case reflect.TypeFor[backend.Concurrency]():
 		return anyOf(map[string]any{"type": "integer", "minimum": -1},
 			map[string]any{"type": "string", "pattern": `^(auto|-1|[0-9]+)$`}, refersTo("reference"))
+	case reflect.TypeFor[prices.Amount]():
+		return anyOf(map[string]any{"type": "number", "minimum": 0},
+			map[string]any{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?$`}, refersTo("reference"))
 	case reflect.TypeFor[quota.Period]():
 		return withUnit(`^[0-9]+ *[a-z]*$`)
 	}

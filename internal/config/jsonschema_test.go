@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,6 +44,12 @@ func schemaFaults(root, s map[string]any, at string, value any) []string {
 	}
 	if pattern, has := s["pattern"].(string); has && !regexp.MustCompile(pattern).MatchString(fmt.Sprint(value)) {
 		return []string{fmt.Sprintf("%s: %v does not match %s", at, value, pattern)}
+	}
+	number, err := strconv.ParseFloat(fmt.Sprint(value), 64)
+	least, hasLeast := s["minimum"].(float64)
+	most, hasMost := s["maximum"].(float64)
+	if err == nil && (hasLeast && number < least || hasMost && number > most) {
+		return []string{fmt.Sprintf("%s: %v is not within %v and %v", at, value, s["minimum"], s["maximum"])}
 	}
 	var faults []string
 	switch v := value.(type) {
@@ -142,6 +149,8 @@ func TestSchemaAllowsWhatLoadReads(t *testing.T) {
 		"services: {imgGen: {load_balancer: LEAST_CONNECTIONS, rateLimit: {algorithm: SlidingWindow}}, img-edit: }\n",
 		"limits: {json-body: 1MiB, max-attempts: '${N:2}', memory: 1048576}\n",
 		"services: {chat: {instances: [{name: m, baseUrl: 'http://x', weight: 0.5, adapter: claude, headers: {X-A: b}, timeouts: {first_byte: 1m30s}}]}}\n",
+		"prices: {models: [{model: m, input: 2.5, output: 10, cached-input: '0.25'}]}\nsecurity: {keys: [{id: k, key-sha256: x, budgets: {day: {cost: 2.5}}}]}\n",
+		"services: {chat: {instances: [{name: m, base-url: 'http://x', weight: 0, tier: 100, max-concurrency: auto}]}}\n",
 	}
 	sample, err := os.ReadFile(filepath.Join("testdata", "sample.yaml"))
 	if err != nil {
@@ -165,6 +174,9 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		"sevrices: {}", "services: {chatt: {}}", "services: {chat: {load-balancer: fastest}}", "log: {level: loud}",
 		"limits: {max-attempts: many}", "limits: {json-body: 3 elephants}", "server: {shutdown-grace: soon}",
 		"quota: {enabled: perhaps}", "services: {chat: {instances: {name: m}}}", "services: {chat: {instances: [{title: m}]}}",
+		"services: {chat: {instances: [{name: m, base-url: 'http://x', weight: -1}]}}", "services: {chat: {instances: [{name: m, base-url: 'http://x', weight: 1e9}]}}",
+		"services: {chat: {instances: [{name: m, base-url: 'http://x', tier: 101}]}}", "prices: {models: [{model: m, input: -1}]}",
+		"prices: {models: [{model: m, input: much}]}",
 	} {
 		if _, err := Load(Source{File: "x.yaml", Content: []byte(content)}); err == nil {
 			t.Errorf("Load reads %s", content)

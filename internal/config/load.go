@@ -78,6 +78,12 @@ func Load(src Source) (*Loaded, error) {
 	if managed := decoder.fingerprint(managedPaths()...); managed != decoder.fingerprint() {
 		document.Written += ":" + managed
 	}
+	document.References = map[string]string{}
+	for path, from := range decoder.written {
+		if from.reference != "" {
+			document.References[path] = from.reference
+		}
+	}
 	document.NamesRedis = decoder.written["redis.url"] != nil
 	return &Loaded{Document: document, Origins: decoder.origins(), Warnings: over.warnings}, nil
 }

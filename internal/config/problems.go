@@ -21,6 +21,9 @@ type Problem struct {
 	// Path is the full name of the setting, in kebab-case.
 	Path string
 	Said say.Sentence
+	// Excerpt shows the line with the place marked, each on a line of its own that begins with a line
+	// feed; it is empty if the place needs none.
+	Excerpt string
 }
 
 // String prints the problem on one line.
@@ -62,7 +65,7 @@ type Problems []Problem
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for i, problem := range p {
-		lines[i] = problem.String()
+		lines[i] = problem.String() + problem.Excerpt
 	}
 	return strings.Join(lines, "\n")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -22,19 +23,63 @@ import (
 // WriteServices writes service types as the section of a configuration file that they
 // are read from again. Settings that have their defaults are left out.
 func WriteServices(services map[schema.ServiceType]Service) ([]byte, error) {
+	root := mappingNode()
+	section, err := new(writer).services(services)
+	if err != nil {
+		return nil, err
+	}
+	add(root, "services", section)
+	return encoded(root)
+}
+
+// Write writes the document as a configuration file. References stay as they were written. With
+// secrets, literal ones are part of the text; otherwise each is a reference to a variable, which a
+// comment names. Settings that have their defaults are left out.
+func (d *Document) Write(secrets bool) ([]byte, error) {
+	w := &writer{hides: !secrets}
+	section, err := w.services(d.Services) // its paths are not those of the file any more
+	if err != nil {
+		return nil, err
+	}
+	w.references = d.References
+	rest, preset := *d, *Default()
+	rest.Services, preset.Services = nil, nil
+	root, err := w.written("", reflect.ValueOf(rest), reflect.ValueOf(preset))
+	if err != nil {
+		return nil, err
+	}
+	if root == nil {
+		root = mappingNode()
+	}
+	add(root, "services", section)
+	return encoded(root)
+}
+
+// writer writes settings as YAML.
+type writer struct {
+	references map[string]string // texts with references, by the paths of their settings
+	hides      bool              // literal secrets become references
+}
+
+// services returns the section of service types.
+func (w *writer) services(services map[schema.ServiceType]Service) (*yaml.Node, error) {
 	section := mappingNode()
 	for _, serviceType := range slices.Sorted(maps.Keys(services)) {
-		service, err := written(reflect.ValueOf(services[serviceType]), reflect.ValueOf(DefaultService()))
+		name := Kebab(serviceType.String())
+		service, err := w.written(join("services", name), reflect.ValueOf(services[serviceType]),
+			reflect.ValueOf(DefaultService()))
 		if err != nil {
 			return nil, err
 		}
 		if service == nil {
 			service = mappingNode() // the service type is configured, with all defaults
 		}
-		add(section, Kebab(serviceType.String()), service)
+		add(section, name, service)
 	}
-	root := mappingNode()
-	add(root, "services", section)
+	return section, nil
+}
+
+func encoded(root *yaml.Node) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
@@ -42,6 +87,21 @@ func WriteServices(services map[schema.ServiceType]Service) ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), encoder.Close()
+}
+
+// text returns a text, or a reference in place of a secret that the writer hides.
+func (w *writer) text(path, text string, isSecret bool) *yaml.Node {
+	if address, err := url.Parse(text); err == nil && address.User != nil {
+		_, hasPassword := address.User.Password()
+		isSecret = isSecret || hasPassword
+	}
+	if !isSecret || !w.hides || text == "" {
+		return writtenText(text, false)
+	}
+	name := strings.Trim(regexp.MustCompile(`[^A-Z0-9]+`).ReplaceAllString(strings.ToUpper(path), "_"), "_")
+	node := writtenText("${"+name+"}", true)
+	node.LineComment = "a secret; set " + name
+	return node
 }
 
 func mappingNode() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"} }
@@ -53,34 +113,40 @@ func add(to *yaml.Node, key string, value *yaml.Node) {
 }
 
 // written returns a value as YAML, or nil where it is the default.
-func written(value, preset reflect.Value) (*yaml.Node, error) {
+func (w *writer) written(path string, value, preset reflect.Value) (*yaml.Node, error) {
 	if preset.IsValid() && reflect.DeepEqual(value.Interface(), preset.Interface()) {
 		return nil, nil
 	}
 	if secret, ok := value.Interface().(backend.Secret); ok {
-		return writtenText(secret.Reveal(), secret.IsReference()), nil
+		if secret.IsReference() {
+			return writtenText(secret.Reveal(), true), nil
+		}
+		return w.text(path, secret.Reveal(), true), nil
 	}
 	if isScalarType(value.Type()) {
-		return writtenScalar(value)
+		if reference, has := w.references[path]; has {
+			return writtenText(reference, true), nil
+		}
+		return w.scalar(path, value)
 	}
 	switch value.Kind() {
 	case reflect.Struct:
-		return writtenStruct(value, preset)
+		return w.mapping(path, value, preset)
 	case reflect.Slice:
-		return writtenList(value)
+		return w.list(path, value)
 	case reflect.Map:
-		return writtenMap(value)
+		return w.entries(path, value)
 	case reflect.Pointer:
 		if value.IsNil() {
 			return nil, nil
 		}
-		return written(value.Elem(), reflect.Value{})
+		return w.written(path, value.Elem(), reflect.Value{})
 	default:
 		return nil, fmt.Errorf("a setting of type %s cannot be written", value.Type())
 	}
 }
 
-func writtenStruct(value, preset reflect.Value) (*yaml.Node, error) {
+func (w *writer) mapping(path string, value, preset reflect.Value) (*yaml.Node, error) {
 	if preset.IsValid() {
 		preset = given(preset)
 	}
@@ -90,7 +156,7 @@ func writtenStruct(value, preset reflect.Value) (*yaml.Node, error) {
 		if preset.IsValid() {
 			before = preset.FieldByIndex(f.index)
 		}
-		member, err := written(value.FieldByIndex(f.index), before)
+		member, err := w.written(join(path, f.name), value.FieldByIndex(f.index), before)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +178,7 @@ func given(preset reflect.Value) reflect.Value {
 	return section.Elem()
 }
 
-func writtenList(value reflect.Value) (*yaml.Node, error) {
+func (w *writer) list(path string, value reflect.Value) (*yaml.Node, error) {
 	node := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 	if isScalarType(value.Type().Elem()) {
 		node.Style = yaml.FlowStyle
@@ -122,7 +188,7 @@ func writtenList(value reflect.Value) (*yaml.Node, error) {
 		if value.Type().Elem().Kind() == reflect.Struct && !isScalarType(value.Type().Elem()) {
 			preset = freshValue(value.Type().Elem())
 		}
-		item, err := written(value.Index(i), preset)
+		item, err := w.written(indexed(path, i), value.Index(i), preset)
 		if err != nil {
 			return nil, err
 		}
@@ -134,12 +200,16 @@ func writtenList(value reflect.Value) (*yaml.Node, error) {
 	return node, nil
 }
 
-func writtenMap(value reflect.Value) (*yaml.Node, error) {
+func (w *writer) entries(path string, value reflect.Value) (*yaml.Node, error) {
 	node := mappingNode()
 	keys := value.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	for _, key := range keys {
-		item, err := written(value.MapIndex(key), reflect.Value{})
+		at := keyed(path, fmt.Sprint(key.Interface()))
+		if key.Kind() != reflect.String {
+			at = join(path, Kebab(fmt.Sprint(key.Interface())))
+		}
+		item, err := w.written(at, value.MapIndex(key), reflect.Value{})
 		if err != nil {
 			return nil, err
 		}
@@ -152,10 +222,10 @@ func writtenMap(value reflect.Value) (*yaml.Node, error) {
 
 // writtenScalar writes a number, a truth value or a text. A type with a form of its own
 // for texts is written in that: a duration has its unit.
-func writtenScalar(value reflect.Value) (*yaml.Node, error) {
+func (w *writer) scalar(path string, value reflect.Value) (*yaml.Node, error) {
 	if named, ok := value.Interface().(encoding.TextMarshaler); ok {
 		text, err := named.MarshalText()
-		return writtenText(string(text), false), err
+		return w.text(path, string(text), false), err
 	}
 	data, err := json.Marshal(value.Interface())
 	if err != nil {
@@ -166,7 +236,7 @@ func writtenScalar(value reflect.Value) (*yaml.Node, error) {
 		if err := json.Unmarshal(data, &text); err != nil {
 			return nil, err
 		}
-		return writtenText(text, false), nil
+		return w.text(path, text, isSecretName(path) && !strings.HasSuffix(path, "url")), nil
 	}
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(data)}, nil
 }

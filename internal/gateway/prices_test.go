@@ -142,15 +142,15 @@ func TestThingsUseUpBudgets(t *testing.T) {
 		step                simulator.Step
 		path, body          string
 		passed              int
-		used                string
+		used, wanted        string
 	}{
-		"images":     {"image: 0.04", "0.1", "0.10", simulator.Step{Body: `{"created":1,"data":[{"url":"http://pictures.test/1.png"}]}`}, "/v1/images/generations", `{"model":"m","prompt":"p"}`, 2, `"used":80000,`},
-		"characters": {"characters: 0.015", "0.04", "0.04", simulator.Step{}, "/v1/audio/speech", speech, 2, `"used":30000,`},
+		"images":     {"image: 0.04", "0.1", "0.10", simulator.Step{Body: `{"created":1,"data":[{"url":"http://pictures.test/1.png"}]}`}, "/v1/images/generations", `{"model":"m","prompt":"p"}`, 2, `"used":80000,`, "0.04"},
+		"characters": {"characters: 0.015", "0.04", "0.04", simulator.Step{}, "/v1/audio/speech", speech, 2, `"used":30000,`, "0.015"},
 		// The first one reserves a minute, and costs one and a half.
-		"minutes": {"minute: 0.6", "1.8", "1.80", simulator.Step{Body: `{"text":"hi","usage":{"type":"duration","seconds":90}}`}, "/v1/audio/transcriptions", "", 2, `"used":1800000,`},
+		"minutes": {"minute: 0.6", "1.8", "1.80", simulator.Step{Body: `{"text":"hi","usage":{"type":"duration","seconds":90}}`}, "/v1/audio/transcriptions", "", 2, `"used":1800000,`, "0.60"},
 		// Many backends report no length. What was reserved is then what it costs.
-		"minutes that are not reported":   {"minute: 0.6", "1.2", "1.20", simulator.Step{Body: `{"text":"hi"}`}, "/v1/audio/transcriptions", "", 2, `"used":1200000,`},
-		"sound that is counted in tokens": {"minute: 0.6, input: 600000", "1.2", "1.20", simulator.Step{Body: `{"text":"hi","usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`}, "/v1/audio/transcriptions", "", 2, `"used":1200000,`},
+		"minutes that are not reported":   {"minute: 0.6", "1.2", "1.20", simulator.Step{Body: `{"text":"hi"}`}, "/v1/audio/transcriptions", "", 2, `"used":1200000,`, "0.60"},
+		"sound that is counted in tokens": {"minute: 0.6, input: 600000", "1.2", "1.20", simulator.Step{Body: `{"text":"hi","usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`}, "/v1/audio/transcriptions", "", 2, `"used":1200000,`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,6 +173,10 @@ func TestThingsUseUpBudgets(t *testing.T) {
 			refused.FailsWith(t, http.StatusTooManyRequests, "insufficient_quota", "budget_exceeded", "")
 			if told := "The budget of this API key, " + test.told + " USD this month, is used up"; !strings.Contains(refused.Body, told) {
 				t.Errorf("no %q in %s", told, refused.Body)
+			}
+			if told := " it would reserve " + test.wanted; !strings.Contains(refused.Body, told) || !strings.Contains(refused.Body, `"wanted":`) ||
+				!strings.Contains(refused.Body, "max_tokens") {
+				t.Errorf("got %s, want %q, the same in details, and max_tokens", refused.Body, told)
 			}
 			if shown := r.Do(http.MethodGet, "/api/monitoring/budgets", "", "Authorization", "Bearer admin-token").Succeeds(t).Body; !strings.Contains(shown, test.used) {
 				t.Errorf("no %s in %s", test.used, shown)

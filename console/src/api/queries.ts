@@ -3,6 +3,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
 import type { Batch, BatchLine, HeldSession, Key, Process, ProcessDetail, Provider, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
+import type { Health } from '@/lib/health'
 
 export interface MonitoringConfig {
   enabled: boolean
@@ -33,6 +34,13 @@ export const providers = queryOptions({
   queryKey: ['providers'],
   staleTime: Infinity,
   queryFn: async ({ signal }) => (await data(api.GET('/api/config/providers', { signal }))) as Provider[],
+})
+
+/** The state of what the gateway depends on, by its name. */
+export const health = queryOptions({
+  queryKey: ['health'],
+  refetchInterval: 10_000,
+  queryFn: async ({ signal }) => (await body(api.GET('/actuator/health', { signal }))) as Health,
 })
 
 export const info = queryOptions({

@@ -30,6 +30,7 @@ export const en = {
   'session.logOut': 'Log out',
   'session.who': '{name}, {role}',
   'session.denied': 'Your role {role} lacks the permission {permission}.',
+  'file.broken': 'The configuration file has mistakes: its changes are not in force.',
   'session.viewer': 'Your role VIEWER may read. Changes need OPERATOR, and keys ADMIN.',
 
   'docs.title': 'API',

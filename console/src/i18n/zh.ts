@@ -31,6 +31,7 @@ export const zh: Dictionary = {
   'session.logOut': '退出登录',
   'session.who': '{name}，{role}',
   'session.denied': '您的角色 {role} 没有权限 {permission}。',
+  'file.broken': '配置文件有错误：其中的更改未生效。',
   'session.viewer': '您的角色 VIEWER 只能查看，修改需要 OPERATOR，密钥需要 ADMIN。',
 
   'docs.title': 'API',

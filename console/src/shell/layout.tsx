@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, Navigate, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
-import { Code, Contrast, Ellipsis, Globe, Search as SearchIcon, UserRound } from 'lucide-react'
+import { Code, Contrast, Ellipsis, Globe, Search as SearchIcon, TriangleAlert, UserRound } from 'lucide-react'
 import { useEffect, useMemo, useState } from 'react'
-import { info } from '@/api/queries'
+import { health, info } from '@/api/queries'
 import { useI18n, type Key, type Language } from '@/i18n'
 import { useLive, useNow } from '@/live/context'
 import { since, span } from '@/lib/format'
+import { fileFault } from '@/lib/health'
 import type { Search } from '@/lib/url'
 import { Toasts, useToast } from '@/ui/feedback'
 import { BreakerGlyph, Mark } from '@/ui/glyphs'
@@ -75,6 +76,7 @@ export function Layout() {
             <PersonMenu />
           </header>
           <main className="main" id="main" tabIndex={-1}>
+            {!guest && <FileNote />}
             <ViewerNote needs={pages.find((candidate) => candidate.path === path)?.needs} />
             {isClosed ? <Navigate to="/me" replace /> : <Outlet />}
           </main>
@@ -236,6 +238,25 @@ function ViewerNote({ needs }: { needs: string | undefined }) {
   const { t } = useI18n()
   const me = useMe()
   return me?.role === 'VIEWER' && (needs === undefined || me.permissions.includes(needs)) ? <div className="note mb-4">{t('session.viewer')}</div> : null
+}
+
+/** The configuration file has mistakes, so that its edits are not in force. */
+function FileNote() {
+  const { t } = useI18n()
+  const { data } = useQuery(health)
+  const reason = fileFault(data)
+  if (reason === undefined) return null
+  return (
+    <div className="note bd mb-4" role="alert">
+      <TriangleAlert className="ic" aria-hidden />
+      <div>
+        <b>{t('file.broken')}</b>
+        <div className="whitespace-pre-wrap">
+          <code>{reason}</code>
+        </div>
+      </div>
+    </div>
+  )
 }
 
 function LanguageMenu() {

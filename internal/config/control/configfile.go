@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/stored"
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -70,6 +71,46 @@ func appliedFileOf(doc *config.Document) appliedFile {
 	services := settings.Clone(Services(doc.Services))
 	return appliedFile{source: sourceOf(doc), services: services, stored: stored.WithoutDefaults(services),
 		managed: doc.Managed()}
+}
+
+// keepLiterals replaces references that resolve to the literal in force by that literal: a file that
+// patchbay export wrote changes nothing. The file is compared again at each start, because a variable
+// may have another value then.
+func (f *appliedFile) keepLiterals(inForce *config.Document, resolve backend.Resolver) {
+	isKept := false
+	keep := func(written, literal backend.Secret) backend.Secret {
+		if text, err := written.Resolve(resolve); !written.IsReference() || literal.IsEmpty() || err != nil ||
+			!literal.Equal(backend.Literal(text)) {
+			return written
+		}
+		isKept = true
+		return literal
+	}
+	for serviceType, service := range f.services {
+		for i := range service.Instances {
+			for _, other := range inForce.Services[serviceType].Instances {
+				if s := &service.Instances[i]; s.ID() == other.ID() {
+					s.APIKey = keep(s.APIKey, other.APIKey)
+					for name, value := range s.Headers {
+						s.Headers[name] = keep(value, other.Headers[name])
+					}
+				}
+			}
+		}
+	}
+	literals := map[string]backend.Secret{}
+	_, _ = inForce.Managed().MapSecrets(func(at string, s backend.Secret) (backend.Secret, error) {
+		literals[at] = s
+		return s, nil
+	})
+	managed, err := f.managed.MapSecrets(func(at string, s backend.Secret) (backend.Secret, error) {
+		return keep(s, literals[at]), nil
+	})
+	if !isKept || err != nil {
+		return
+	}
+	f.managed, f.stored = managed, stored.WithoutDefaults(f.services)
+	f.source += " with literals"
 }
 
 // lastApplied returns the file as it was last applied, as far as that is known. Older

@@ -45,6 +45,9 @@ func (c *Control) reload(ctx context.Context, doc *config.Document) (changed boo
 func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (changed bool, err error) {
 	now, table := c.state.Load(), c.current.Load()
 	edited := c.file.edited(doc)
+	if edited != nil {
+		edited.keepLiterals(now.doc, doc.Resolve)
+	}
 	next, managed := c.withFile(t, now, doc, edited)
 	found := append(differences.Compare(now.doc.Services, next.Services),
 		differences.CompareManaged(now.settings, managed)...)
@@ -79,7 +82,7 @@ func (c *Control) withFile(t transfer, now *state, doc *config.Document,
 	next := now.doc.Clone()
 	next.Limits, next.Prices, next.Resolve = doc.Limits, settings.Clone(doc.Prices), doc.Resolve
 	next.TakeFileOnly(doc)
-	next.Runs = doc.Runs
+	next.Runs, next.References = doc.Runs, doc.References
 	c.takeFileTerms(now, next, doc)
 	shared, isShared := t.sharedHead()
 	isTaken := isShared && isSource(shared.Source, doc) // by another gateway, which has read the same file

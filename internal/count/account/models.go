@@ -140,6 +140,16 @@ func UnknownModel(table *routing.Table, serviceType schema.ServiceType, name str
 	if table.UnknownModel == http.StatusNotFound {
 		code = schema.CodeModelNotFound
 	}
+	for _, other := range schema.ServiceTypes() {
+		if pool := table.Service(other).Find(name); pool != nil && other != serviceType &&
+			(grant.MayUse(other, name) || grant.MayUse(other, pool.Model)) {
+			err := schema.NewError(code, say.New("call.other_service", "model", name, "of", other,
+				"service", serviceType, "path", other.Path()))
+			err.NoRetry, err.UnknownModel = true, name
+			err.Details = map[string]any{"model": name, "nearest": []string{}, "path": other.Path()}
+			return err
+		}
+	}
 	const shown, few = 5, 8 // all are listed where they are few
 	near := schema.Nearest(name, known, shown)
 	said, what, value := say.Code("call.unknown_model_none"), "of", serviceType.String()

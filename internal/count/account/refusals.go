@@ -42,7 +42,9 @@ type budgetDetails struct {
 	// spend.
 	Used     jsontext.Value `json:"used"`
 	Reserved jsontext.Value `json:"reserved"`
-	Reset    *time.Time     `json:"reset"`
+	// Wanted is the amount that the request would reserve.
+	Wanted jsontext.Value `json:"wanted"`
+	Reset  *time.Time     `json:"reset"`
 }
 
 type budgetView struct {
@@ -81,6 +83,7 @@ func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
 	details := budgetDetails{
 		Budget: budgetView{r.Account, window, unit, jsontext.Value(number(r.Limit))},
 		Used:   jsontext.Value(number(r.Used)), Reserved: jsontext.Value(number(r.Reserved)),
+		Wanted: jsontext.Value(number(r.Wanted[r.Unit])),
 	}
 	if !r.Reset.IsZero() {
 		details.Reset = &r.Reset
@@ -93,6 +96,7 @@ func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
 		known = schema.NewError(schema.CodeBudgetReserved, ofOwner("call.budget_held", r.Account, values...))
 		known.RetryAfter, known.Spread = heldRetryAfter, true
 	} else {
+		values = append(values, "wanted", told(r.Wanted[r.Unit]), "wantedUnit", unitSaid)
 		known = schema.NewError(schema.CodeBudgetExceeded, ofOwner("call.budget_out", r.Account, values...))
 		known.NoRetry = true
 		if !r.Reset.IsZero() {

@@ -169,6 +169,9 @@ func ask(ctx context.Context, send Send, b Backend, way listing) (Found, error) 
 	case err != nil:
 		return Found{}, err
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		if b.APIKey.IsEmpty() {
+			return Found{}, say.Error("discover.no_key", "status", status)
+		}
 		return Found{}, say.Error("discover.key", "status", status)
 	case status != http.StatusOK:
 		return Found{}, say.Error("discover.status", "status", status)

@@ -86,8 +86,12 @@ func TestKindsAreRecognisedByTheirLists(t *testing.T) {
 func TestWhatWasTriedInVainIsTold(t *testing.T) {
 	server := backendWith(t, "secret", map[string]string{"/v1/models": `{"data":[]}`})
 	found, err := discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: server.URL})
-	if err != nil || found.Adapter != "" || len(found.Errors) != 2 || !strings.Contains(found.Errors[1].String(), "wants another key") {
+	if err != nil || found.Adapter != "" || len(found.Errors) != 2 || !strings.Contains(found.Errors[1].String(), "wants a key") {
 		t.Errorf("%+v %v", found, err)
+	}
+	found, err = discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: server.URL, APIKey: backend.Literal("wrong")})
+	if err != nil || len(found.Errors) != 2 || !strings.Contains(found.Errors[1].String(), "wants another key") {
+		t.Errorf("with a wrong key: got %+v %v", found, err)
 	}
 	found, err = discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: server.URL, APIKey: backend.Literal("secret")})
 	if err != nil || found.Adapter != "openai" || len(found.Models) != 0 {

@@ -281,28 +281,29 @@ func TestBackendThatComesLaterIsFound(t *testing.T) {
 	gatewaytest.Eventually(t, "its models are found", has(r, "late"))
 }
 
-// The configuration that README shows for a laptop serves all models of its Ollama.
+// The configuration that both READMEs show for a laptop serves all models of its Ollama, those for
+// embeddings too.
 func TestFourLinesServeALaptop(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)```yaml\n([^`]*models: discover[^`]*)```").FindSubmatch(readme)
-	if block == nil {
-		t.Fatal("README has no configuration with models: discover")
-	}
-	if lines := strings.Count(string(block[1]), "\n"); lines > 4 {
-		t.Errorf("the configuration has %d lines", lines)
-	}
-	s := startShelf(t, "qwen2.5:7b", "llama3.2:latest", "phi4:14b")
-	yaml := strings.Replace(string(block[1]), "http://127.0.0.1:11434", s.URL, 1)
-	r := gatewaytest.Start(t, yaml)
-	if !has(r, "llama3.2", "phi4:14b", "qwen2.5:7b")() {
-		t.Fatalf("models %v", r.Models())
-	}
-	for _, model := range r.Models() {
-		r.Chat(chatWith(model)).Succeeds(t)
+	for _, page := range []string{"README.md", "README.zh-CN.md"} {
+		readme, err := os.ReadFile("../../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block := regexp.MustCompile("(?s)```yaml\n([^`]*models: discover[^`]*)```").FindSubmatch(readme)
+		if block == nil {
+			t.Fatalf("%s has no configuration with models: discover", page)
+		}
+		if lines := strings.Count(string(block[1]), "\n"); lines > 4 {
+			t.Errorf("%s: the configuration has %d lines", page, lines)
+		}
+		s := startShelf(t, "qwen2.5:7b", "llama3.2:latest", "phi4:14b", "nomic-embed-text:latest")
+		yaml := strings.ReplaceAll(string(block[1]), "http://127.0.0.1:11434", s.URL)
+		r := gatewaytest.Start(t, yaml)
+		gatewaytest.Eventually(t, page+" serves all models", has(r, "llama3.2", "nomic-embed-text", "phi4:14b", "qwen2.5:7b"))
+		for _, model := range []string{"llama3.2", "phi4:14b", "qwen2.5:7b"} {
+			r.Chat(chatWith(model)).Succeeds(t)
+		}
 	}
 }
 

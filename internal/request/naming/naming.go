@@ -18,8 +18,8 @@ import (
 const maxLength = 256
 
 // Aliases are further names of models: the name that callers ask for, and its model, or
-// another alias. Where both sides have a *, the alias is a pattern: the text matched by the
-// * on the left replaces the * on the right.
+// another alias. One with a * on the left is a pattern: the text matched by it replaces the * on the
+// right, if there is one.
 type Aliases map[string]string
 
 // ModelOf returns the model of a name, which is the name itself unless it is an alias. It
@@ -93,21 +93,19 @@ func (a Aliases) Check(models Models, report func(path string, fault say.Sentenc
 			report(path, say.New("field.model_fault", "fault", Fault(target)))
 		case model == "":
 			report(path, say.New("field.alias_loop"))
-		case strings.Contains(alias+target, star):
-			if fault := patternFault(alias, target); fault.Is() {
-				report(path, fault)
-			}
-		case !models.Has(model):
+		case patternFault(alias, target).Is():
+			report(path, patternFault(alias, target))
+		case !strings.Contains(target, star) && !models.Has(model):
 			report(path, noInstance(model, written))
 		}
 	}
 }
 
-// patternFault says why an alias with a * cannot be used, and nothing if it can be. Its models need
-// not be there: a pattern may be written before they are found.
+// patternFault returns why the stars of an alias cannot be used, and nothing if they can be. The
+// models that a * on the right stands for need not be there: they may be found later.
 func patternFault(alias, target string) say.Sentence {
 	switch {
-	case strings.Count(alias, star) != 1 || strings.Count(target, star) != 1:
+	case strings.Count(alias, star) > 1 || strings.Count(target, star) > strings.Count(alias, star):
 		return say.New("field.alias_stars")
 	case alias == star:
 		return say.New("field.alias_all")

@@ -38,10 +38,15 @@ func TestAliasesThatCannotWorkAreRefused(t *testing.T) {
 		{naming.Aliases{strings.Repeat("a", 257): "big"}, `the alias must not be longer than 256 bytes`},
 		{naming.Aliases{"a": ""}, `the model must not be empty`},
 		{naming.Aliases{"openai/*": "*", "claude-*-latest": "anthropic/*"}, ""},
-		{naming.Aliases{"openai/*": "small"}, `must have one * on both sides`},
-		{naming.Aliases{"fast": "*"}, `must have one * on both sides`},
-		{naming.Aliases{"a*b*": "*"}, `must have one * on both sides`},
+		{naming.Aliases{"openai/*": "small", "*-latest": "fast", "fast": "big"}, ""},
+		{naming.Aliases{"openai/*": "smal"}, `["openai/*"] no instance has the name "smal" (did you mean "small"?)`},
+		{naming.Aliases{"openai/*": "a", "a": "openai/*"}, `["a"] leads back to itself`},
+		{naming.Aliases{"fast": "*"}, `["fast"] may have one * on the left`},
+		{naming.Aliases{"a*b*": "*"}, `may have one * on the left`},
+		{naming.Aliases{"a*": "*/*"}, `may have one * on the left`},
+		{naming.Aliases{"a**": "small"}, `may have one * on the left`},
 		{naming.Aliases{"*": "x/*"}, `must have more than a *`},
+		{naming.Aliases{"*": "small"}, `must have more than a *`},
 	} {
 		var found problems
 		row.aliases.Check(models{"big", "small"}, found.report)
@@ -64,9 +69,10 @@ func TestAliasesAreFollowed(t *testing.T) {
 // The longest pattern counts, the * stands for at least one character, and the result is not
 // looked up again.
 func TestPatternsRewriteNames(t *testing.T) {
-	rewrites := naming.Aliases{"a/*": "b/*", "a/long-*": "long/*", "b/*": "c/*", "*-latest": "*", "exact": "a/x"}.Rewrites()
+	rewrites := naming.Aliases{"a/*": "b/*", "a/long-*": "long/*", "b/*": "c/*", "*-latest": "*", "exact": "a/x", "claude-*": "m"}.Rewrites()
 	for name, want := range map[string]string{
 		"a/m": "b/m", "a/long-m": "long/m", "b/m": "c/m", "m-latest": "m", "a/": "", "-latest": "", "exact": "", "m": "",
+		"claude-x": "m", "claude-": "",
 	} {
 		if got := rewrites.Apply(name); got != want {
 			t.Errorf("%s becomes %q, want %q", name, got, want)

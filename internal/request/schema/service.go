@@ -43,6 +43,12 @@ func ServiceTypes() []ServiceType {
 // String returns the name that the configuration and the API use.
 func (t ServiceType) String() string { return NameOf(t, serviceNames[:]) }
 
+var servicePaths = [ServiceTypeCount]string{"/v1/chat/completions", "/v1/embeddings", "/v1/rerank",
+	"/v1/audio/speech", "/v1/audio/transcriptions", "/v1/images/generations", "/v1/images/edits"}
+
+// Path returns the endpoint of the unified API for requests of the type.
+func (t ServiceType) Path() string { return servicePaths[t] }
+
 // ReportsTokens reports whether answers of the type normally say how many tokens they
 // cost. The others are counted in other things, if in any.
 func (t ServiceType) ReportsTokens() bool { return t == Chat || t == Embedding }

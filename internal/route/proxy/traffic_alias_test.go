@@ -83,14 +83,45 @@ func TestPatternsLeadToModels(t *testing.T) {
 	}
 }
 
+// All names that begin alike may lead to one model, as names of a provider that change with each
+// release. The longest pattern goes first, and the target may be an alias.
+func TestAPatternLeadsToOneModel(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	policy := `aliases: {"claude-*": coder, "claude-*-mini": m, coder: "m"}, `
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML(policy+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", b.URL()),
+		gatewaytest.Instance("claude-own", b.URL())))
+	for asked, served := range map[string]string{"claude-sonnet-9": "m", "claude-x-mini": "m", "claude-own": ""} {
+		reply := r.Chat(chatFor(asked)).Succeeds(t)
+		if got := reply.Header.Get("X-Router-Model"); got != served {
+			t.Errorf("%s: got x-router-model %q, want %q", asked, got, served)
+		}
+	}
+	r.Chat(chatFor("claude-")).FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
+	if got := r.Models(); !slices.Equal(got, []string{"claude-own", "coder", "m"}) {
+		t.Errorf("got the models %v, want no pattern", got)
+	}
+	x := gatewaytest.DataOf[any](t, r.API(http.MethodGet, "/api/route/explain?service=chat&model=claude-sonnet-9", ""))
+	if served := gatewaytest.At(t, x, "servedModel"); served != "m" {
+		t.Errorf("explain: got %v, want m", served)
+	}
+	r.API(http.MethodPut, "/api/config/type/services/chat", `{"aliases":{"gpt-*":"n"}}`).Is(t, 400, `aliases[\"gpt-*\"]`, `no instance has the name`)
+	r.API(http.MethodPut, "/api/config/type/services/chat", `{"aliases":{"gpt-*":"m"}}`).Succeeds(t)
+	r.Chat(chatFor("gpt-9")).Succeeds(t)
+	r.API(http.MethodDelete, "/api/config/instance/del/chat?modelName=m&baseUrl="+b.URL(), "").Is(t, 400, `aliases[\"gpt-*\"]`)
+}
+
 // A key that is limited to models needs the model that a pattern leads to.
 func TestAKeyNeedsTheModelThatAPatternLeadsTo(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)
-	r := gatewaytest.Start(t, gatewaytest.PolicyYAML(`aliases: {"openai/*": "*"}, `+gatewaytest.NoBreakerNoChecks,
-		gatewaytest.Instance("m", b.URL()))+keysYAML("name", "openai/*", "model", "m"))
-	r.Chat(chatFor("openai/m"), "Authorization", "Bearer model").Succeeds(t)
-	r.Chat(chatFor("openai/m"), "Authorization", "Bearer name").FailsWith(t, 403, "permission_error", "permission_denied", "")
+	for pattern, target := range map[string]string{"openai/*": "*", "openai/m*": "m"} {
+		r := gatewaytest.Start(t, gatewaytest.PolicyYAML(`aliases: {"`+pattern+`": "`+target+`"}, `+gatewaytest.NoBreakerNoChecks,
+			gatewaytest.Instance("m", b.URL()))+keysYAML("name", pattern, "model", "m"))
+		asked := chatFor(strings.Replace(pattern, "*", "m", 1))
+		r.Chat(asked, "Authorization", "Bearer model").Succeeds(t)
+		r.Chat(asked, "Authorization", "Bearer name").FailsWith(t, 403, "permission_error", "permission_denied", "")
+	}
 }
 
 func TestAliasesAreListedAndExplained(t *testing.T) {

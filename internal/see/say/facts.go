@@ -263,6 +263,7 @@ var facts = []entry{
 	{"discover.unasked", "the backend could not be asked"},
 	{"discover.panicked", "the gateway failed to read what the backend said"},
 	{"discover.key", "the backend answered with status {status}: it wants another key"},
+	{"discover.no_key", "the backend answered with status {status}: it wants a key"},
 	{"discover.status", "the backend answered with status {status}"},
 	{"discover.no_list", "the answer is no list of models"},
 	{"discover.deployments",

@@ -173,7 +173,7 @@ var faults = []entry{
 	{"field.model_fault", "the model {*fault}"},
 	{"field.alias_model", "is the name of a model that has instances; they would never be asked for it"},
 	{"field.alias_loop", "leads back to itself"},
-	{"field.alias_stars", "must have one * on both sides, or none"},
+	{"field.alias_stars", "may have one * on the left, and one on the right if there is one on the left"},
 	{"field.alias_all", "must have more than a *: it would take every name"},
 	{"field.no_such_model", `no instance has the name "{model}"`},
 	{"field.no_such_model_near", `no instance has the name "{model}" (did you mean "{near}"?)`},

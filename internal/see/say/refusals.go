@@ -15,6 +15,8 @@ var refusals = []entry{
 	{"call.unknown_model_barred",
 		`No instance serves the model "{model}" for {service}. This API key may use none of the models of {of} ` +
 			`that are there.`},
+	{"call.other_service",
+		`The model "{model}" is for {of}, and this endpoint is for {service}. Send the request to POST {path}.`},
 	{"call.rate_limit", "The rate limit of {limit} requests is reached; the next one is allowed in {wait}."},
 	{"call.uncounted", "The quota ledger cannot count this request now, and requests must not pass uncounted."},
 	{"call.budget_held_tenant",
@@ -27,10 +29,12 @@ var refusals = []entry{
 			"{*reservedUnit} reserved."},
 	{"call.budget_out_tenant",
 		"The budget of the tenant {tenant}, {limit} {*unit} {*window}, is used up, or what is left of it is less " +
-			"than this request may take; {used} {*usedUnit} are used."},
+			"than this request may take: {used} {*usedUnit} are used, and it would reserve {wanted} {*wantedUnit}. A " +
+			"lower max_tokens reserves less."},
 	{"call.budget_out_key",
 		"The budget of this API key, {limit} {*unit} {*window}, is used up, or what is left of it is less than this " +
-			"request may take; {used} {*usedUnit} are used."},
+			"request may take: {used} {*usedUnit} are used, and it would reserve {wanted} {*wantedUnit}. A lower " +
+			"max_tokens reserves less."},
 	// Refusals of runs of agents.
 	{"run.limit",
 		"This run has used {used} of {limit} {*unit}, and this request may take {wanted}. Raise it {*how}."},

@@ -34,6 +34,9 @@ var invalid = []entry{
 	{"call.no_endpoint",
 		"There is no endpoint {method} {path}. Available are POST {paths}, and GET /v1/models. GET /docs/api shows " +
 			"everything that there is."},
+	{"call.no_endpoint_near",
+		"There is no endpoint {method} {path}. Did you mean POST {near}? Available are POST {paths}, and GET " +
+			"/v1/models. GET /docs/api shows everything that there is."},
 	{"call.no_endpoint_hint",
 		"There is no endpoint {method} {path}. Available are POST {paths}, and GET /v1/models. GET /docs/api shows " +
 			"everything that there is. {*hint}"},

@@ -265,3 +265,11 @@ func Codes() []Code {
 	slices.Sort(codes)
 	return codes
 }
+
+// Counted returns a number with a noun in its form for that number.
+func Counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}

@@ -103,7 +103,7 @@ func TestSentencesWithoutWords(t *testing.T) {
 		{New("model.stays", "why", errors.New(secret)), "it could not be put to sleep"},
 		{New("model.held", "model", "m", "host", "http://h:1", "why", Error("model.engine_status", "status", 500, "words", secret)), "a model that has to leave could not be put to sleep: m at http://h:1: the engine answered with status 500"},
 		{New("batch.line", "line", 3, "fault", Plain(secret)), ""},
-		{New("call.budget_out_key", "limit", "0.50", "unit", "USD", "window", New("budget.month"), "used", "0.49", "usedUnit", "USD"), "The budget of this API key, 0.50 USD this month, is used up, or what is left of it is less than this request may take; 0.49 USD are used."},
+		{New("call.budget_out_key", "limit", "0.50", "unit", "USD", "window", New("budget.month"), "used", "0.49", "usedUnit", "USD", "wanted", "0.02", "wantedUnit", "USD"), "The budget of this API key, 0.50 USD this month, is used up, or what is left of it is less than this request may take: 0.49 USD are used, and it would reserve 0.02 USD. A lower max_tokens reserves less."},
 	} {
 		if got := c.said.Own().String(); got != c.want {
 			t.Errorf("%q becomes %q, want %q", c.said, got, c.want)

@@ -24,6 +24,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // atOnce is how many backends are asked at a time.
@@ -120,7 +121,8 @@ func (e *examination) backend(ctx context.Context, g *group) []Finding {
 	case found.Adapter == "":
 		findings = append(findings, ok(area, "answers in %s; it has no list of models to compare with", reached.took))
 	default:
-		findings = append(findings, ok(area, "answers in %s and has %d models", reached.took, len(found.Models)))
+		findings = append(findings, ok(area, "answers in %s and has %s", reached.took,
+			say.Counted(len(found.Models), "model")))
 		findings = append(findings, missingModels(area, g, found.Models)...)
 	}
 	findings = append(findings, e.adapters(ctx, area, g)...)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Level is the severity of a finding.
@@ -129,5 +130,5 @@ func (e *examination) clock() []Finding {
 	case least.Abs() > 30*time.Second:
 		return []Finding{warn(area, fix, "this machine's clock is %s away from those of the backends", off.Abs())}
 	}
-	return []Finding{ok(area, "agrees with %d backends", len(e.skews))}
+	return []Finding{ok(area, "agrees with %s", say.Counted(len(e.skews), "backend"))}
 }

@@ -147,8 +147,8 @@ func TestBackendsAreJudged(t *testing.T) {
 	has(t, lines, "ok backend "+good.URL()+":", "has 2 models")
 	has(t, lines, "warn backend "+good.URL()+":", `does not list the model "bigg", but "big"`)
 	has(t, lines, "fail backend "+secured.URL+":", "refuses the key (status 401)", "api-key")
-	has(t, lines, "ok backend "+secured.URL+":", "has 1 models")
-	has(t, lines, "ok backend "+gemini.URL+":", "has 1 models")
+	has(t, lines, "ok backend "+secured.URL+":", "has 1 model")
+	has(t, lines, "ok backend "+gemini.URL+":", "has 1 model")
 	if strings.Contains(lines, "warn backend "+gemini.URL) {
 		t.Errorf("the list of Gemini has the model under its long name:\n%s", lines)
 	}

@@ -28,6 +28,7 @@ type bifrostProvider struct {
 	timeouts     []string
 	proxy        string
 	paths        map[schema.ServiceType]string
+	allowed      map[schema.ServiceType]bool // nil is all
 	hasInstances bool
 }
 
@@ -157,11 +158,9 @@ func (d *draft) bifrostNetwork(p *bifrostProvider, n, network *yaml.Node, settin
 			p.name+"_"+header.Key)
 	}
 	d.bifrostProxy(p, reading.At(n, "proxy_config"), setting+".proxy_config")
-	types := map[string]schema.ServiceType{
-		"chat_completion": schema.Chat, "embedding": schema.Embedding, "speech": schema.TTS,
-		"transcription": schema.STT, "image_generation": schema.ImgGen, "image_edit": schema.ImgEdit,
-		"rerank": schema.Rerank,
-	}
+	d.bifrostRequestsOf(p, reading.At(n, "custom_provider_config", "allowed_requests"),
+		setting+".custom_provider_config.allowed_requests")
+	types := bifrostRequests()
 	for _, e := range reading.Entries(reading.At(n, "custom_provider_config", "request_path_overrides")) {
 		serviceType, ok := types[e.Key]
 		if !ok {
@@ -172,6 +171,46 @@ func (d *draft) bifrostNetwork(p *bifrostProvider, n, network *yaml.Node, settin
 		}
 		p.paths[serviceType] = escaped(d.Text(e.Value))
 	}
+}
+
+// bifrostRequests returns the service types of Bifrost's names of requests.
+func bifrostRequests() map[string]schema.ServiceType {
+	return map[string]schema.ServiceType{
+		"chat_completion": schema.Chat, "embedding": schema.Embedding, "speech": schema.TTS,
+		"transcription": schema.STT, "image_generation": schema.ImgGen, "image_edit": schema.ImgEdit,
+		"rerank": schema.Rerank,
+	}
+}
+
+// bifrostRequestsOf reads which requests a provider gets: all, or those that are listed as true.
+func (d *draft) bifrostRequestsOf(p *bifrostProvider, n *yaml.Node, setting string) {
+	if reading.IsEmpty(n) {
+		return
+	}
+	p.allowed = map[schema.ServiceType]bool{}
+	types := bifrostRequests()
+	var names []string
+	for _, e := range reading.Entries(n) {
+		name := strings.TrimSuffix(e.Key, "_stream")
+		if name == "text_completion" || name == "responses" {
+			name = "chat_completion"
+		}
+		serviceType, isKnown := types[name]
+		if d.IsOff(e.Value) || !isKnown {
+			d.Use(e.Value)
+			continue
+		}
+		if !p.allowed[serviceType] {
+			names = append(names, serviceType.String())
+		}
+		p.allowed[serviceType] = true
+	}
+	d.Changed(n, setting, "instances of %s only", strings.Join(names, ", "))
+}
+
+// serves reports whether the provider may get requests of a service type.
+func (p *bifrostProvider) serves(serviceType schema.ServiceType) bool {
+	return p.allowed == nil || p.allowed[serviceType]
 }
 
 func (d *draft) bifrostProxy(p *bifrostProvider, n *yaml.Node, setting string) {
@@ -310,6 +349,10 @@ func (d *draft) bifrostModel(n *yaml.Node, setting string, p *bifrostProvider, i
 		d.Partly(n, setting+" "+model, "the adapter %s does not serve %s", i.adapter, serviceType)
 		return
 	}
+	if !p.serves(serviceType) {
+		d.NotInForce(nil, setting+" "+model, "allowed_requests of the provider does not list %s", serviceType)
+		return
+	}
 	i.name = escaped(model)
 	if alias.model != "" && alias.model != model {
 		i.upstreamModel = escaped(alias.model)
@@ -326,6 +369,9 @@ func (d *draft) bifrostModel(n *yaml.Node, setting string, p *bifrostProvider, i
 func (d *draft) bifrostDiscover(n *yaml.Node, setting string, p *bifrostProvider, i instance) {
 	i.name, i.models = discovered, []string{backend.Discover}
 	for _, serviceType := range p.provider.Listed() {
+		if !p.serves(serviceType) {
+			continue
+		}
 		if i.path = p.provider.Path; p.paths[serviceType] != "" {
 			i.path = p.paths[serviceType]
 		}

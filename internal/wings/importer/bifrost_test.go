@@ -71,3 +71,27 @@ func TestKeysOfBifrostSayWhereTheirServersAre(t *testing.T) {
 		lastCall(t, b)
 	}
 }
+
+// A provider that is limited to some requests has instances of their service types only.
+func TestAProviderOfBifrostServesWhatItAllows(t *testing.T) {
+	for allowed, want := range map[string]string{
+		`{"chat_completion":true,"chat_completion_stream":true,"embedding":false}`: "chat",
+		`{"responses":true,"embedding":true}`:                                      "chat embedding",
+		`{"list_models":true}`:                                                     "",
+	} {
+		result := importedText(t, importer.Bifrost, `{"providers":{"own":{"custom_provider_config":{"base_provider_type":"openai","allowed_requests":`+allowed+
+			`},"network_config":{"base_url":"http://own.invalid"},"keys":[{"value":"k","models":["*"]}]}}}`)
+		var got []string
+		for line := range strings.Lines(result.YAML) {
+			if name, isService := strings.CutPrefix(strings.TrimRight(line, ":\n"), "  "); isService && !strings.HasPrefix(name, " ") && !strings.HasPrefix(name, "-") {
+				got = append(got, name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %v, want %q\n%s", allowed, got, want, result.YAML)
+		}
+		if !result.Complete() {
+			t.Errorf("%s: got %s, want nothing unsupported", allowed, rendered(result))
+		}
+	}
+}

@@ -46,6 +46,7 @@ type draft struct {
 	tenants           []tenant
 	prices            []prices.Model
 	answerCache       map[string]string
+	shares            map[*yaml.Node]share // of LiteLLM's entries
 }
 
 // service holds the settings to write for a service type.

@@ -92,7 +92,8 @@ func (d *draft) jairouterServer(root *yaml.Node) {
 		return
 	}
 	d.listen = listen
-	d.Changed(port, setting, "server.listen: %s; beyond loopback security must be on", listen)
+	d.Changed(port, setting, "server.listen: %s, for this machine only; 0.0.0.0 in place of 127.0.0.1, with "+
+		"security.enabled, is for all", listen)
 }
 
 func (d *draft) jairouterSecurity(security *yaml.Node) {

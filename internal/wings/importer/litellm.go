@@ -34,12 +34,15 @@ func (d *draft) litellm(file File) error {
 		d.Unsupported(models, "model_list", "there are no models: those that LiteLLM keeps in its database are not "+
 			"in this file; add them with patchbay add")
 	}
+	strategy := cmp.Or(d.Text(root, "router_settings", "routing_strategy"), shuffle)
+	d.litellmShares(reading.Items(models), strategy)
 	for i, model := range reading.Items(models) {
 		d.litellmModel(root, model, fmt.Sprintf("model_list[%d]", i))
 	}
 	d.nameModels()
 	router, settings := reading.At(root, "router_settings"), reading.At(root, "litellm_settings")
 	d.litellmRouter(router, settings)
+	d.litellmLimits(reading.Items(models), strategy)
 	d.litellmAliases(reading.At(router, "model_group_alias"))
 	d.litellmFallbacks(router, settings)
 	d.litellmCache(settings)

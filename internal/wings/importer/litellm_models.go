@@ -74,7 +74,13 @@ func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
 	if !d.litellmProvider(e, full) {
 		return
 	}
-	if strings.Contains(e.name, "*") || strings.Contains(e.model, "*") {
+	pattern := ""
+	if strings.Contains(e.name, "*") && !strings.Contains(e.model, "*") {
+		if name := strings.Trim(strings.Replace(e.name, "*", "", 1), "-/.:_ "); name != "" {
+			pattern, e.name = e.name, name // names of this form lead to the model
+		}
+	}
+	if strings.Contains(e.name+e.model, "*") {
 		d.litellmWildcard(e)
 		return
 	}
@@ -95,6 +101,9 @@ func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
 	if !d.addInstance(n, setting, serviceType, i) {
 		d.Use(n)
 		return
+	}
+	if pattern != "" {
+		d.service(serviceType).alias(escaped(pattern), i.name)
 	}
 	d.litellmPrice(e)
 }
@@ -145,7 +154,8 @@ func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 func (d *draft) litellmWildcard(e *litellmEntry) {
 	switch {
 	case strings.Count(e.name, "*") != 1 || strings.Count(e.model, "*") != 1:
-		d.Unsupported(e.node, e.setting, "aliases have one * on both sides, or none; name the models one by one")
+		d.Unsupported(e.node, e.setting, "an alias has more than a * on the left, and at most one * on each side; "+
+			"name the models one by one")
 		return
 	case e.provider.Path != "":
 		d.Unsupported(e.node, e.setting, "the models of %s cannot be discovered; add those that you use",
@@ -281,29 +291,7 @@ func (d *draft) litellmFoundry(e *litellmEntry, i *instance) {
 
 // litellmDetails reads the weight, the limits and the headers of an instance.
 func (d *draft) litellmDetails(e *litellmEntry, i *instance) {
-	weight, hasWeight := d.Number(e.params, "weight")
-	if hasWeight {
-		i.weight, i.noTraffic = weight, weight == 0
-	}
-	for _, name := range []string{"rpm", "tpm"} {
-		value, given := d.Number(e.params, name)
-		if !given {
-			continue
-		}
-		text := "requests a minute are limits of keys, tenants or, with rate-limit.scope: instance, of each instance " +
-			"of a service type"
-		if name == "tpm" {
-			text = "tokens a minute are limits of keys and tenants here"
-		}
-		if !hasWeight && value > 0 {
-			hasWeight, i.weight = true, min(value, maxWeight)
-			text = "its weight among the instances of the model; " + text
-		}
-		d.Changed(reading.At(e.params, name), e.from(name), "%s", text)
-	}
-	if value, given := d.Number(e.params, "order"); given && value > 0 {
-		i.tier = min(int(value), maxTier)
-	}
+	d.litellmShare(e, i)
 	if value, given := d.Number(e.params, "max_parallel_requests"); given && value > 0 {
 		i.maxConcurrency = int(value)
 	}

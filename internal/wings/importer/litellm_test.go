@@ -1,6 +1,8 @@
 package importer_test
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -8,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/lint"
 	"github.com/patchbay-ai/patchbay/internal/config/references"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer"
@@ -126,6 +129,93 @@ func TestEveryKindOfModelEntryOfLiteLLMIsWritten(t *testing.T) {
 		if result, err := importer.Import(importer.LiteLLM, in); err != nil || result.Complete() {
 			t.Errorf("%q: %v", content, err)
 		}
+	}
+}
+
+// TestEntriesShareRequestsAsInLiteLLM has two entries of a model, and what LiteLLM's own strategies make
+// of their parameters.
+func TestEntriesShareRequestsAsInLiteLLM(t *testing.T) {
+	limited := "rate-limit: { algorithm: sliding-window, scope: instance, capacity: 600, refill-rate: 10 }"
+	for _, c := range []struct {
+		strategy, a, b string
+		weights, tiers [2]float64
+		limit          string
+		rows           []string // outcome, setting
+	}{
+		{"", "rpm: 600", "rpm: 200", [2]float64{600, 200}, [2]float64{}, "", []string{"changed 0 rpm", "changed 1 rpm"}},
+		{"simple-shuffle", "rpm: 600", "weight: 3", [2]float64{1, 3}, [2]float64{1, 0}, "", []string{"not in force 0 rpm"}},
+		{"simple-shuffle", "rpm: 600", "tpm: 9", [2]float64{600, 1}, [2]float64{0, 1}, "", []string{"changed 0 rpm", "not in force 1 tpm"}},
+		{"simple-shuffle", "tpm: 4000000", "tpm: 1000000", [2]float64{1e6, 25e4}, [2]float64{}, "", []string{"changed 0 tpm", "changed 1 tpm"}},
+		{"simple-shuffle", "weight: 0", "weight: 0", [2]float64{1, 1}, [2]float64{}, "", []string{"not in force 0 weight", "not in force 1 weight"}},
+		{"simple-shuffle", "weight: 0", "weight: 2", [2]float64{1, 2}, [2]float64{1, 0}, "", nil},
+		{"simple-shuffle", "order: 2, weight: 5", "order: 1, rpm: 7", [2]float64{5, 7}, [2]float64{1, 0}, "", []string{"changed 1 rpm"}},
+		{"simple-shuffle", "order: 2", "timeout: 9", [2]float64{1, 1}, [2]float64{0, 1}, "", nil},
+		{"least-busy", "rpm: 600", "weight: 3", [2]float64{1, 1}, [2]float64{}, "", []string{"not in force 0 rpm", "not in force 1 weight"}},
+		{"latency-based-routing", "rpm: 600", "rpm: 600", [2]float64{1, 1}, [2]float64{}, limited, []string{"changed 0 rpm", "changed 1 rpm"}},
+		{"usage-based-routing-v2", "rpm: 600", "rpm: 60", [2]float64{1, 1}, [2]float64{}, "", []string{"not supported 0 rpm", "not supported 1 rpm"}},
+		{"cost-based-routing", "rpm: 90", "rpm: 90", [2]float64{1, 1}, [2]float64{}, "", []string{"not supported 0 rpm", "not supported 1 rpm"}},
+		{"cost-based-routing", "tpm: 90", "timeout: 9", [2]float64{1, 1}, [2]float64{}, "", []string{"not supported 0 tpm"}},
+	} {
+		name := c.strategy + " " + c.a + " " + c.b
+		content := "model_list:\n"
+		for _, params := range []string{"api_base: 'http://a.invalid/v1', " + c.a, "api_base: 'http://b.invalid/v1', " + c.b} {
+			content += "  - { model_name: m, litellm_params: { model: hosted_vllm/m, " + params + " } }\n"
+		}
+		if c.strategy != "" {
+			content += "router_settings: { routing_strategy: " + c.strategy + " }\n"
+		}
+		result := importedText(t, importer.LiteLLM, content)
+		loaded, err := config.Load(config.Source{Content: []byte(result.YAML), KnownAdapter: kinds.Check})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		chat := loaded.Document.Services[schema.Chat]
+		for n, i := range chat.Instances {
+			if i.Weight != c.weights[n] || float64(i.Tier) != c.tiers[n] {
+				t.Errorf("%s: got the weight %v and the tier %d of %d, want %v and %v", name, i.Weight, i.Tier, n, c.weights[n], c.tiers[n])
+			}
+		}
+		if isLimited := strings.Contains(result.YAML, "rate-limit"); isLimited != (c.limit != "") || !strings.Contains(result.YAML, c.limit) {
+			t.Errorf("%s: got\n%s\nwant the limit %q", name, result.YAML, c.limit)
+		}
+		var rows []string
+		for _, row := range result.Rows {
+			for n, entry := range []string{"model_list[0].litellm_params.", "model_list[1].litellm_params."} {
+				if setting, isOf := strings.CutPrefix(row.Setting, entry); isOf && setting != "timeout" {
+					rows = append(rows, string(row.Outcome)+" "+strconv.Itoa(n)+" "+setting)
+				}
+			}
+		}
+		if !slices.Equal(rows, c.rows) {
+			t.Errorf("%s: got the rows %q, want %q", name, rows, c.rows)
+		}
+	}
+}
+
+// TestNamesOfAFormLeadToTheModelsOfLiteLLM imports entries whose name has a * and whose model has
+// none: LiteLLM sends each name of this form to one of these deployments.
+func TestNamesOfAFormLeadToTheModelsOfLiteLLM(t *testing.T) {
+	t.Parallel()
+	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	entry := func(name, model, url string) string {
+		return "  - { model_name: '" + name + "', litellm_params: { model: '" + model + "', api_base: '" + url + "/v1' } }\n"
+	}
+	result := importedText(t, importer.LiteLLM, "model_list:\n"+entry("claude-*", "hosted_vllm/m", a.URL())+
+		entry("claude-*", "hosted_vllm/m", b.URL())+entry("*", "hosted_vllm/m", a.URL())+entry("a*b*", "hosted_vllm/m", a.URL()))
+	if !strings.Contains(result.YAML, `"claude-*": claude`) {
+		t.Fatalf("got no alias claude-* in\n%s", result.YAML)
+	}
+	for _, row := range result.Rows {
+		if isRefused := strings.HasPrefix(row.Setting, "model_list[2]") || strings.HasPrefix(row.Setting, "model_list[3]"); isRefused != (row.Outcome == importer.Unsupported) {
+			t.Errorf("got %+v", row)
+		}
+	}
+	r := gatewaytest.Start(t, result.YAML)
+	for range 4 {
+		r.Chat(`{"model":"claude-sonnet-9","messages":[{"role":"user","content":"hi"}]}`).Succeeds(t)
+	}
+	if first, second := len(a.Requests()), len(b.Requests()); first == 0 || second == 0 {
+		t.Errorf("got %d and %d calls, want some at both", first, second)
 	}
 }
 

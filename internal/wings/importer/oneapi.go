@@ -243,6 +243,11 @@ func (d *draft) readChannel(n *yaml.Node, position int) (channel, bool) {
 			"the breaker is set for a service type, not for an instance")
 	}
 	kind, known := services.FindChannel(c.number, d.source == NewAPI)
+	if provider := services.Instead(c.number); !known && provider != "" {
+		d.Unsupported(n, c.setting, "channels of type %d (%s) have keys of an earlier API; make one for the API of "+
+			"OpenAI's shape, and add it with patchbay add %s", c.number, c.name, provider)
+		return c, false
+	}
 	if !known {
 		d.Unsupported(n, c.setting, "no adapter speaks to channels of type %d (%s); if it has an OpenAI-compatible "+
 			"endpoint, add it with that address", c.number, c.name)
@@ -292,7 +297,7 @@ func (d *draft) channelDetails(n *yaml.Node, c *channel) {
 		for _, key := range sortedKeys(members) {
 			if value := members[key]; key != "proxy" && key != "api_version" && value != "" && value != "false" &&
 				value != "0" {
-				d.Partly(reading.At(n, name), c.setting+"."+name+"."+key, "there is no such setting here")
+				d.Partly(reading.At(n, name), c.setting+"."+name+"."+key, "the import makes nothing of it")
 			}
 		}
 	}

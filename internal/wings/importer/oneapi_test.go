@@ -99,3 +99,19 @@ func TestChannelsWithoutKeysGetVariablesOfTheirOwn(t *testing.T) {
 		t.Errorf("a key that is switched off, and a channel without one:\n%s", result.YAML)
 	}
 }
+
+// Channels of Chinese providers become instances if the provider takes their keys; otherwise the row
+// names the verb that adds the provider.
+func TestChannelsOfProvidersThatAreKnown(t *testing.T) {
+	for number, want := range map[int]string{
+		15: "patchbay add qianfan", 16: `base-url: "https://open.bigmodel.cn/api/paas/v4"`, 17: `base-url: "https://dashscope.aliyuncs.com/compatible-mode"`,
+		18: "patchbay add spark", 23: "patchbay add hunyuan", 33: "no adapter speaks",
+	} {
+		for _, source := range []importer.Source{importer.OneAPI, importer.NewAPI} {
+			result := importedText(t, source, fmt.Sprintf(`[{"id":1,"type":%d,"status":1,"name":"c","key":"k","models":"m"},%s]`, number, channelJSON(2)))
+			if text := rendered(result); !strings.Contains(text, want) {
+				t.Errorf("%s, type %d: got no %q in\n%s", source, number, want, text)
+			}
+		}
+	}
+}

@@ -1,6 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { api, body } from '@/api/client'
-import { info } from '@/api/queries'
+import { health, info } from '@/api/queries'
 import { useI18n, type Key, type Language } from '@/i18n'
 import { docsAddress } from '@/lib/docs'
 import { stamp } from '@/lib/format'
@@ -126,17 +125,9 @@ function About() {
   )
 }
 
-interface Component {
-  status?: string
-}
-
 function Health() {
   const { t } = useI18n()
-  const { data } = useQuery({
-    queryKey: ['health'],
-    refetchInterval: 10_000,
-    queryFn: async ({ signal }) => (await body(api.GET('/actuator/health', { signal }))) as { status?: string; components?: Record<string, Component> },
-  })
+  const { data } = useQuery(health)
   return (
     <>
       <div className="h2">

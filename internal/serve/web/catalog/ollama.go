@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"net/http"
 	"slices"
@@ -117,6 +119,13 @@ func (c *Catalog) listModels(r *http.Request) ([]asked, *schema.Error) {
 	return list, nil
 }
 
+// digest returns the identity of a model, of which Ollama's command line prints the first twelve
+// digits. Instances of a model may have different files, so it is a hash of the name.
+func digest(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
+}
+
 // Tags answers GET /api/tags.
 func (c *Catalog) Tags(w http.ResponseWriter, r *http.Request) {
 	models, err := c.listModels(r)
@@ -126,7 +135,8 @@ func (c *Catalog) Tags(w http.ResponseWriter, r *http.Request) {
 	}
 	tags := OllamaTags{Models: []OllamaModel{}}
 	for _, m := range models {
-		tags.Models = append(tags.Models, OllamaModel{Name: m.ID, Model: m.ID, ModifiedAt: m.Created.UTC()})
+		tags.Models = append(tags.Models, OllamaModel{Name: m.ID, Model: m.ID, ModifiedAt: m.Created.UTC(),
+			Digest: digest(m.ID)})
 	}
 	tellNone(w)
 	web.WriteJSON(w, http.StatusOK, tags)
@@ -147,7 +157,8 @@ func (c *Catalog) Processes(w http.ResponseWriter, r *http.Request) {
 			// The gateway does not know how long it stays. Clients show the time as one
 			// that passes.
 			running.Models = append(running.Models,
-				OllamaRunning{Name: m.ID, Model: m.ID, Size: bytes, ExpiresAt: now.UTC().Add(time.Hour)})
+				OllamaRunning{Name: m.ID, Model: m.ID, Size: bytes, Digest: digest(m.ID),
+					ExpiresAt: now.UTC().Add(time.Hour)})
 		}
 	}
 	tellNone(w)

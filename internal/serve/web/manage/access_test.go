@@ -35,6 +35,7 @@ func TestEveryRouteHasAPermissionAndADescription(t *testing.T) {
 			t.Errorf("%s is %s", route.Pattern, route.Permission)
 		case strings.Contains(route.Pattern, " /api/") && route.Permission == access.Anyone:
 			t.Errorf("%s is for anyone", route.Pattern)
+		case route.Pattern == "GET /api/config/export": // it has what only operators see
 		case strings.HasPrefix(route.Pattern, "GET /api/") != strings.HasSuffix(string(route.Permission), ":read") && strings.Contains(route.Pattern, " /api/") && !forAdministrators[route.Permission]:
 			t.Errorf("%s needs %s", route.Pattern, route.Permission)
 		case !route.Undescribed && (route.Summary == "" || route.Tag == "" || route.Reply == nil && route.Media == nil && route.Status != http.StatusNoContent):

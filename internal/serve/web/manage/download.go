@@ -94,6 +94,22 @@ func (a *API) downloadBackup(c *web.Call, q *backupQuery) (none any, err error) 
 	return nil, err
 }
 
+// exportQuery chooses the content of an export.
+type exportQuery struct {
+	Secrets web.Switch `json:"secrets" doc:"With literal secrets in place of variables, for ADMIN."`
+}
+
+// exportFile sends the configuration in force as a configuration file.
+func (a *API) exportFile(c *web.Call, q *exportQuery) (none any, err error) {
+	if bool(q.Secrets) && !c.Who.SeesSecrets {
+		return nil, web.Invalid("secrets", say.New("field.secrets_admin"))
+	}
+	doc, _ := a.options.Control.Document()
+	content, err := doc.Write(bool(q.Secrets))
+	send(c, mediaYAML, "", content)
+	return nil, err
+}
+
 // archivedVersion is a version in an archive, with everything that patchbay restore needs.
 type archivedVersion struct {
 	versionView

@@ -231,6 +231,12 @@ func (a *API) versions() []web.Route {
 			Summary: "All versions as an archive, one file each", Media: map[string]any{mediaZIP: ""}, Audited: true,
 		},
 		{
+			Pattern: "GET /api/config/export", Permission: access.WriteTypes, Does: web.DoWith(a.exportFile),
+			Summary: "The configuration in force as a configuration file; literal secrets are references to " +
+				"variables without secrets=true",
+			Media: map[string]any{mediaYAML: ""}, Audited: true,
+		},
+		{
 			Pattern: "POST /api/config/merge/backup", Permission: access.WriteVersions, Does: web.Do(a.backUp),
 			Summary: "Copy all versions into a directory of their own", Says: "All versions were copied.",
 		},

@@ -76,7 +76,7 @@ func writeError(w http.ResponseWriter, e *schema.Error, write errorWriter) {
 
 // NotFound answers a path that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	var paths []string
+	var paths, all []string
 	for _, d := range doors {
 		// The list of all would be too long to read.
 		isPart := slices.ContainsFunc(doors, func(other *door) bool {
@@ -86,9 +86,15 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(d.path, "/v1/") && !isPart {
 			paths = append(paths, d.path)
 		}
+		all = append(all, d.path)
 	}
-	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, withHint(r, "call.no_endpoint", "method", shorten(r.Method),
-		"path", shorten(r.URL.Path), "paths", strings.Join(paths, ", "))))
+	said := withHint(r, "call.no_endpoint", "method", shorten(r.Method), "path", shorten(r.URL.Path),
+		"paths", strings.Join(paths, ", "))
+	if near := schema.Nearest(r.URL.Path, all, 1); len(near) > 0 && said.Code == "call.no_endpoint" {
+		said = say.New("call.no_endpoint_near", "method", shorten(r.Method), "path", shorten(r.URL.Path),
+			"near", near[0], "paths", strings.Join(paths, ", "))
+	}
+	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, said))
 }
 
 // WrongMethod answers a path that exists for other methods.

@@ -53,3 +53,15 @@ func TestTranslatedDoorsAreThoseWithATranslation(t *testing.T) {
 		}
 	}
 }
+
+// The endpoint of a service type is its first door.
+func TestServiceTypesHaveDoors(t *testing.T) {
+	t.Parallel()
+	for _, serviceType := range schema.ServiceTypes() {
+		for _, d := range doors {
+			if d.id == schema.Door(serviceType) && d.path != serviceType.Path() {
+				t.Errorf("%s: got the path %s, want %s", serviceType, serviceType.Path(), d.path)
+			}
+		}
+	}
+}

@@ -354,3 +354,42 @@ func TestModelsBelongToTheirService(t *testing.T) {
 		FailsWith(t, http.StatusServiceUnavailable, "service_unavailable", "service_unavailable", "")
 	r.Post("/v1/embeddings", embedHi).Succeeds(t)
 }
+
+// A path with a typing error is answered with the right one.
+func TestAPathThatDoesNotExistHasANearestOne(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, "")
+	for path, near := range map[string]string{
+		"/v1/chat/completion": "/v1/chat/completions", "/v1/v1/chat/completions": "/v1/chat/completions", "/v1/embedding": "/v1/embeddings",
+		"/v1/message": "/v1/messages", "/v1/audio/transcription": "/v1/audio/transcriptions", "/ollama/api/chats": "/ollama/api/chat",
+		"/v1/nothing/of/this/kind": "",
+	} {
+		reply := r.Do(http.MethodPost, path, `{}`)
+		if isNamed := strings.Contains(reply.Body, "Did you mean POST "+near+"?"); reply.Status != http.StatusNotFound || isNamed != (near != "") {
+			t.Errorf("%s: got %d %s, want %q to be named", path, reply.Status, reply.Body, near)
+		}
+	}
+}
+
+// A model that another service type serves is answered with the endpoint for it, to callers who may
+// use it.
+func TestAModelOfAnotherServiceTypeHasItsEndpoint(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	services := "services: {" + gatewaytest.ServiceEntry("chat", gatewaytest.Instance("talks", b.URL())) + ", " +
+		gatewaytest.ServiceEntry("embedding", gatewaytest.Instance("embeds", b.URL())) + "}\n"
+	for _, c := range []struct{ keys, path, body, want string }{
+		{"", "/v1/chat/completions", `{"model":"embeds","messages":[{"role":"user","content":"hi"}]}`, "is for embedding, and this endpoint is for chat. Send the request to POST /v1/embeddings."},
+		{"", "/v1/messages", `{"model":"embeds","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`, "POST /v1/embeddings."},
+		{"", "/v1/embeddings", `{"model":"talks","input":"hi"}`, "is for chat, and this endpoint is for embedding. Send the request to POST /v1/chat/completions."},
+		{"", "/v1/rerank", `{"model":"talks","query":"hi","documents":["a"]}`, "POST /v1/chat/completions."},
+		{"security: {enabled: true, keys: [{id: k, key-sha256: " + gatewaytest.HashOf("k") + ", models: [talks]}]}\n", "/v1/chat/completions",
+			`{"model":"embeds","messages":[{"role":"user","content":"hi"}]}`, `may not use this model`},
+	} {
+		r := gatewaytest.Start(t, services+c.keys)
+		reply := r.Do(http.MethodPost, c.path, c.body, "Authorization", "Bearer k")
+		if reply.Status < 400 || !strings.Contains(reply.Body, c.want) || c.keys != "" && strings.Contains(reply.Body, "/v1/embeddings") {
+			t.Errorf("%s %s: got %d %s, want %q", c.path, c.keys, reply.Status, reply.Body, c.want)
+		}
+	}
+}

@@ -15,7 +15,7 @@ func For(source, path string) (text string, isKnown bool) {
 			return r.text, true
 		}
 	}
-	return "there is no such setting here; docs/configuration.md has those that there are", false
+	return "the import makes nothing of it; docs/configuration.md lists the settings", false
 }
 
 // ForProvider says why models of a provider cannot be served.
@@ -47,7 +47,7 @@ var known = []reason{
 	{"litellm", "callback", "calls are in the access log, in OpenTelemetry traces and at /api/monitoring/calls, " +
 		"for days with monitoring.calls-file; docs/monitoring.md"},
 	{"litellm", "otel", "set telemetry by hand"},
-	{"litellm", "alerting", "deploy/prometheus has alerts on the metrics"},
+	{"litellm", "alerting", "alerts.webhooks posts alerts to Slack, Teams and others; docs/alerts.md"},
 	{"litellm", "cache", "answer-cache has no such setting; docs/configuration.md"},
 	{"litellm", "redis", "set redis.url, and shared: true at the rate limits that gateways share; docs/scaling.md"},
 	{"litellm", "guardrails", "there are no guardrails: what they refuse or mask passes; keep them before the gateway"},
@@ -77,7 +77,8 @@ var known = []reason{
 		"docs/quota.md"},
 	{"litellm", "drop_params", "members that a dialect has no place for are left out or refused as docs/adapters.md " +
 		"says"},
-	{"litellm", "set_verbose", "set log.level: debug"},
+	{"litellm", "set_verbose", "log.level: debug has as much; if it is false there is nothing to do"},
+	{"litellm", "budget", "budgets are set for keys and tenants (security.keys, security.tenants); docs/quota.md"},
 	{"litellm", "telemetry", "nothing is reported to anybody"},
 	{"litellm", "default_team_settings", "there are no teams; tenants are groups of keys"},
 	{"litellm", "store_model_in_db", "versions of the configuration are in server.data-dir, or in PostgreSQL with " +
@@ -93,7 +94,7 @@ var known = []reason{
 	{"litellm", "tenant_id", "tokens of Entra ID are not fetched; use a key"},
 	{"litellm", "client_secret", "tokens of Entra ID are not fetched; use a key"},
 	{"litellm", "model_info", "what is said about a model is not shown to callers"},
-	{"litellm", "litellm_params.", "members of requests are what the caller sends; there are no defaults for them"},
+	{"litellm", "litellm_params.", "body of the instance sets members of requests; docs/configuration.md"},
 	{"", "].description", "there are no notes at keys; comments of the file may have them"},
 	{"jairouter", "permissions", "a key is for /v1 only; issue management tokens with patchbay tokens issue"},
 	{"jairouter", "persistence", "versions and state are files in server.data-dir, or in PostgreSQL and Redis; " +
@@ -116,6 +117,7 @@ var known = []reason{
 	{"jairouter", "jairouter.loadbalancer", "which instance served a call is in the access log and at " +
 		"/api/monitoring/calls"},
 	{"jairouter", "tracing", "set telemetry by hand"},
+	{"jairouter", "metrics.prefix", "monitoring.prefix sets it"},
 	{"jairouter", "monitor", "set monitoring by hand; the names of metrics differ"},
 	{"jairouter", "store", "versions are files in server.data-dir"},
 	{"jairouter", "webclient", "JAiRouter reads this and does not use it; limits.connect-timeout and " +
@@ -168,14 +170,14 @@ var known = []reason{
 	{"llama-swap", "upstream", "there is no path to the pages of a model server; GET /api/processes says where " +
 		"it listens"},
 	{"llama-swap", "log", "lines of processes are in the log, in its format, and at /api/processes/{name}"},
-	{"llama-swap", "captureBuffer", "bodies of requests and answers are not kept"},
+	{"llama-swap", "captureBuffer", "monitoring.capture: content keeps texts of requests and answers in memory"},
 	{"llama-swap", "store", "calls are kept in a file with monitoring.calls-file"},
 	{"llama-swap", "performance", "the metrics of the gateway are at /actuator/prometheus; those of the host come " +
 		"from an exporter such as node_exporter"},
 	{"llama-swap", "ui", "the console shows no sessions"},
 	{"", "test_model", "health checks never call a model"},
-	{"", "system_prompt", "requests are passed on as the caller sends them"},
-	{"", "param_override", "requests are passed on as the caller sends them"},
+	{"", "system_prompt", "messages of requests are passed on as the caller sends them"},
+	{"", "param_override", "body of the instances sets members of requests; docs/configuration.md"},
 	{"", "status_code_mapping", "which status means what is in docs/adapters.md"},
 	{"", "].tag", "instances have no labels"},
 	{"", "].remark", "instances have no notes; comments of the file may have them"},

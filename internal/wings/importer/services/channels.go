@@ -34,6 +34,8 @@ var sharedKinds = map[int]Channel{
 	12: {Adapter: "openai", BaseURL: "https://api.api2gpt.com", Variable: "API2GPT_API_KEY"},
 	13: {Adapter: "openai", BaseURL: "https://api.aigc2d.com", Variable: "AIGC2D_API_KEY"},
 	14: {Provider: "anthropic"},
+	16: {Provider: "zhipu", Below: "/api/paas/v4"},
+	17: {Provider: "dashscope", Below: "/compatible-mode"},
 	20: {Provider: "openrouter"},
 	22: {Adapter: "openai", BaseURL: "https://fastgpt.run/api/openapi", Variable: "FASTGPT_API_KEY"},
 	24: {Provider: "gemini"},
@@ -69,7 +71,6 @@ var oneAPIKinds = map[int]Channel{
 var newAPIKinds = map[int]Channel{
 	4:  {Provider: "ollama"},
 	8:  {Adapter: "openai", Variable: "CUSTOM_API_KEY", IsWhole: true},
-	17: {Provider: "dashscope", Below: "/compatible-mode"},
 	19: {Adapter: "openai", BaseURL: "https://api.360.cn", Variable: "AI360_API_KEY"},
 	26: {Provider: "zhipu", Below: "/api/paas/v4"},
 	27: {Provider: "perplexity"},
@@ -85,6 +86,14 @@ var newAPIKinds = map[int]Channel{
 	53: {Adapter: "openai", BaseURL: "https://llm.submodel.ai", Variable: "SUBMODEL_API_KEY"},
 	60: {Adapter: "openai", Variable: "NEW_API_KEY"},
 }
+
+// anew are types of channels whose keys a provider does not take: the provider has an API of OpenAI's
+// shape with keys of its own.
+var anew = map[int]string{15: "qianfan", 18: "spark", 23: "hunyuan"}
+
+// Instead returns the provider that serves what a type of channels served, with a key of its own;
+// empty if there is none.
+func Instead(number int) string { return anew[number] }
 
 // FindChannel returns the meaning of a type of channels of one-api, or of new-api.
 func FindChannel(number int, isNewAPI bool) (Channel, bool) {
