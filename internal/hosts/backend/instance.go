@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/pace"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
@@ -50,6 +51,8 @@ type Instance struct {
 	// thousandths: whole numbers add up exactly.
 	Position int
 	Share    int64
+	// Listed are the sizes of the model in the list of prices.
+	Listed engines.Sizes
 	// Hash is made from the ID, the same in every process.
 	Hash uint64
 
@@ -106,6 +109,8 @@ type State struct {
 	changes  *Changes
 	failure  atomic.Pointer[Failure]
 	pace     atomic.Pointer[pace.Controller] // nil where the slots are fixed
+	// window and output are the sizes that the engine reports, 0 if it reports none.
+	window, output atomic.Int64
 }
 
 // New prepares an instance. The state is its earlier state, or nil for a new

@@ -68,6 +68,10 @@ type Settings struct {
 	// MaxConcurrency is the limit of requests that the instance gets at a time; 0 means
 	// no limit, and AutoConcurrency a learned one.
 	MaxConcurrency Concurrency `json:"maxConcurrency"`
+	// ContextWindow and MaxOutputTokens are the sizes of the model; 0 means those that its engine
+	// or the list of prices has.
+	ContextWindow   int64 `json:"contextWindow,omitzero" minimum:"0"`
+	MaxOutputTokens int64 `json:"maxOutputTokens,omitzero" minimum:"0"`
 	// BatchConcurrency is how many of these may be lines of batches; nil means
 	// defaultBatchConcurrency, and 0 none.
 	BatchConcurrency *int `json:"batchConcurrency,omitzero" minimum:"0"`
@@ -117,6 +121,10 @@ func (Settings) Docs() map[string]string {
 			"containers, vector stores, prompts) that no answer through the gateway gave them.",
 		"maxConcurrency": "0 for as many as there are; auto, which is shown as -1, for as many as is learned from " +
 			"the time per token.",
+		"contextWindow": "How many tokens a prompt and its answer may have together; 0 for what the engine, or " +
+			"else the list of prices, has.",
+		"maxOutputTokens": "How many tokens an answer may have; 0 for what the engine, or else the list of prices, " +
+			"has.",
 		"batchConcurrency": "How many of the requests that the instance gets at a time may be lines of batches, at " +
 			"most maxConcurrency; 0 for none, left out for 2.",
 		"responses": "Whether the backend speaks the Responses API itself, so that requests to /v1/responses are " +
@@ -247,6 +255,11 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 	if s.MaxConcurrency < AutoConcurrency {
 		report("maxConcurrency", say.New("field.auto_negative"))
+	}
+	for path, tokens := range map[string]int64{"contextWindow": s.ContextWindow, "maxOutputTokens": s.MaxOutputTokens} {
+		if tokens < 0 {
+			report(path, say.New("field.at_least", "least", "0", "found", tokens))
+		}
 	}
 	s.checkBatchConcurrency(report)
 	s.checkProcess(report)
