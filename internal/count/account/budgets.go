@@ -208,6 +208,7 @@ func (a *Account) costOf(by *routing.Pool, spent schema.Usage, answered bool) pr
 	}
 	used := a.most.Quantity
 	used.Prompt, used.Cached, used.Completion = spent.Prompt, spent.Cached, spent.Completion
+	used.Written = spent.Written
 	if spent.Total > 0 || spent.Seconds > 0 {
 		used.Seconds = spent.Seconds
 	}
