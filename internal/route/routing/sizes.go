@@ -34,8 +34,13 @@ func (p *Pool) Sizes(grant *access.Grant) (largest engines.Sizes) {
 }
 
 // Narrowest returns the smallest context window that is known of an instance that gets traffic, 0 if
-// none is, and whether all of them have that one.
-func (p *Pool) Narrowest() (window int64, isEven bool) { return p.narrowest.Load(), p.isEven.Load() }
+// none is, and whether all of them have that one. A nil Pool has none.
+func (p *Pool) Narrowest() (window int64, isEven bool) {
+	if p == nil {
+		return 0, true
+	}
+	return p.narrowest.Load(), p.isEven.Load()
+}
 
 // NoteSizes makes the pools of the table follow the sizes of their instances. It is called after
 // these have changed.
