@@ -70,6 +70,8 @@ type Policy struct {
 	Breaker  breaker.Settings
 	Limit    ratelimit.Settings // in force only if its scope is the instance
 	Timeouts Timeouts
+	// MendToolArguments mends the tool calls in requests to all instances.
+	MendToolArguments bool
 	// Changes counts the changes of all instances of the service; nil counts none.
 	Changes *Changes
 	// Resolve finds the texts that secrets refer to.
@@ -276,6 +278,11 @@ func (i *Instance) HealthReason() []say.Sentence {
 // Engine returns the place of the instance in the fleet, nil if it has none because the
 // strategy of its service type needs none.
 func (s *State) Engine() *fleet.Instance { return s.engine.Load() }
+
+// MendsArguments reports whether arguments of earlier tool calls that are no objects are replaced.
+func (i *Instance) MendsArguments() bool {
+	return i.Settings.MendToolArguments || i.policy.MendToolArguments
+}
 
 // Uses returns the counters of calls to the instance where it has a place in the fleet, else
 // nil. Instances may share a place.

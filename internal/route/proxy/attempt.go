@@ -83,8 +83,14 @@ func (a *attempt) write(i *backend.Instance) error {
 		*a.transcript = chat.Transcript{}
 		a.speaker = a.speaker.Recording(a.transcript)
 	}
+	asks := a.Asks
+	if i.MendsArguments() {
+		mends := 0
+		asks, mends = asks.Mended()
+		i.Series.Mended.Add(int64(mends))
+	}
 	if err == nil {
-		err = a.speaker.Call(a.Asks, target, &a.out)
+		err = a.speaker.Call(asks, target, &a.out)
 	}
 	return err
 }

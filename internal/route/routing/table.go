@@ -262,14 +262,16 @@ func (t *Table) compileService(
 		s.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerService), now)
 	}
 	shared := backend.Policy{
-		Adapter:   policy.Adapter,
-		Breaker:   policy.CircuitBreaker,
-		Limit:     policy.RateLimit,
-		Timeouts:  policy.Timeouts.Or(doc.Limits.Timeouts()),
-		Changes:   s.Changes,
-		Resolve:   doc.Resolve,
-		Proxies:   transport.EnvironmentProxies(),
-		Processes: doc.Runs,
+		Adapter:  policy.Adapter,
+		Breaker:  policy.CircuitBreaker,
+		Limit:    policy.RateLimit,
+		Timeouts: policy.Timeouts.Or(doc.Limits.Timeouts()),
+		Changes:  s.Changes,
+
+		MendToolArguments: policy.MendToolArguments,
+		Resolve:           doc.Resolve,
+		Proxies:           transport.EnvironmentProxies(),
+		Processes:         doc.Runs,
 	}
 	loras := doc.LoRAs()
 	for n, settings := range policy.Instances {
