@@ -35,6 +35,7 @@ func (a *Account) takeAllowance(ctx context.Context, now time.Time) error {
 			unbounded = a.turn.Unbounded()
 		}
 		a.door, a.most = a.Asks.Door, estimate.Most(a.Asks, a.Recalled(), unbounded)
+		a.most.Written = a.most.Prompt // all of it may be written to a cache, which costs more
 	}
 	if grant == nil {
 		return a.reserve(ctx, [2]*budget.Account{}, now)

@@ -340,10 +340,11 @@ var table = []*dialect.Kind{
 		ErrorPatterns: [][]dialect.ErrorPattern{ollamaErrors},
 	},
 	{
-		Name:     "anthropic",
-		Aliases:  []string{"claude"},
-		TypeName: "AnthropicAdapter",
-		Sizes:    engines.ListedSizes,
+		Name:        "anthropic",
+		Aliases:     []string{"claude"},
+		TypeName:    "AnthropicAdapter",
+		Sizes:       engines.ListedSizes,
+		Breakpoints: anthropic.Breakpoints,
 		Guide: dialect.Guide{
 			Title: "Anthropic", ModelsPath: "/v1/models", ModelsHosts: []string{"api.anthropic.com"},
 			Undated: []string{"", "-latest", "-0"}, // claude-opus-4-0 is claude-opus-4-20250514

@@ -65,6 +65,8 @@ type Settings struct {
 	// AccountIDs lets callers name ids of the account at the backend that no answer gave
 	// them.
 	AccountIDs bool `json:"accountIds,omitzero"`
+	// CacheBreakpoints says whether prompts are marked for the cache of the backend.
+	CacheBreakpoints Breakpoints `json:"cacheBreakpoints,omitzero"`
 	// MendToolArguments sends {} for arguments of earlier tool calls that are no object of JSON.
 	MendToolArguments bool `json:"mendToolArguments,omitzero"`
 	// MaxConcurrency is the limit of requests that the instance gets at a time; 0 means
@@ -123,6 +125,8 @@ func (Settings) Docs() map[string]string {
 			"containers, vector stores, prompts) that no answer through the gateway gave them.",
 		"maxConcurrency": "0 for as many as there are; auto, which is shown as -1, for as many as is learned from " +
 			"the time per token.",
+		"cacheBreakpoints": "auto marks what the backend caches in requests without marks of their own, if its " +
+			"API has such marks (Anthropic's).",
 		"mendToolArguments": "Whether arguments of earlier tool calls that are no object of JSON are sent as {}.",
 		"contextWindow": "How many tokens a prompt and its answer may have together; 0 for what the engine, or " +
 			"else the list of prices, has.",

@@ -92,6 +92,9 @@ func (a *attempt) write(i *backend.Instance) error {
 	if err == nil {
 		err = a.speaker.Call(asks, target, &a.out)
 	}
+	if err == nil && i.Settings.CacheBreakpoints == backend.AutoBreakpoints && i.Kind.Breakpoints != nil {
+		i.Kind.Breakpoints(&a.out)
+	}
 	return err
 }
 
