@@ -200,9 +200,11 @@ type Service struct {
 	Aliases naming.Aliases `json:"aliases" doc:"Further names of models: the name asked for, and the model."`
 	// Fallbacks are the models that take over from a model that cannot serve a request,
 	// for the reasons in FallbackOn.
-	Fallbacks  naming.Fallbacks   `json:"fallbacks"`
-	FallbackOn []naming.Reason    `json:"fallbackOn" doc:"For which reasons fallbacks take over."`
-	Instances  []backend.Settings `json:"instances"`
+	Fallbacks  naming.Fallbacks `json:"fallbacks"`
+	FallbackOn []naming.Reason  `json:"fallbackOn" doc:"For which reasons fallbacks take over."`
+	// MendToolArguments is that of all instances.
+	MendToolArguments bool               `json:"mendToolArguments,omitzero" doc:"As that of an instance, for all."`
+	Instances         []backend.Settings `json:"instances"`
 }
 
 // Docs says more about some members than a tag has room for.

@@ -57,6 +57,10 @@ type Kind struct {
 	// Tells are the questions that its engine answers about its load, its cache and the
 	// models in its memory; nil if it answers none.
 	Tells []engines.Question
+	// Sizes reads the sizes of its models; nil if it reports none.
+	Sizes engines.ReadSizes
+	// Breakpoints marks what its API caches in a call; nil if it has no such marks.
+	Breakpoints func(*wire.Call)
 	// Lever is how its engine loads models and gives them up, empty if it cannot be told to.
 	Lever engines.Lever
 	// Adapters is how its engine loads LoRA adapters beside its model, empty if it cannot be told

@@ -81,6 +81,7 @@ type Gateway struct {
 	endSharing context.CancelFunc
 	checker    *backend.Checker
 	finder     *discover.Finder
+	sizes      *backend.SizeWatcher
 	feed       *live.Feed // the events that people who watch the gateway see
 	close      sync.Once
 	wings      []*wing.Wing
@@ -266,6 +267,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.Credentials.SetMemory(g.Memory.Limit)
 	g.Uploads = memory.NewRoom(g.Document.Limits.UploadSpace())
 	g.checker = g.newChecker()
+	g.sizes = g.newSizeWatcher()
 	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport,
 		Rebuild: g.Control.Rebuild, Log: g.log})
 	g.Ledger = newLedger(g.Document, g.Shared, g.log)
@@ -384,15 +386,28 @@ func (g *Gateway) useSteps(doc *config.Document) {
 // newChecker returns the health checker of the instances in the table in force.
 func (g *Gateway) newChecker() *backend.Checker {
 	return backend.NewChecker(backend.CheckerOptions{
-		Source: func() []*backend.Instance { return g.Current.Load().Instances() },
-		Settings: func(i *backend.Instance) backend.HealthSettings {
-			if service := g.Current.Load().Service(i.Service); service != nil {
-				return service.Policy.HealthCheck
-			}
-			return backend.HealthSettings{}
-		},
-		Health: func(i *backend.Instance) *backend.Health { return &i.Health },
-		Client: g.Transport,
-		Log:    g.log,
+		Source:   g.instances,
+		Settings: g.healthOf,
+		Health:   func(i *backend.Instance) *backend.Health { return &i.Health },
+		Client:   g.Transport,
+		Log:      g.log,
 	})
+}
+
+func (g *Gateway) instances() []*backend.Instance { return g.Current.Load().Instances() }
+
+// healthOf returns the settings of the health checks of an instance.
+func (g *Gateway) healthOf(i *backend.Instance) backend.HealthSettings {
+	if service := g.Current.Load().Service(i.Service); service != nil {
+		return service.Policy.HealthCheck
+	}
+	return backend.HealthSettings{}
+}
+
+// newSizeWatcher returns the watcher of the sizes of models.
+func (g *Gateway) newSizeWatcher() *backend.SizeWatcher {
+	return &backend.SizeWatcher{
+		Source: g.instances, Settings: g.healthOf, Client: g.Transport, Log: g.log,
+		Changed: func() { g.Current.Load().NoteSizes() },
+	}
 }

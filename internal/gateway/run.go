@@ -17,6 +17,7 @@ func (g *Gateway) Start() {
 	g.finder.First(ctx)
 	g.persist(ctx, "finding models", g.finder.Run)
 	g.persist(ctx, "checking backends", g.checker.Run)
+	g.persist(ctx, "learning the sizes of models", g.sizes.Run)
 	g.persist(ctx, "watching the memory", g.Memory.Run)
 	g.Shared.Begin(ctx)
 	sharing, endSharing := context.WithCancel(context.Background())

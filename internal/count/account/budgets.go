@@ -49,6 +49,7 @@ func (a *Account) takeMost() {
 			a.likely = a.likelyAnswer()
 		}
 		a.door, a.most = a.Asks.Door, estimate.Most(a.Asks, a.Recalled(), a.likely)
+		a.most.Written = a.most.Prompt // all of it may be written to a cache, which costs more
 	}
 }
 
@@ -256,6 +257,7 @@ func (a *Account) costOf(by *routing.Pool, spent schema.Usage, answered bool) pr
 	}
 	used := a.most.Quantity
 	used.Prompt, used.Cached, used.Completion = spent.Prompt, spent.Cached, spent.Completion
+	used.Written = spent.Written
 	if spent.Total > 0 || spent.Seconds > 0 {
 		used.Seconds = spent.Seconds
 	}

@@ -153,6 +153,7 @@ func addUsage(to, more schema.Usage) schema.Usage {
 	to.Completion += more.Completion
 	to.Total += more.Total
 	to.Cached += more.Cached
+	to.Written += more.Written
 	to.Seconds += more.Seconds
 	return to
 }

@@ -1,13 +1,15 @@
 package prices
 
+import "cmp"
+
 // Quantity is the use of a request.
 type Quantity struct {
-	// Prompt counts the tokens of the prompt, Cached the cached ones among them, and
-	// Completion the tokens of the answer.
-	Prompt, Cached, Completion int64
-	Images                     int64
-	Seconds                    int64 // of sound
-	Characters                 int64 // that were spoken
+	// Prompt counts the tokens of the prompt, Cached the cached ones among them, Written those that
+	// were written to a cache, and Completion the tokens of the answer.
+	Prompt, Cached, Written, Completion int64
+	Images                              int64
+	Seconds                             int64 // of sound
+	Characters                          int64 // that were spoken
 }
 
 const (
@@ -22,12 +24,10 @@ func (p *Price) Cost(q Quantity) Amount {
 		return 0
 	}
 	cached := min(max(q.Cached, 0), q.Prompt)
-	cachedPrice := p.CachedInput
-	if cachedPrice == 0 {
-		cachedPrice = p.Input
-	}
-	return p.Input.times(q.Prompt-cached, perMillion).
-		Plus(cachedPrice.times(cached, perMillion)).
+	written := min(max(q.Written, 0), q.Prompt-cached)
+	return p.Input.times(q.Prompt-cached-written, perMillion).
+		Plus(cmp.Or(p.CachedInput, p.Input).times(cached, perMillion)).
+		Plus(cmp.Or(p.CacheWrite, p.Input).times(written, perMillion)).
 		Plus(p.Output.times(q.Completion, perMillion)).
 		Plus(p.Image.times(q.Images, 1)).
 		Plus(p.Minute.times(q.Seconds, perMinute)).

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -16,6 +17,7 @@ type listed struct {
 	Mode            string         `json:"mode"`
 	Input           jsontext.Value `json:"input_cost_per_token"`
 	Cached          jsontext.Value `json:"cache_read_input_token_cost"`
+	Written         jsontext.Value `json:"cache_creation_input_token_cost"`
 	Output          jsontext.Value `json:"output_cost_per_token"`
 	InputImage      jsontext.Value `json:"input_cost_per_image"`
 	OutputImage     jsontext.Value `json:"output_cost_per_image"`
@@ -23,11 +25,14 @@ type listed struct {
 	OutputSecond    jsontext.Value `json:"output_cost_per_second"`
 	InputCharacter  jsontext.Value `json:"input_cost_per_character"`
 	OutputCharacter jsontext.Value `json:"output_cost_per_character"`
+	MaxInput        jsontext.Value `json:"max_input_tokens"`
+	MaxOutput       jsontext.Value `json:"max_output_tokens"`
 }
 
 // Listed returns the members of an entry of that list that have a price.
 func Listed() []string {
-	return []string{"input_cost_per_token", "cache_read_input_token_cost", "output_cost_per_token",
+	return []string{"input_cost_per_token", "cache_read_input_token_cost", "cache_creation_input_token_cost",
+		"output_cost_per_token",
 		"input_cost_per_image", "output_cost_per_image", "input_cost_per_second", "output_cost_per_second",
 		"input_cost_per_character", "output_cost_per_character"}
 }
@@ -55,6 +60,7 @@ func Import(data []byte) (models []Model, problems []string, err error) {
 			continue
 		}
 		if price != (Price{}) {
+			price.MaxInputTokens, price.MaxOutputTokens = tokens(entry.MaxInput), tokens(entry.MaxOutput)
 			models = append(models, Model{Model: name, Price: price})
 		}
 	}
@@ -81,6 +87,7 @@ func (e *listed) price() (p Price, err error) {
 	}{
 		{&p.Input, e.Input, perMillion},
 		{&p.CachedInput, e.Cached, perMillion},
+		{&p.CacheWrite, e.Written, perMillion},
 		{&p.Output, e.Output, perMillion},
 		{&p.Image, image, 1},
 		{&p.Minute, second, perMinute},
@@ -91,6 +98,15 @@ func (e *listed) price() (p Price, err error) {
 		}
 	}
 	return p, nil
+}
+
+// tokens reads a number of tokens, which some entries have as a text; 0 if it is neither.
+func tokens(value jsontext.Value) int64 {
+	n, err := strconv.ParseFloat(strings.Trim(string(value), `"`), 64)
+	if err != nil || n < 1 || n > 1e12 {
+		return 0
+	}
+	return int64(n)
 }
 
 // Select returns the models with a name that matches one of the patterns; all where
@@ -121,12 +137,18 @@ func YAML(s Settings) string {
 			name   string
 			amount Amount
 		}{
-			{"input", m.Input}, {"cached-input", m.CachedInput}, {"output", m.Output},
-			{"image", m.Image}, {"minute", m.Minute}, {"characters", m.Characters},
+			{"input", m.Input}, {"cached-input", m.CachedInput}, {"cache-write", m.CacheWrite},
+			{"output", m.Output}, {"image", m.Image}, {"minute", m.Minute}, {"characters", m.Characters},
 		} {
 			if part.amount != 0 {
 				fmt.Fprintf(&b, ", %s: %s", part.name, part.amount)
 			}
+		}
+		if m.MaxInputTokens != 0 {
+			fmt.Fprintf(&b, ", max-input-tokens: %d", m.MaxInputTokens)
+		}
+		if m.MaxOutputTokens != 0 {
+			fmt.Fprintf(&b, ", max-output-tokens: %d", m.MaxOutputTokens)
 		}
 		b.WriteString("}\n")
 	}

@@ -43,12 +43,12 @@ func TestCostsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.Int64Range(1, 1e15)
 		p := Price{
-			Input: Amount(amount.Draw(t, "input")), CachedInput: Amount(rapid.SampledFrom([]int64{0, 1, 3e11}).Draw(t, "cached")), Output: Amount(amount.Draw(t, "output")),
+			Input: Amount(amount.Draw(t, "input")), CachedInput: Amount(rapid.SampledFrom([]int64{0, 1, 3e11}).Draw(t, "cached")), CacheWrite: Amount(rapid.SampledFrom([]int64{0, 1, 4e11}).Draw(t, "write")), Output: Amount(amount.Draw(t, "output")),
 			Image: Amount(amount.Draw(t, "image")), Minute: Amount(amount.Draw(t, "minute")), Characters: Amount(amount.Draw(t, "characters")),
 		}
 		number := rapid.Int64Range(0, 1e6)
 		q := Quantity{
-			Prompt: number.Draw(t, "prompt"), Cached: number.Draw(t, "cached tokens"), Completion: number.Draw(t, "completion"),
+			Prompt: number.Draw(t, "prompt"), Cached: number.Draw(t, "cached tokens"), Written: number.Draw(t, "written tokens"), Completion: number.Draw(t, "completion"),
 			Images: rapid.Int64Range(0, 10).Draw(t, "images"), Seconds: rapid.Int64Range(0, 7200).Draw(t, "seconds"), Characters: number.Draw(t, "chars"),
 		}
 		cached := min(q.Cached, q.Prompt)
@@ -56,12 +56,16 @@ func TestCostsAreExact(t *testing.T) {
 		if cachedPrice == 0 {
 			cachedPrice = p.Input
 		}
+		written, writePrice := min(q.Written, q.Prompt-cached), p.CacheWrite
+		if writePrice == 0 {
+			writePrice = p.Input
+		}
 		want := new(big.Int)
 		for _, part := range []struct {
 			price      Amount
 			number, of int64
 		}{
-			{p.Input, q.Prompt - cached, 1e6}, {cachedPrice, cached, 1e6}, {p.Output, q.Completion, 1e6},
+			{p.Input, q.Prompt - cached - written, 1e6}, {cachedPrice, cached, 1e6}, {writePrice, written, 1e6}, {p.Output, q.Completion, 1e6},
 			{p.Image, q.Images, 1}, {p.Minute, q.Seconds, 60}, {p.Characters, q.Characters, 1000},
 		} {
 			product := new(big.Int).Mul(big.NewInt(int64(part.price)), big.NewInt(part.number))
@@ -108,7 +112,8 @@ func TestSettingsOfPrices(t *testing.T) {
 func TestTheListOfLiteLLMIsImported(t *testing.T) {
 	models, problems, err := Import([]byte(`{
 		"sample_spec": {"input_cost_per_token": 0, "mode": "one of: chat, embedding"},
-		"gpt-4o": {"input_cost_per_token": 2.5e-06, "output_cost_per_token": 1e-05, "cache_read_input_token_cost": 1.25e-06, "mode": "chat", "max_tokens": 16384},
+		"gpt-4o": {"input_cost_per_token": 2.5e-06, "output_cost_per_token": 1e-05, "cache_read_input_token_cost": 1.25e-06, "mode": "chat", "max_tokens": 16384, "max_input_tokens": 128000, "max_output_tokens": "16384"},
+		"claude": {"input_cost_per_token": 3e-06, "cache_creation_input_token_cost": 3.75e-06, "max_input_tokens": -5, "max_output_tokens": {}},
 		"dall-e-3": {"output_cost_per_image": 0.04, "mode": "image_generation"},
 		"old-image": {"input_cost_per_image": 0.02, "mode": "image_generation"},
 		"whisper-1": {"input_cost_per_second": 0.0001, "output_cost_per_second": 0.0001, "mode": "audio_transcription"},
@@ -124,9 +129,10 @@ func TestTheListOfLiteLLMIsImported(t *testing.T) {
 	want := `prices:
   currency: USD
   models:
+    - {model: 'claude', input: 3, cache-write: 3.75}
     - {model: 'computed', input: 0.075}
     - {model: 'dall-e-3', image: 0.04}
-    - {model: 'gpt-4o', input: 2.5, cached-input: 1.25, output: 10}
+    - {model: 'gpt-4o', input: 2.5, cached-input: 1.25, output: 10, max-input-tokens: 128000, max-output-tokens: 16384}
     - {model: 'it''s', input: 1}
     - {model: 'old-image', image: 0.02}
     - {model: 'tts-1', characters: 0.015}

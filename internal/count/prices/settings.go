@@ -23,19 +23,23 @@ type Model struct {
 	Price
 }
 
-// Price lists the prices of the parts of a request. A part without a price costs
-// nothing.
+// Price lists the prices of the parts of a request, and the sizes of the model. A part without a
+// price costs nothing.
 type Price struct {
-	// Input, CachedInput and Output are for a million tokens. Without CachedInput
-	// cached tokens cost as much as others.
+	// Input, CachedInput, CacheWrite and Output are for a million tokens. Without CachedInput tokens
+	// that were in the cache cost as much as others, and without CacheWrite those that are written to it.
 	Input       Amount `json:"input,omitzero"`
 	CachedInput Amount `json:"cachedInput,omitzero"`
+	CacheWrite  Amount `json:"cacheWrite,omitzero"`
 	Output      Amount `json:"output,omitzero"`
 	// Image is for one image, Minute for a minute of sound, and Characters for a
 	// thousand characters of text that is spoken.
 	Image      Amount `json:"image,omitzero"`
 	Minute     Amount `json:"minute,omitzero"`
 	Characters Amount `json:"characters,omitzero"`
+	// MaxInputTokens and MaxOutputTokens are the longest prompt and the longest answer, 0 if unknown.
+	MaxInputTokens  int64 `json:"maxInputTokens,omitzero" minimum:"0"`
+	MaxOutputTokens int64 `json:"maxOutputTokens,omitzero" minimum:"0"`
 }
 
 const (
@@ -66,6 +70,9 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 			report(at, say.New("field.same_as", "other", fmt.Sprintf("models[%d]", before)))
 		}
 		first[m.Model] = i
+		if least := min(m.MaxInputTokens, m.MaxOutputTokens); least < 0 {
+			report(fmt.Sprintf("models[%d]", i), say.New("field.at_least", "least", "0", "found", least))
+		}
 	}
 }
 

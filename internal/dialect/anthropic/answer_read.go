@@ -144,7 +144,7 @@ func (u *TokenCounts) Report() schema.Usage {
 	prompt := u.input + u.cacheWrite + u.cacheRead
 	return schema.Usage{
 		Prompt: prompt, Completion: u.output, Total: prompt + u.output,
-		Cached: u.cacheRead, IsCachedTold: u.cacheReadTold, Known: u.known,
+		Cached: u.cacheRead, Written: u.cacheWrite, IsCachedTold: u.cacheReadTold, Known: u.known,
 	}
 }
 

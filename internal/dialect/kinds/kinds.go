@@ -69,6 +69,7 @@ var table = []*dialect.Kind{
 		Guide:    dialect.Guide{ModelsPath: "/v1/models"},
 		Health:   "/v1/models",
 		Tells:    engines.Unknown,
+		Sizes:    engines.UnknownSizes,
 		// Any server of this dialect may be behind it.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors, localAIErrors, ollamaErrors},
 		Native: map[schema.Door]dialect.Route{
@@ -118,6 +119,7 @@ var table = []*dialect.Kind{
 		Guide:         dialect.Guide{Title: "vLLM", Owner: "vllm"},
 		Health:        "/health",
 		Tells:         engines.VLLM,
+		Sizes:         engines.ListedSizes,
 		Lever:         engines.VLLMLever,
 		Adapters:      engines.VLLMAdapters,
 		Quirks:        dialect.Quirks{UnwrapDocuments: true, Continues: dialect.ContinuesFlagged},
@@ -149,6 +151,7 @@ var table = []*dialect.Kind{
 		Guide:    dialect.Guide{Title: "SGLang", Owner: "sglang"},
 		Health:   "/health",
 		Tells:    engines.Unknown,
+		Sizes:    engines.ListedSizes,
 		Quirks:   dialect.Quirks{Continues: dialect.ContinuesFlagged},
 		Native:   map[schema.Door]dialect.Route{schema.DoorCompletions: completionRoute},
 		Routes: map[schema.ServiceType]dialect.Route{
@@ -160,6 +163,7 @@ var table = []*dialect.Kind{
 		Name:     "gpustack",
 		TypeName: "GPUStackAdapter",
 		Health:   "/v1/models",
+		Sizes:    engines.ListedSizes,
 		Quirks:   dialect.Quirks{UnwrapDocuments: true},
 		// It passes on the words of other servers, which are its backends.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
@@ -182,6 +186,7 @@ var table = []*dialect.Kind{
 		TypeName: "XinferenceAdapter",
 		Guide:    dialect.Guide{Title: "Xinference", Owner: "xinference"},
 		Health:   "/v1/models",
+		Sizes:    engines.ListedSizes,
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
 			schema.DoorCompletions:  completionRoute,
@@ -223,6 +228,7 @@ var table = []*dialect.Kind{
 		Guide:    dialect.Guide{Title: "llama.cpp", Owner: "llamacpp", AllListedAsChat: true, ListsFiles: true},
 		Health:   "/health",
 		Tells:    engines.LlamaCpp,
+		Sizes:    engines.LlamaCppSizes,
 		Lever:    engines.LlamaCppLever,
 		// Its HTTP server has a worker for each connection, kept ones included, and
 		// by default no more than eight or so.
@@ -250,6 +256,7 @@ var table = []*dialect.Kind{
 		Guide:    dialect.Guide{Title: "llama-swap", Owner: "llama-swap", AllListedAsChat: true},
 		Health:   "/health",
 		Tells:    engines.LlamaSwap,
+		Sizes:    engines.ListedSizes,
 		Lever:    engines.LlamaSwapLever,
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
@@ -301,6 +308,7 @@ var table = []*dialect.Kind{
 		TypeName: "TEIAdapter",
 		Health:   "/health",
 		Tells:    engines.Unknown,
+		Sizes:    engines.TEISizes,
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Rerank:    {Path: "/rerank", Adapter: rerank.TEI},
 			schema.Embedding: embeddingRoute,
@@ -316,6 +324,7 @@ var table = []*dialect.Kind{
 		OpenAIBeside: true,
 		Health:       "/api/version",
 		Tells:        engines.Ollama,
+		Sizes:        engines.OllamaSizes,
 		Lever:        engines.OllamaLever,
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorCompletions:      {Path: "/api/generate", Adapter: ollama.Generate},
@@ -331,9 +340,11 @@ var table = []*dialect.Kind{
 		ErrorPatterns: [][]dialect.ErrorPattern{ollamaErrors},
 	},
 	{
-		Name:     "anthropic",
-		Aliases:  []string{"claude"},
-		TypeName: "AnthropicAdapter",
+		Name:        "anthropic",
+		Aliases:     []string{"claude"},
+		TypeName:    "AnthropicAdapter",
+		Sizes:       engines.ListedSizes,
+		Breakpoints: anthropic.Breakpoints,
 		Guide: dialect.Guide{
 			Title: "Anthropic", ModelsPath: "/v1/models", ModelsHosts: []string{"api.anthropic.com"},
 			Undated: []string{"", "-latest", "-0"}, // claude-opus-4-0 is claude-opus-4-20250514
@@ -351,6 +362,7 @@ var table = []*dialect.Kind{
 		Name:     "gemini",
 		Aliases:  []string{"google"},
 		TypeName: "GeminiAdapter",
+		Sizes:    engines.GeminiSizes,
 		Guide: dialect.Guide{
 			Title: "Gemini", Provider: "gcp.gemini",
 			ModelsPath: "/v1beta/models", ModelsHosts: []string{"generativelanguage.googleapis.com"},

@@ -21,6 +21,7 @@ func NotFound(model string) *schema.Error {
 
 // Error writes the body of an error.
 func Error(known *schema.Error, _ string) []byte {
+	known = known.In("call.too_long_ollama")
 	var w jsonwrite.Writer
 	w.Open(`{"error":`).Text([]byte(known.Message))
 	w.Name("code").Text([]byte(known.Code))

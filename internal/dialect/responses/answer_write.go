@@ -77,12 +77,9 @@ func (r *Request) endResponse(w *jsonwrite.Writer, o outcome) {
 	w.EndObject()
 }
 
-// contextTooLong is the code of a request that is longer than the model can read.
-const contextTooLong = "context_length_exceeded"
-
 // errorCode returns the code of a response that failed. The API has few of them.
 func errorCode(err *schema.Error) string {
-	if err.Code == contextTooLong {
+	if err.Code == schema.CodeContextLength {
 		return err.Code // not among them, but clients look for it
 	}
 	switch status := err.HTTPStatus(); {

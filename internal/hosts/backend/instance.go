@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/pace"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
@@ -50,6 +51,8 @@ type Instance struct {
 	// thousandths: whole numbers add up exactly.
 	Position int
 	Share    int64
+	// Listed are the sizes of the model in the list of prices.
+	Listed engines.Sizes
 	// Hash is made from the ID, the same in every process.
 	Hash uint64
 
@@ -67,6 +70,8 @@ type Policy struct {
 	Breaker  breaker.Settings
 	Limit    ratelimit.Settings // in force only if its scope is the instance
 	Timeouts Timeouts
+	// MendToolArguments mends the tool calls in requests to all instances.
+	MendToolArguments bool
 	// Changes counts the changes of all instances of the service; nil counts none.
 	Changes *Changes
 	// Resolve finds the texts that secrets refer to.
@@ -106,6 +111,8 @@ type State struct {
 	changes  *Changes
 	failure  atomic.Pointer[Failure]
 	pace     atomic.Pointer[pace.Controller] // nil where the slots are fixed
+	// window and output are the sizes that the engine reports, 0 if it reports none.
+	window, output atomic.Int64
 }
 
 // New prepares an instance. The state is its earlier state, or nil for a new
@@ -271,6 +278,11 @@ func (i *Instance) HealthReason() []say.Sentence {
 // Engine returns the place of the instance in the fleet, nil if it has none because the
 // strategy of its service type needs none.
 func (s *State) Engine() *fleet.Instance { return s.engine.Load() }
+
+// MendsArguments reports whether arguments of earlier tool calls that are no objects are replaced.
+func (i *Instance) MendsArguments() bool {
+	return i.Settings.MendToolArguments || i.policy.MendToolArguments
+}
 
 // Uses returns the counters of calls to the instance where it has a place in the fleet, else
 // nil. Instances may share a place.

@@ -68,9 +68,17 @@ type Settings struct {
 	// AllowMembers are the members of requests for operators of engines that callers with a key
 	// may name.
 	AllowMembers []schema.EngineMember `json:"allowMembers,omitzero" uniqueItems:"true"`
+	// CacheBreakpoints says whether prompts are marked for the cache of the backend.
+	CacheBreakpoints Breakpoints `json:"cacheBreakpoints,omitzero"`
+	// MendToolArguments sends {} for arguments of earlier tool calls that are no object of JSON.
+	MendToolArguments bool `json:"mendToolArguments,omitzero"`
 	// MaxConcurrency is the limit of requests that the instance gets at a time; 0 means
 	// no limit, and AutoConcurrency a learned one.
 	MaxConcurrency Concurrency `json:"maxConcurrency"`
+	// ContextWindow and MaxOutputTokens are the sizes of the model; 0 means those that its engine
+	// or the list of prices has.
+	ContextWindow   int64 `json:"contextWindow,omitzero" minimum:"0"`
+	MaxOutputTokens int64 `json:"maxOutputTokens,omitzero" minimum:"0"`
 	// BatchConcurrency is how many of these may be lines of batches; nil means
 	// defaultBatchConcurrency, and 0 none.
 	BatchConcurrency *int `json:"batchConcurrency,omitzero" minimum:"0"`
@@ -122,6 +130,13 @@ func (Settings) Docs() map[string]string {
 			"operator of the engine. Only an ADMIN may add one.",
 		"maxConcurrency": "0 for as many as there are; auto, which is shown as -1, for as many as is learned from " +
 			"the time per token.",
+		"cacheBreakpoints": "auto marks what the backend caches in requests without marks of their own, if its " +
+			"API has such marks (Anthropic's).",
+		"mendToolArguments": "Whether arguments of earlier tool calls that are no object of JSON are sent as {}.",
+		"contextWindow": "How many tokens a prompt and its answer may have together; 0 for what the engine, or " +
+			"else the list of prices, has.",
+		"maxOutputTokens": "How many tokens an answer may have; 0 for what the engine, or else the list of prices, " +
+			"has.",
 		"batchConcurrency": "How many of the requests that the instance gets at a time may be lines of batches, at " +
 			"most maxConcurrency; 0 for none, left out for 2.",
 		"responses": "Whether the backend speaks the Responses API itself, so that requests to /v1/responses are " +
@@ -257,6 +272,11 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 	if s.MaxConcurrency < AutoConcurrency {
 		report("maxConcurrency", say.New("field.auto_negative"))
+	}
+	for path, tokens := range map[string]int64{"contextWindow": s.ContextWindow, "maxOutputTokens": s.MaxOutputTokens} {
+		if tokens < 0 {
+			report(path, say.New("field.at_least", "least", "0", "found", tokens))
+		}
 	}
 	s.checkBatchConcurrency(report)
 	s.checkProcess(report)

@@ -8,14 +8,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
-// maxJSON is the longest answer in JSON that is read. Some versions of llama.cpp show the
+// MaxJSON is the longest answer in JSON that is read. Some versions of llama.cpp show the
 // prompts of all slots.
-const maxJSON = 4 << 20
+const MaxJSON = 4 << 20
 
 // parse returns the root of an answer in JSON. It is absent if the answer is not
 // JSON.
 func parse(body io.Reader) jsonscan.Value {
-	text, err := io.ReadAll(io.LimitReader(body, maxJSON))
+	text, err := io.ReadAll(io.LimitReader(body, MaxJSON))
 	if err != nil {
 		return jsonscan.Value{}
 	}

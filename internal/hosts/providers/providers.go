@@ -36,7 +36,10 @@ type Provider struct {
 	Note   string               `json:"note,omitzero"`
 }
 
-const noList = "It has no list of models where others have it: --model and --type name them."
+const (
+	noList        = "It has no list of models where others have it: --model and --type name them."
+	bedrockRegion = "The address names the region; the key is a Bedrock API key."
+)
 
 var (
 	onlyChat = []schema.ServiceType{schema.Chat}
@@ -74,6 +77,12 @@ var table = []Provider{
 		Variable: "BAICHUAN_API_KEY"},
 	{Name: "baseten", Title: "Baseten", Adapter: "openai", BaseURL: "https://inference.baseten.co",
 		Variable: "BASETEN_API_KEY", Serves: onlyChat},
+	{Name: "bedrock", Title: "Amazon Bedrock", Adapter: "openai",
+		BaseURL: "https://bedrock-runtime.us-east-1.amazonaws.com/openai", Variable: "AWS_BEARER_TOKEN_BEDROCK",
+		Serves: onlyChat, Note: bedrockRegion + " With responses: true the Responses API is passed on."},
+	{Name: "bedrock-claude", Names: []string{"bedrock-mantle"}, Title: "Claude on Amazon Bedrock",
+		Adapter: "anthropic", BaseURL: "https://bedrock-mantle.us-east-1.api.aws/anthropic",
+		Variable: "AWS_BEARER_TOKEN_BEDROCK", Serves: onlyChat, Note: bedrockRegion},
 	{Name: "cerebras", Title: "Cerebras", Adapter: "openai", BaseURL: "https://api.cerebras.ai",
 		Variable: "CEREBRAS_API_KEY", Serves: onlyChat},
 	{Name: "chutes", Title: "Chutes", Adapter: "openai", BaseURL: "https://llm.chutes.ai", Variable: "CHUTES_API_KEY",

@@ -57,6 +57,7 @@ func TestCallsGoWhereProvidersHaveThem(t *testing.T) {
 		"deepinfra": "https://api.deepinfra.com/v1/openai/chat/completions", "github-models": "https://models.github.ai/inference/chat/completions", "novita": "https://api.novita.ai/openai/v1/chat/completions",
 		"fireworks": "https://api.fireworks.ai/inference/v1/chat/completions", "ai21": "https://api.ai21.com/studio/v1/chat/completions", "friendli": "https://api.friendli.ai/serverless/v1/chat/completions",
 		"anthropic": "https://api.anthropic.com/v1/messages",
+		"bedrock":   "https://bedrock-runtime.us-east-1.amazonaws.com/openai/v1/chat/completions", "bedrock-claude": "https://bedrock-mantle.us-east-1.api.aws/anthropic/v1/messages",
 	} {
 		p, _ := providers.Find(name)
 		kind, err := kinds.Lookup(p.Adapter)

@@ -8,6 +8,8 @@ type Tokens struct {
 	// Cached are the tokens of the prompt that the backend had in a cache, which may
 	// cost less, and Seconds the length of a sound that was transcribed.
 	Cached, Seconds int64
+	// Written are the tokens of the prompt that the backend wrote to its cache.
+	Written int64 `json:"-"`
 	// IsCachedTold means that the backend said how many were cached, if only that none were.
 	IsCachedTold bool `json:"-"`
 	// Prefill is the time that the backend says it worked on the tokens that were not

@@ -385,7 +385,10 @@ func Length(raw []byte, withNames bool) int { return textLength(raw, withNames) 
 // textLength adds up the lengths of the texts in a value, whatever its depth, and if
 // wanted of the names of members: a model reads the names in a schema. Files count by
 // their number. It reads the JSON text of the value once.
-func textLength(raw []byte, withNames bool) (length int) {
+func textLength(raw []byte, withNames bool) (length int) { return walk(raw, withNames, lengthOf) }
+
+// walk adds up the lengths that a function returns for the texts.
+func walk(raw []byte, withNames bool, of func(name string, text []byte) int) (length int) {
 	var name []byte // of the next value
 	for {
 		start := bytes.IndexByte(raw, '"')
@@ -402,7 +405,7 @@ func textLength(raw []byte, withNames bool) (length int) {
 			}
 			continue
 		}
-		length += lengthOf(string(name), text)
+		length += of(string(name), text)
 		if string(name) != imagesName { // each element there is an image
 			name = nil
 		}

@@ -39,6 +39,9 @@ type Error struct {
 	// UnknownModel is the caller's name of a model that nobody serves; empty for all other
 	// errors.
 	UnknownModel string `json:"-"`
+	// Tokens and Window are the length of a prompt that is too long for a context window, 0 if unknown.
+	// Every API has words of its own for that.
+	Tokens, Window int64 `json:"-"`
 	// NoRetry tells clients that repeating the same request is pointless.
 	NoRetry bool `json:"-"`
 }
@@ -55,6 +58,17 @@ func NewError(code string, said say.Sentence) *Error {
 func (e *Error) Reword(code say.Code, pairs ...any) {
 	e.Said = say.New(code, pairs...)
 	e.Message = e.Said.String()
+}
+
+// In returns the error in the words of an API for a prompt that is too long: those of a code for a
+// window that is known. Any other error is returned as it is.
+func (e *Error) In(code say.Code) *Error {
+	if e.Code != CodeContextLength || e.Window == 0 {
+		return e
+	}
+	worded := *e
+	worded.Reword(code, "tokens", e.Tokens, "window", e.Window)
+	return &worded
 }
 
 // HTTPStatus returns the status of the answer with the error.
@@ -186,6 +200,7 @@ const (
 	CodeRunLoops           = "run_loops"
 	CodeRunEnded           = "run_ended"
 	CodeTooManyRuns        = "too_many_runs"
+	CodeContextLength      = "context_length_exceeded"
 	CodeUpstreamError      = "upstream_error"
 	CodeUpstreamAuth       = "upstream_auth_failed"
 	CodeUpstreamRateLimit  = "upstream_rate_limited"
@@ -291,6 +306,7 @@ var errorClasses = [...]errorClass{
 	{CodeRunLoops, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
 	{CodeRunEnded, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
 	{CodeTooManyRuns, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
+	{CodeContextLength, TypeInvalidRequest, http.StatusBadRequest, ResultFailed},
 	{CodeUpstreamError, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamAuth, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamRateLimit, TypeRateLimit, http.StatusTooManyRequests, ResultFailed},

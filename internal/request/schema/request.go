@@ -76,6 +76,8 @@ type Request struct {
 	failed error
 	begun  *Continuation
 	turned *Request // the result of Turned
+	mended *Request // the result of Mended, with mends
+	mends  int
 }
 
 // Account decides which ids a caller may name of a backend's account that all callers
@@ -100,7 +102,7 @@ func (r *Request) Reset() {
 func (r *Request) Copy(reserve func(bytes int) error) *Request {
 	c := *r
 	c.Body.Reserve = reserve
-	c.chat, c.isRead, c.failed, c.turned = nil, false, nil, nil
+	c.chat, c.isRead, c.failed, c.turned, c.mended = nil, false, nil, nil, nil
 	return &c
 }
 

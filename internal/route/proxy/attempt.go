@@ -83,8 +83,17 @@ func (a *attempt) write(i *backend.Instance) error {
 		*a.transcript = chat.Transcript{}
 		a.speaker = a.speaker.Recording(a.transcript)
 	}
+	asks := a.Asks
+	if i.MendsArguments() {
+		mends := 0
+		asks, mends = asks.Mended()
+		i.Series.Mended.Add(int64(mends))
+	}
 	if err == nil {
-		err = a.speaker.Call(a.Asks, target, &a.out)
+		err = a.speaker.Call(asks, target, &a.out)
+	}
+	if err == nil && i.Settings.CacheBreakpoints == backend.AutoBreakpoints && i.Kind.Breakpoints != nil {
+		i.Kind.Breakpoints(&a.out)
 	}
 	return err
 }

@@ -36,6 +36,7 @@ type choice struct {
 	// where none did, and nextFallback the index of the first one that was not tried yet.
 	fallback     string
 	nextFallback int
+	window       window
 	// calledHere counts the attempts at instances of the model, and reached the attempts
 	// at all models that reached an instance.
 	calledHere, reached int
@@ -64,6 +65,7 @@ func (c *choice) refreshPool() error {
 func (c *choice) use(pool *routing.Pool) {
 	c.pool, c.stale = pool, true
 	c.excludeForbidden()
+	c.excludeNarrow()
 	c.ServeBy(pool)
 }
 
@@ -101,16 +103,20 @@ func (c *choice) survey() *survey.Survey {
 // start begins with the pool of a request that was admitted. It returns an error unless an
 // instance can take the request now or soon and a dialect can express it. A fallback takes
 // over from a model that cannot take the request now.
-func (c *choice) start() error {
+func (c *choice) start(ctx context.Context) error {
 	c.table = c.Table
 	if c.Pool != nil {
 		c.use(c.Pool)
 	} else if unknown := c.unknownModel(); !c.fallBack(unknown) {
 		return unknown
 	}
+	c.countPrompt(ctx)
 	err := c.refuse()
 	if c.mayFallBack() && (err != nil || c.wouldWait()) && c.fallBack(err) {
 		return nil
+	}
+	if err != nil && c.fallback == "" {
+		err = c.waitForLarger(err)
 	}
 	if err == nil && c.fallback == "" {
 		err = c.RefuseAsked()

@@ -26,7 +26,7 @@ func (r *run) route(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.choice.start(); err != nil {
+	if err := r.choice.start(ctx); err != nil {
 		return err
 	}
 	defer r.choice.endRetry()
@@ -130,6 +130,9 @@ func (r *run) another(ctx context.Context, failed *reply.Fault) bool {
 	c := &r.choice
 	if ctx.Err() != nil || r.isSecond {
 		return false
+	}
+	if failed.TooLong && r.resumed == nil && c.pickWider(failed, &r.attempt) {
+		return true
 	}
 	if failed.Failover && !c.isLastAttempt() && c.pickAnother(&r.attempt) && c.reserveResumed(&r.attempt) {
 		return true

@@ -47,6 +47,7 @@ type Proxy struct {
 	// log tells the steps of requests at DEBUG; nil tells nothing.
 	log    *slog.Logger
 	enders enders
+	counts counts
 }
 
 // defaultSilence is the silence in a stream after which a comment is sent. It is long
@@ -124,7 +125,7 @@ func (r *run) open(ctx context.Context) error {
 	if err != nil {
 		// The lack of an instance weighs more than a reached limit, which passes.
 		if !r.IsOpen() && errors.As(err, new(*schema.Error)) {
-			err = cmp.Or(r.choice.start(), err)
+			err = cmp.Or(r.choice.start(ctx), err)
 		}
 		return err
 	}

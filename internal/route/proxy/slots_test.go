@@ -96,7 +96,7 @@ func (r *run) let(ctx context.Context) error {
 	if _, err := r.Open(ctx, func(context.Context) (account.Answer, error) { return nil, nil }); err != nil {
 		return err
 	}
-	return r.choice.start()
+	return r.choice.start(ctx)
 }
 
 // ask brings a request as far as its instance: limits, slots, queue.

@@ -146,13 +146,13 @@ func TestFallbackTakesOverWhenTheContextIsTooLong(t *testing.T) {
 		t.Errorf("%d failures of an instance that is well", failures)
 	}
 	spare.ScriptForever(tooLong)
-	r.Chat(gatewaytest.PlainHi).FailsWith(t, 400, "invalid_request_error", "upstream_error", "")
+	r.Chat(gatewaytest.PlainHi).FailsWith(t, 400, "invalid_request_error", "context_length_exceeded", "")
 	spare.ScriptForever(simulator.Step{})
 	a.ScriptForever(simulator.Step{Status: 400, Body: `{"error":{"message":"no such tool"}}`})
 	r.Chat(gatewaytest.PlainHi).FailsWith(t, 400, "invalid_request_error", "upstream_error", "")
 	r.API(http.MethodPut, "/api/config/type/services/chat", `{"fallbackOn":["unavailable","overloaded"]}`).Is(t, 200)
 	a.ScriptForever(tooLong)
-	r.Chat(gatewaytest.PlainHi).FailsWith(t, 400, "invalid_request_error", "upstream_error", "")
+	r.Chat(gatewaytest.PlainHi).FailsWith(t, 400, "invalid_request_error", "context_length_exceeded", "")
 }
 
 // A backend that says it has too much to do is overloaded, not unavailable.

@@ -221,7 +221,7 @@ func scenario11(t *testing.T) {
 func scenario12(t *testing.T) {
 	s := newScene(t, "", simulator.Step{Status: 400, Body: simulator.ErrorObject("This model's maximum context length is 8192 tokens.", "invalid_request_error", "context_length_exceeded")})
 	answer, _ := s.ask(gatewaytest.StreamHi)
-	fault := answer.FailsWith(t, 400, gatewaytest.InvalidRequest, "upstream_error", "")
+	fault := answer.FailsWith(t, 400, gatewaytest.InvalidRequest, "context_length_exceeded", "")
 	if !strings.Contains(string(fault.Details), "maximum context length is 8192") {
 		t.Errorf("details %s", fault.Details)
 	}

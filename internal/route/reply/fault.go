@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
@@ -54,9 +55,9 @@ func (c Classifier) Classify(err error, begun bool) *Fault {
 	case errors.As(err, &known): // the dialect cannot express the request
 		return neutralFault(known)
 	case errors.As(err, &status):
-		return c.classifyStatus(status).markTooLong(status.Failure)
+		return c.markTooLong(c.classifyStatus(status), status.Failure)
 	case errors.As(err, &failure):
-		return c.classifyReported(failure).markTooLong(failure)
+		return c.markTooLong(c.classifyReported(failure), failure)
 	case errors.As(err, &count):
 		return wrongCount(count)
 	case errors.As(err, &unusable):
@@ -100,13 +101,32 @@ func (c Classifier) Classify(err error, begun bool) *Fault {
 }
 
 // markTooLong notes that a backend refused the request because it is too long. The
-// backend is well, whatever its status, and so are the others.
-func (f *Fault) markTooLong(failure *dialect.Failure) *Fault {
-	if f.Outcome.Failed() || f.Failover || !failure.TooLong() {
+// backend is well, whatever its status, and so are the others. The caller gets the words of
+// its API for that, with the backend's figures or else those that are known here.
+func (c Classifier) markTooLong(f *Fault, failure *dialect.Failure) *Fault {
+	if f.Err.Code != schema.CodeUpstreamError || !failure.TooLong() {
 		return f
 	}
-	f.TooLong = true
-	return f
+	var tokens int64
+	if c.Request != nil {
+		prompt, _ := estimate.PromptOf(c.Request, nil, false)
+		tokens = prompt.Likely
+	}
+	told, window := lengths(failure.Message)
+	if known := c.Instance.Sizes().Window; known > 0 {
+		window = known
+	}
+	if told > window {
+		tokens = told
+	}
+	err := f.Err
+	if window > 0 {
+		err.Tokens, err.Window = max(tokens, window+1), window
+		err.Reword("call.too_long", "tokens", err.Tokens, "window", window)
+	}
+	err.Code, err.Type, err.Status, err.RetryAfter, err.NoRetry = schema.CodeContextLength, schema.TypeInvalidRequest,
+		http.StatusBadRequest, 0, true
+	return &Fault{Err: err, Outcome: breaker.Cancelled, TooLong: true}
 }
 
 // connectionFault is the fault of a connection that could not be made or that

@@ -1,8 +1,6 @@
 package routing
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -17,9 +15,6 @@ type Model struct {
 	Adapter string
 	Created time.Time
 }
-
-// Models returns every model of every service type once, sorted by name.
-func (t *Table) Models() []Model { return t.models }
 
 // Entries returns every model of every service type, in the order of the
 // service types.
@@ -58,18 +53,4 @@ func (p *Pool) created(since map[string]time.Time) time.Time {
 		}
 	}
 	return first
-}
-
-// distinctModels returns one entry for each model, sorted by name.
-func distinctModels(entries []Model) []Model {
-	var models []Model
-	seen := map[string]bool{}
-	for _, m := range entries {
-		if !seen[m.ID] {
-			seen[m.ID] = true
-			models = append(models, m)
-		}
-	}
-	slices.SortFunc(models, func(a, b Model) int { return cmp.Compare(a.ID, b.ID) })
-	return models
 }

@@ -43,7 +43,6 @@ type Table struct {
 	found      *Found
 	sources    []*Source
 	entries    []Model // one for each model of each service type
-	models     []Model // one for each model
 }
 
 // Since says when the instances of each service type were added, by their
@@ -114,6 +113,10 @@ type Pool struct {
 	// Barred counts the instances by their Barriers, NoObstacle included.
 	Barred      [backend.Obstacles]uint16
 	fingerprint func() [sha256.Size]byte
+	// narrowest is the smallest context window that is known of an instance that gets traffic, 0 if
+	// none is, and isEven means that all of them have that one.
+	narrowest atomic.Int64
+	isEven    atomic.Bool
 	// readyAt is one more than the count of changes when all eligible instances were
 	// found ready; 0 where that is not known.
 	readyAt atomic.Uint64
@@ -242,12 +245,11 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 			return nil, fmt.Errorf("services.%s: %w", serviceType, err)
 		}
 		for _, pool := range s.Pools {
-			pool.Price = list.Of(append([]string{pool.Model}, pool.files...)...)
+			pool.setPrice(list.Of(append([]string{pool.Model}, pool.files...)...))
 		}
 		t.services[serviceType], t.configured = s, append(t.configured, s)
 	}
 	t.entries = t.listEntries(since)
-	t.models = distinctModels(t.entries)
 	return t, nil
 }
 
@@ -267,14 +269,16 @@ func (t *Table) compileService(
 		s.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerService), now)
 	}
 	shared := backend.Policy{
-		Adapter:   policy.Adapter,
-		Breaker:   policy.CircuitBreaker,
-		Limit:     policy.RateLimit,
-		Timeouts:  policy.Timeouts.Or(doc.Limits.Timeouts()),
-		Changes:   s.Changes,
-		Resolve:   doc.Resolve,
-		Proxies:   transport.EnvironmentProxies(),
-		Processes: doc.Runs,
+		Adapter:  policy.Adapter,
+		Breaker:  policy.CircuitBreaker,
+		Limit:    policy.RateLimit,
+		Timeouts: policy.Timeouts.Or(doc.Limits.Timeouts()),
+		Changes:  s.Changes,
+
+		MendToolArguments: policy.MendToolArguments,
+		Resolve:           doc.Resolve,
+		Proxies:           transport.EnvironmentProxies(),
+		Processes:         doc.Runs,
 	}
 	loras := doc.LoRAs()
 	for n, settings := range policy.Instances {
@@ -401,6 +405,7 @@ func (t *Table) activate(now time.Time) {
 			pool.Queue.Wake() // there may be more room now
 		}
 	}
+	t.NoteSizes()
 }
 
 // Instance finds an instance by its identifier; a nil Service has none.

@@ -52,9 +52,6 @@ func TestModelsOfSeveralServices(t *testing.T) {
 	if got := names(table.Entries()); got != "chat/m chat/n embedding/e embedding/m" {
 		t.Errorf("entries %s", got)
 	}
-	if got := names(table.Models()); got != "embedding/e chat/m chat/n" {
-		t.Errorf("models %s", got)
-	}
 }
 
 func TestModelIsAsOldAsItsFirstInstance(t *testing.T) {

@@ -81,6 +81,7 @@ func joinUsage(parts []*Part) (sum schema.Usage) {
 		sum.Completion += u.Completion
 		sum.Total += u.Total
 		sum.Cached += u.Cached
+		sum.Written += u.Written
 		sum.Seconds += u.Seconds
 		sum.IsCachedTold = sum.IsCachedTold && u.IsCachedTold
 	}

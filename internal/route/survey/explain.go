@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
@@ -241,6 +242,11 @@ func (x *Explanation) refusal(s *Survey, q *Subject) *schema.Error {
 // dialect that cannot express the request.
 func (x *Explanation) exclude(q *Subject) *Exclusions {
 	excluded := new(Exclusions)
+	if narrowest, _ := x.Pool.Narrowest(); q.Request != nil && narrowest > 0 {
+		if prompt, isLimited := estimate.PromptOf(q.Request, nil, true); isLimited {
+			excluded.Fit(x.Pool, prompt, 0, false)
+		}
+	}
 	for _, i := range x.Pool.Instances {
 		err := i.Target.RefuseDoor(q.Door)
 		if err == nil && q.Request != nil && (q.Speaks != nil || q.Door.IsUnified()) {
@@ -264,6 +270,10 @@ func (s *Survey) candidates(door schema.Door) []Candidate {
 	all := make([]Candidate, len(s.pool.Instances))
 	for n, i := range s.pool.Instances {
 		all[n] = Candidate{Instance: i, Obstacle: s.Obstacles[n]}
+		if Contains(s.excluded.Narrow, i) {
+			all[n].Obstacle, all[n].Reason = backend.Disabled, say.New("instance.window", "window", i.Sizes().Window)
+			continue
+		}
 		if s.excluded.Has(i) {
 			all[n].Obstacle, all[n].Reason = backend.Disabled, say.New("instance.no_door", "door", door)
 			continue

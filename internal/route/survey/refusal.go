@@ -49,6 +49,10 @@ func (s *Survey) Unavailable() *schema.Error {
 	}
 	look := outlook{limited: -1, trial: -1, check: -1}
 	for n, i := range s.pool.Instances {
+		if Contains(s.excluded.Narrow, i) {
+			look.candidates = append(look.candidates, Skipped{Instance: i.Handle, Reason: reasonWindow})
+			continue
+		}
 		if Contains(s.excluded.Untranslatable, i) {
 			skipped := Skipped{Instance: i.Handle, Reason: say.Text("instance.dialect")}
 			look.candidates = append(look.candidates, skipped)
@@ -176,6 +180,8 @@ func RefusalReason(err error) (naming.Reason, bool) {
 		return naming.Unavailable, true
 	}
 	switch known.Code {
+	case schema.CodeContextLength:
+		return naming.Context, true
 	case schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen:
 		return naming.Unavailable, true
 	case schema.CodeNoSlot, schema.CodeRateLimitExceeded:

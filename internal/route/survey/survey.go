@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
@@ -86,6 +87,9 @@ func (s *Survey) AskAll(pool *routing.Pool, excluded *Exclusions, now time.Time)
 	} else {
 		shortest = shortest.Shorter(ofAvoided)
 		s.found, s.avoided = s.avoided, s.found
+	}
+	if excluded.Prompt.Likely > 0 {
+		s.keepWidest()
 	}
 	if excluded.Spare {
 		shortest = s.keepUnwanted(shortest)
@@ -187,6 +191,10 @@ type Exclusions struct {
 	// and Reason says why the first of them cannot.
 	Untranslatable []*backend.Instance
 	Reason         *schema.Error
+	// Narrow are the instances with a context window that is too small for the request; see Fit.
+	Narrow []*backend.Instance
+	// Prompt is the length of the prompt if windows matter for it, else zero.
+	Prompt estimate.Prompt
 	// OnlyWell restricts the pick to instances that have not failed recently. The
 	// others still count as instances to wait for.
 	OnlyWell bool
@@ -203,12 +211,13 @@ func (e *Exclusions) obstacle(i *backend.Instance, now time.Time) backend.Obstac
 }
 
 func (e *Exclusions) none() bool {
-	return len(e.Called) == 0 && len(e.Untranslatable) == 0 && !e.OnlyWell && !e.Spare
+	return len(e.Called) == 0 && len(e.Untranslatable) == 0 && len(e.Narrow) == 0 && e.Prompt.Likely == 0 &&
+		!e.OnlyWell && !e.Spare
 }
 
 // Has reports whether an instance is excluded.
 func (e *Exclusions) Has(i *backend.Instance) bool {
-	return Contains(e.Called, i) || Contains(e.Untranslatable, i)
+	return Contains(e.Called, i) || Contains(e.Untranslatable, i) || Contains(e.Narrow, i)
 }
 
 // Contains reports whether an instance is in a list. It compares the states, which stay
@@ -221,5 +230,6 @@ func Contains(list []*backend.Instance, i *backend.Instance) bool {
 func (e *Exclusions) Reset() {
 	clear(e.Called)
 	clear(e.Untranslatable)
-	*e = Exclusions{Called: e.Called[:0], Untranslatable: e.Untranslatable[:0]}
+	clear(e.Narrow)
+	*e = Exclusions{Called: e.Called[:0], Untranslatable: e.Untranslatable[:0], Narrow: e.Narrow[:0]}
 }

@@ -57,8 +57,8 @@ func (c *Record) isRefused() bool {
 	case c.Told != nil && c.Told.Of != "", c.Result.Rejected(), c.IsUnknown():
 		return true
 	}
-	return c.Code == schema.CodeUpstreamError && c.Status >= http.StatusBadRequest &&
-		c.Status < http.StatusInternalServerError
+	isToldSo := c.Code == schema.CodeUpstreamError || c.Code == schema.CodeContextLength
+	return isToldSo && c.Status >= http.StatusBadRequest && c.Status < http.StatusInternalServerError
 }
 
 // IsUnknown reports whether the call asked for a model that does not exist.

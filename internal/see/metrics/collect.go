@@ -134,6 +134,7 @@ func (s *scrape) instance(m *mergedInstance) {
 	s.value("model_router_cost_total", float64(m.cost)/1e12, service, label)
 	s.value("model_router_requests_in_flight", float64(m.InFlight), service, label)
 	s.value("model_router_failovers_total", float64(m.failovers), service, label)
+	s.value("model_router_mended_tool_arguments_total", float64(m.mended), service, label)
 	s.value("model_router_cancelled_requests_total", float64(m.cancelled), service, label)
 	s.value("model_router_circuit_breaker_state", float64(m.Breaker), service, label)
 	s.value("model_router_load_balancer_weight", m.Weight, service, label)

@@ -142,6 +142,8 @@ type Instance struct {
 	// Failovers counts the calls that failed and were followed by a try on another
 	// instance.
 	Failovers Counter
+	// Mended counts the arguments of tool calls that were replaced in requests.
+	Mended Counter
 }
 
 // NewInstance returns series at zero.

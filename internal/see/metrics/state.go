@@ -98,14 +98,14 @@ func merged(instances []InstanceView) []mergedInstance {
 // mergedInstance holds the values of all instances with one label, as a scrape shows them.
 type mergedInstance struct {
 	InstanceView
-	requests             [statusCount]int64
-	cancelled, failovers int64
-	tokensIn, tokensOut  int64
-	tokensCached         int64
-	cost                 int64
-	duration, firstToken HistogramSnapshot
-	perToken             HistogramSnapshot
-	estimate             HistogramSnapshot
+	requests                     [statusCount]int64
+	cancelled, failovers, mended int64
+	tokensIn, tokensOut          int64
+	tokensCached                 int64
+	cost                         int64
+	duration, firstToken         HistogramSnapshot
+	perToken                     HistogramSnapshot
+	estimate                     HistogramSnapshot
 }
 
 func newMerged(i InstanceView) mergedInstance {
@@ -131,6 +131,7 @@ func (m *mergedInstance) addCounts(s *Instance) {
 	}
 	m.cancelled += s.cancelledRequests()
 	m.failovers += s.Failovers.Value()
+	m.mended += s.Mended.Value()
 	m.tokensIn += s.tokensIn.Value()
 	m.tokensOut += s.tokensOut.Value()
 	m.tokensCached += s.tokensCached.Value()

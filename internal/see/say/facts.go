@@ -74,6 +74,7 @@ var facts = []entry{
 	{"instance.breaker", "circuit breaker open, next trial in {wait}"},
 	{"instance.at_limit", "at its rate limit"},
 	{"instance.no_slot", "all {slots} slots taken"},
+	{"instance.window", "the prompt is longer than its context window of {window} tokens"},
 	{"instance.standby", "tier {tier} is used only while no instance of a lower tier is ready"},
 	{"instance.dialect", "its dialect cannot express the request"},
 	{"instance.no_door", "its kind does not serve {door} requests"},

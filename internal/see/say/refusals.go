@@ -91,6 +91,12 @@ var refusals = []entry{
 	{"call.resume", "The header x-router-resume must be off or continue."},
 	{"call.user_twice", "The header {header}, which names the user, is given more than once."},
 	{"call.no_instance", `No instance of the model "{model}" is available for {service}.`},
+	{"call.too_long", "This model's maximum context length is {window} tokens. However, your request has about " +
+		"{tokens} tokens. Please reduce its length."},
+	{"call.too_long_messages", "prompt is too long: {tokens} tokens > {window} maximum"},
+	{"call.too_long_gemini", "The input token count ({tokens}) exceeds the maximum number of tokens " +
+		"allowed ({window})."},
+	{"call.too_long_ollama", "the input length exceeds the context length: {tokens} tokens > {window} maximum"},
 	{"call.all_limited", `Every instance of the model "{model}" is at its rate limit.`},
 	{"call.breakers", `The circuit breakers of the model "{model}" are open after repeated failures of its backends.`},
 	{"call.held", `The model "{model}" is kept out of service: the circuit breaker is held open by {by} since ` +

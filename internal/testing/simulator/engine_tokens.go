@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -48,7 +49,8 @@ func answerTokenize(x *exchange) {
 		x.sendJSON(append([]byte(`{"tokens":`), list...))
 		return
 	}
-	x.sendJSON(fmt.Appendf(nil, `{"count":%d,"max_model_len":4096,"tokens":%s,"token_strs":null`, count, list))
+	x.sendJSON(fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":%s,"token_strs":null`, count,
+		cmp.Or(x.backend.options.Window, 4096), list))
 }
 
 // answerDetokenize serves POST /detokenize as both of them have it.

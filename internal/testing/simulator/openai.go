@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -48,6 +49,9 @@ func answerModels(x *exchange) {
 		}
 		out = appendString(append(out, `{"id":`...), name)
 		out = appendString(append(out, `,"object":"model","created":1767225600,"owned_by":`...), x.backend.options.Name)
+		if window := x.backend.options.Window; window > 0 {
+			out = fmt.Appendf(out, `,"max_model_len":%d`, window)
+		}
 		out = append(out, '}')
 	}
 	out = x.backend.appendAdapters(out)

@@ -29,6 +29,7 @@ var apis = []api{
 		"POST /api/chat":     answerOllamaChat,
 		"POST /api/generate": answerOllamaGenerate,
 		"POST /api/embed":    answerOllamaEmbed,
+		"POST /api/show":     answerOllamaShow,
 	}},
 	{"/v1/messages", anthropic{}, map[string]service{
 		"POST /v1/messages": answerMessages,

@@ -85,6 +85,8 @@ func (b *Backend) answer(x *exchange, routes *http.ServeMux) {
 		x.writeRaw()
 	case step.replaces():
 		x.replace()
+	case x.isTooLong():
+		x.refuseLength()
 	default:
 		routes.ServeHTTP(x, x.request)
 	}
@@ -92,7 +94,7 @@ func (b *Backend) answer(x *exchange, routes *http.ServeMux) {
 
 // isProbe reports whether a request is a probe, such as a health check.
 func isProbe(r *http.Request) bool {
-	return r.Method == http.MethodGet || r.Method == http.MethodHead
+	return r.Method == http.MethodGet || r.Method == http.MethodHead || r.URL.Path == ollamaShowPath
 }
 
 // receive reads the whole body before anything else is done: net/http watches

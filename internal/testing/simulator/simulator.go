@@ -63,6 +63,9 @@ type Options struct {
 	Default Behaviour
 	// Behaviours say how the requests of a model are answered, by its name.
 	Behaviours map[string]Behaviour
+	// Window, when set, is the context window that the backend reports, and refuses longer prompts of,
+	// as real ones do. A prompt has a token for each windowBytes bytes of the request.
+	Window int
 	// Record keeps the bodies of requests in the journal, each up to BodyCap bytes.
 	Record bool
 	// BodyCap is 64 KiB if zero.

@@ -38,6 +38,7 @@ func (ErrorType) Names() []string {
 
 // Error writes the body of an error.
 func Error(known *schema.Error, requestID string) []byte {
+	known = known.In("call.too_long_messages")
 	body := ErrorBody{
 		Type: "error", RequestID: requestID,
 		Error: ErrorValue{Type: errorType(known), Message: known.Message, Code: known.Code,

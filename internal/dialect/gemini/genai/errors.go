@@ -37,6 +37,7 @@ func NotFound(model string) *schema.Error {
 
 // Error writes the body of an error.
 func Error(known *schema.Error, _ string) []byte {
+	known = known.In("call.too_long_gemini")
 	status := known.HTTPStatus()
 	var w jsonwrite.Writer
 	w.Open(`{"error":{"code":`).Int(int64(status))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
@@ -37,15 +38,28 @@ type model struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+	Sizes
 }
+
+// Sizes are the sizes of a model: its context window under the names that clients look for, and the
+// longest answer.
+type Sizes struct {
+	ContextLength   int64 `json:"context_length,omitzero"`
+	ContextWindow   int64 `json:"context_window,omitzero"`
+	MaxModelLen     int64 `json:"max_model_len,omitzero"`
+	MaxOutputTokens int64 `json:"max_output_tokens,omitzero"`
+}
+
+// SizesOf returns sizes as lists have them.
+func SizesOf(s engines.Sizes) Sizes { return Sizes{s.Window, s.Window, s.Window, s.Output} }
 
 type modelList struct {
 	Object string  `json:"object"`
 	Data   []model `json:"data"`
 }
 
-func modelOf(m routing.Model) model {
-	return model{ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: "patchbay"}
+func modelOf(m asked) model {
+	return model{ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: "patchbay", Sizes: SizesOf(m.Sizes)}
 }
 
 // Models answers GET /v1/models.
@@ -78,12 +92,12 @@ func (c *Catalog) Model(w http.ResponseWriter, r *http.Request) {
 		c.GeminiModel(w, r)
 		return
 	}
-	models, err := c.models(r)
+	id := r.PathValue("id")
+	models, err := c.models(r, id)
 	if err != nil {
 		c.Fail(w, r, err)
 		return
 	}
-	id := r.PathValue("id")
 	if n := c.indexOf(models, id); n >= 0 {
 		tellNone(w)
 		if SpeaksMessages(r) {
@@ -118,28 +132,56 @@ func spellings(id string) [2]string {
 	return [...]string{id, strings.TrimPrefix(web.CollapseSlashes(id), "/")}
 }
 
-// models lists the models that the caller may use, each once.
-func (c *Catalog) models(r *http.Request) ([]model, *schema.Error) {
-	table := c.Current.Load()
-	usable := func(routing.Model) bool { return true }
+// models lists the models that the caller may use, each once, and of the names those that a pattern
+// rewrites.
+func (c *Catalog) models(r *http.Request, names ...string) ([]model, *schema.Error) {
+	list, err := c.list(r, func(schema.ServiceType) bool { return true }, names)
+	models := []model{}
+	for _, m := range list {
+		models = append(models, modelOf(m))
+	}
+	return models, err
+}
+
+// asked is a model in lists, with the services that some APIs name.
+type asked struct {
+	routing.Model
+	engines.Sizes
+	chats, embeds bool
+}
+
+// list lists the models of service types that the caller may use, sorted, and of the names those that
+// a pattern rewrites.
+func (c *Catalog) list(
+	r *http.Request, wanted func(schema.ServiceType) bool, names []string,
+) ([]asked, *schema.Error) {
 	grant, err := c.Keys.Identify(r.Header, web.ClientAddr(r, c.TrustedProxies))
 	if err != nil {
 		return nil, err
 	}
-	if grant != nil {
-		good := make(map[string]bool)
-		for _, m := range table.Entries() {
-			good[m.ID] = good[m.ID] || mayUse(grant, table, m)
-		}
-		usable = func(m routing.Model) bool { return good[m.ID] }
+	table := c.Current.Load()
+	entries := table.Entries()
+	for _, name := range names {
+		entries = slices.Concat(entries, table.Rewritten(name))
 	}
-	models := []model{}
-	for _, m := range table.Models() {
-		if usable(m) {
-			models = append(models, modelOf(m))
+	var list []asked
+	places := map[string]int{}
+	for _, m := range entries {
+		if !wanted(m.Service) || !mayUse(grant, table, m) {
+			continue
 		}
+		n, isThere := places[m.ID]
+		if !isThere {
+			n = len(list)
+			places[m.ID], list = n, append(list, asked{Model: m})
+		}
+		sizes := table.Service(m.Service).Find(m.ID).Sizes(grant)
+		list[n].Window, list[n].Output = max(list[n].Window, sizes.Window), max(list[n].Output, sizes.Output)
+		list[n].chats = list[n].chats || m.Service == schema.Chat
+		list[n].embeds = list[n].embeds || m.Service == schema.Embedding
 	}
-	return models, nil
+	slices.SortFunc(list, func(a, b asked) int { return strings.Compare(a.ID, b.ID) })
+	return list, nil
 }
 
 // mayUse reports whether the bearer of a grant may use an entry of the table: by its name or the
@@ -164,12 +206,15 @@ type messagesModel struct {
 	DisplayName string `json:"display_name"`
 	CreatedAt   string `json:"created_at" format:"date-time"`
 	Lifecycle   string `json:"lifecycle" const:"active"`
+	MaxInput    int64  `json:"max_input_tokens,omitzero"`
+	MaxTokens   int64  `json:"max_tokens,omitzero"`
 }
 
 // messagesModelOf returns a model as Anthropic's API shows it. A model that is listed can be
 // used, which that API calls active.
 func messagesModelOf(m model) messagesModel {
-	return messagesModel{"model", m.ID, m.ID, time.Unix(m.Created, 0).UTC().Format(time.RFC3339), "active"}
+	return messagesModel{"model", m.ID, m.ID, time.Unix(m.Created, 0).UTC().Format(time.RFC3339), "active",
+		m.ContextLength, m.MaxOutputTokens}
 }
 
 // messagesModelPage is a page of the list of models.

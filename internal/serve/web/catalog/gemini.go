@@ -17,6 +17,8 @@ type GeminiModelEntry struct {
 	BaseModelID string   `json:"baseModelId"`
 	Version     string   `json:"version"`
 	DisplayName string   `json:"displayName"`
+	InputLimit  int64    `json:"inputTokenLimit,omitzero"`
+	OutputLimit int64    `json:"outputTokenLimit,omitzero"`
 	Methods     []string `json:"supportedGenerationMethods"`
 }
 
@@ -45,7 +47,8 @@ func SpeaksGemini(r *http.Request) bool {
 }
 
 func geminiEntry(m asked) GeminiModelEntry {
-	entry := GeminiModelEntry{Name: "models/" + m.ID, BaseModelID: m.ID, Version: "001", DisplayName: m.ID}
+	entry := GeminiModelEntry{Name: "models/" + m.ID, BaseModelID: m.ID, Version: "001", DisplayName: m.ID,
+		InputLimit: m.Window, OutputLimit: m.Output}
 	if m.chats {
 		entry.Methods = append(entry.Methods, "generateContent", "streamGenerateContent", "countTokens")
 	}
@@ -90,12 +93,12 @@ func (c *Catalog) GeminiModels(w http.ResponseWriter, r *http.Request) {
 
 // GeminiModel answers GET /v1beta/models/{id}.
 func (c *Catalog) GeminiModel(w http.ResponseWriter, r *http.Request) {
-	models, err := c.listModels(r)
+	table, id := c.Current.Load(), r.PathValue("id")
+	models, err := c.listModels(r, id)
 	if err != nil {
 		c.Fail(w, r, err)
 		return
 	}
-	table, id := c.Current.Load(), r.PathValue("id")
 	for _, name := range spellings(id) {
 		listed := table.ModelName(name)
 		for _, m := range models {

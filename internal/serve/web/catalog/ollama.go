@@ -13,7 +13,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -57,6 +56,7 @@ type OllamaRunning struct {
 	Details   OllamaDetails `json:"details"`
 	ExpiresAt time.Time     `json:"expires_at" format:"date-time"`
 	SizeVRAM  int64         `json:"size_vram"`
+	Context   int64         `json:"context_length,omitzero"`
 }
 
 // OllamaProcesses is the reply of /api/ps.
@@ -66,13 +66,13 @@ type OllamaProcesses struct {
 
 // OllamaShow is the reply of /api/show.
 type OllamaShow struct {
-	Modelfile    string            `json:"modelfile"`
-	Parameters   string            `json:"parameters"`
-	Template     string            `json:"template"`
-	Details      OllamaDetails     `json:"details"`
-	ModelInfo    map[string]string `json:"model_info"`
-	Capabilities []string          `json:"capabilities"`
-	ModifiedAt   time.Time         `json:"modified_at" format:"date-time"`
+	Modelfile    string         `json:"modelfile"`
+	Parameters   string         `json:"parameters"`
+	Template     string         `json:"template"`
+	Details      OllamaDetails  `json:"details"`
+	ModelInfo    map[string]any `json:"model_info"`
+	Capabilities []string       `json:"capabilities"`
+	ModifiedAt   time.Time      `json:"modified_at" format:"date-time"`
 }
 
 // OllamaShowRequest is the body of /api/show. Old clients call the model name.
@@ -86,37 +86,10 @@ type OllamaVersionReply struct {
 	Version string `json:"version"`
 }
 
-// asked is a model for chats or embeddings, or for both.
-type asked struct {
-	routing.Model
-	chats, embeds bool
-}
-
-// listModels lists the models for chats and embeddings that the caller may use.
-func (c *Catalog) listModels(r *http.Request) ([]asked, *schema.Error) {
-	grant, err := c.Keys.Identify(r.Header, web.ClientAddr(r, c.TrustedProxies))
-	if err != nil {
-		return nil, err
-	}
-	var list []asked
-	table := c.Current.Load()
-	for _, m := range table.Entries() {
-		if m.Service != schema.Chat && m.Service != schema.Embedding {
-			continue
-		}
-		if !mayUse(grant, table, m) {
-			continue
-		}
-		n := slices.IndexFunc(list, func(a asked) bool { return a.ID == m.ID })
-		if n < 0 {
-			n = len(list)
-			list = append(list, asked{Model: m})
-		}
-		list[n].chats = list[n].chats || m.Service == schema.Chat
-		list[n].embeds = list[n].embeds || m.Service == schema.Embedding
-	}
-	slices.SortFunc(list, func(a, b asked) int { return strings.Compare(a.ID, b.ID) })
-	return list, nil
+// listModels lists the models for chats and embeddings that the caller may use, and of the names those
+// that a pattern rewrites.
+func (c *Catalog) listModels(r *http.Request, names ...string) ([]asked, *schema.Error) {
+	return c.list(r, func(s schema.ServiceType) bool { return s == schema.Chat || s == schema.Embedding }, names)
 }
 
 // digest returns the identity of a model, of which Ollama's command line prints the first twelve
@@ -156,9 +129,8 @@ func (c *Catalog) Processes(w http.ResponseWriter, r *http.Request) {
 		if bytes, isThere := c.inMemory(m, now); isThere {
 			// The gateway does not know how long it stays. Clients show the time as one
 			// that passes.
-			running.Models = append(running.Models,
-				OllamaRunning{Name: m.ID, Model: m.ID, Size: bytes, Digest: digest(m.ID),
-					ExpiresAt: now.UTC().Add(time.Hour)})
+			running.Models = append(running.Models, OllamaRunning{Name: m.ID, Model: m.ID, Size: bytes,
+				Digest: digest(m.ID), ExpiresAt: now.UTC().Add(time.Hour), Context: m.Window})
 		}
 	}
 	tellNone(w)
@@ -187,6 +159,9 @@ func (c *Catalog) inMemory(m asked, now time.Time) (bytes int64, isThere bool) {
 	return 0, false
 }
 
+// architecture begins the names of facts about a model. The gateway does not know the real one.
+const architecture = "patchbay"
+
 // mostShow bounds the body of a request for a model.
 const mostShow = 64 << 10
 
@@ -202,7 +177,7 @@ func (c *Catalog) Show(w http.ResponseWriter, r *http.Request) {
 	if name == "" {
 		name = request.Name
 	}
-	models, refused := c.listModels(r)
+	models, refused := c.listModels(r, name)
 	if refused != nil {
 		c.Fail(w, r, refused)
 		return
@@ -219,8 +194,11 @@ func (c *Catalog) Show(w http.ResponseWriter, r *http.Request) {
 		c.Fail(w, r, ollama.NotFound(web.CutText(name, longestName)))
 		return
 	}
-	shown := OllamaShow{ModelInfo: map[string]string{"general.basename": models[n].ID},
-		ModifiedAt: models[n].Created.UTC()}
+	shown := OllamaShow{ModifiedAt: models[n].Created.UTC(),
+		ModelInfo: map[string]any{"general.basename": models[n].ID, "general.architecture": architecture}}
+	if window := models[n].Window; window > 0 {
+		shown.ModelInfo[architecture+".context_length"] = window
+	}
 	if models[n].chats {
 		shown.Capabilities = append(shown.Capabilities, "completion", "tools")
 	}

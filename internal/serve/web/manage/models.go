@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 )
@@ -22,6 +23,7 @@ type modelEntry struct {
 	ServiceType schema.ServiceType `json:"service_type"`
 	Adapter     string             `json:"adapter"`
 	AliasOf     string             `json:"alias_of,omitzero" doc:"The model that serves it, if the name is an alias."`
+	catalog.Sizes
 }
 
 // modelEntries is the list of models, or a page of it.
@@ -37,6 +39,7 @@ func (a *API) models(_ *web.Call, q *web.PageQuery) (modelEntries, error) {
 		entries = append(entries, modelEntry{
 			ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: "patchbay", ServiceType: m.Service,
 			Adapter: m.Adapter, AliasOf: m.Target,
+			Sizes: catalog.SizesOf(a.table().Service(m.Service).Find(m.ID).Sizes(nil)),
 		})
 	}
 	p := q.Page()
