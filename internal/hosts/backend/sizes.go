@@ -174,7 +174,8 @@ func (w *SizeWatcher) call(ctx context.Context, i *Instance, path, post string) 
 	if err != nil {
 		return 0, nil
 	}
-	response, err := w.Client.Send(ctx, &i.Origin, call, transport.Timeouts{})
+	once := i.Origin.Once() // as health checks: requests keep connections of their own
+	response, err := w.Client.Send(ctx, &once, call, transport.Timeouts{})
 	if err != nil {
 		return 0, nil
 	}
