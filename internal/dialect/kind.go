@@ -20,10 +20,9 @@ import (
 // from others of the same dialect, as data.
 type Kind struct {
 	// Name is its name in the configuration; Aliases are read as well.
-	Name    string
-	Aliases []string
-	// TypeName is how the model list names the adapter.
-	TypeName string
+	Name     string
+	Aliases  []string
+	TypeName string // of the adapter in the list of models
 	// Routes holds the service types that the kind supports.
 	Routes map[schema.ServiceType]Route
 	// Native holds the doors that are not unified and in a dialect that the kind speaks
@@ -38,9 +37,8 @@ type Kind struct {
 	// Tokens are the prefixes of credentials that are bearer tokens and belong into the
 	// header Authorization, although keys of this kind have a header of their own. Signed
 	// tokens (JWT) belong there for every kind.
-	Tokens []string
-	// Headers go along with every call.
-	Headers []wire.Header
+	Tokens  []string
+	Headers []wire.Header // of every call
 	// Deployments replaces the version at the beginning of every path, for a backend
 	// that names the model in the path: {model} is replaced by its name. A base address
 	// that ends in a version leads to the paths as they are.

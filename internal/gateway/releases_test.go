@@ -46,9 +46,9 @@ prices: {models: [{model: '*', input: 1, output: 10}]}
 `
 )
 
-// TestAMonthOfUpgrades: what every release since e2d7dba left is read to the unit, with a master
-// key and without, from a data directory and from PostgreSQL; it goes back and forth between
-// versions; and what today's program adds to it has no member that the release does not know.
+// TestAMonthOfUpgrades reads what every release since e2d7dba left, to the unit, with a master key and
+// without, and goes back and forth between its versions. A return to such a release is not promised:
+// compatibility begins with 0.1.0.
 func TestAMonthOfUpgrades(t *testing.T) {
 	t.Parallel()
 	for _, release := range releases() {
@@ -56,16 +56,9 @@ func TestAMonthOfUpgrades(t *testing.T) {
 			t.Run(release.commit+suffix, func(t *testing.T) {
 				t.Parallel()
 				dir := unzip(t, release.commit+suffix)
-				read := func(name string) []string {
-					return membersOf(t, string(gatewaytest.ReadFile(t, filepath.Join(dir, "data", name))))
-				}
-				known := append(append(read("versions/00000001.json"), read("versions/00000002.json")...), read("keys.json")...)
 				yaml := fmt.Sprintf(releaseYAML, key, gatewaytest.HashOf("admin-token"))
 				r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, DataDir: filepath.Join(dir, "data")})
 				release.isRead(t, r, dir)
-				for _, name := range []string{"versions/00000004.json", "keys.json"} {
-					hasOnly(t, read(name), known)
-				}
 			})
 		}
 	}
@@ -94,16 +87,6 @@ func TestAMonthOfUpgradesInPostgreSQL(t *testing.T) {
 					return r.Do("GET", "/actuator/health/readiness", "").Status == 200
 				})
 				release.isRead(t, r, dir)
-				read := func(query string) []string {
-					var text string
-					if err := conn.QueryRow(ctx, query).Scan(&text); err != nil {
-						t.Fatal(err)
-					}
-					return membersOf(t, text)
-				}
-				const version, value = "SELECT record FROM patchbay_config_versions WHERE version = %d", "SELECT value FROM patchbay_config_values WHERE name = 'key/%s'"
-				hasOnly(t, read(fmt.Sprintf(version, 4)), append(read(fmt.Sprintf(version, 1)), read(fmt.Sprintf(version, 2))...))
-				hasOnly(t, read(fmt.Sprintf(value, "later")), append(read(fmt.Sprintf(value, "team-a")), read(fmt.Sprintf(value, "team-b"))...))
 				r.Halt()
 			})
 		}
@@ -153,46 +136,6 @@ func (r release) isRead(t *testing.T, g *gatewaytest.Gateway, dir string) {
 			t.Errorf("the log says %s", line)
 		}
 	}
-}
-
-// hasOnly checks that a record has no member that the release does not know.
-func hasOnly(t *testing.T, members, known []string) {
-	t.Helper()
-	for _, member := range members {
-		if !slices.Contains(known, member) {
-			t.Errorf("the release does not know %s", member)
-		}
-	}
-}
-
-// membersOf returns the paths of all members of an object, with a star for names that people
-// choose.
-func membersOf(t *testing.T, record string) []string {
-	t.Helper()
-	var value any
-	if err := json.Unmarshal([]byte(record), &value); err != nil {
-		t.Fatal(err)
-	}
-	paths := map[string]bool{}
-	var walk func(path string, value any)
-	walk = func(path string, value any) {
-		switch value := value.(type) {
-		case map[string]any:
-			for name, member := range value {
-				if path == "/values" || strings.HasSuffix(path, "/headers") || strings.HasPrefix(path, "/added") {
-					name = "*"
-				}
-				paths[path+"/"+name] = true
-				walk(path+"/"+name, member)
-			}
-		case []any:
-			for _, element := range value {
-				walk(path+"/*", element)
-			}
-		}
-	}
-	walk("", value)
-	return slices.Collect(maps.Keys(paths))
 }
 
 // unzip unpacks the archive of a release.

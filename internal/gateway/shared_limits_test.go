@@ -165,7 +165,7 @@ func TestIdleGatewaySendsThreeCommandsASecond(t *testing.T) {
 	redis := storetest.Redis(t)
 	b := gatewaytest.StartBackend(t)
 	yaml := sharedLimitYAML(gatewaytest.Instance("m", b.URL()), redis.URL, "capacity: 100, refill-rate: 100") +
-		fmt.Sprintf("security: {enabled: true, shared-limits: true, keys: [{id: k, key-sha256: %s, limits: {tokens-per-minute: 10000}, budgets: {day: {tokens: 1000000}}}]}\n",
+		fmt.Sprintf("security: {enabled: true, shared-limits: true, keys: [{id: k, key-sha256: %s, limits: {tokens-per-minute: 100000}, budgets: {day: {tokens: 1000000}}}]}\n",
 			gatewaytest.HashOf("secret"))
 	yaml = strings.Replace(yaml, "chat: {", "chat: {load-balancer: least-time, ", 1)
 	yaml = strings.Replace(yaml, "quota: {distributed: {timeout: 5s}}", "quota: {enabled: true, flush-interval-seconds: 5, distributed: {enabled: true, timeout: 5s}}", 1)

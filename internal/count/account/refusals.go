@@ -57,7 +57,11 @@ type budgetView struct {
 // overBudget counts and tells that a request is refused because of a budget.
 func (a *Account) overBudget(refusal *budget.Refusal, now time.Time) *schema.Error {
 	refusal.Count()
-	a.end.Refusal = a.noRoom(refusal, now)
+	if a.end.Refusal = a.noRoom(refusal, now); refusal.Window == quota.BudgetRun {
+		if err := a.turn.Confirm(); err != nil { // the run begins, so that it can be raised
+			a.end.Refusal = err
+		}
+	}
 	return a.end.Refusal
 }
 

@@ -38,7 +38,7 @@ func (Outcome) Keywords() map[string]any { return map[string]any{"enum": Outcome
 // Outcome returns how the call ended for its caller.
 func (c *Record) Outcome() Outcome {
 	switch {
-	case c.Code == schema.CodeStopped || c.Stopped:
+	case c.Code == schema.CodeStopped || c.Stopped || c.Code == schema.CodeRunEnded && c.Attempts > 0:
 		return Stopped
 	case c.Gone:
 		return Gone

@@ -175,7 +175,7 @@ func TestEveryRefusalOfAMessageHasItsShape(t *testing.T) {
 		r, b := gatewaytest.StartOne(t)
 		b.Script(simulator.Step{Status: 400, Body: `{"error":{"message":"prompt is too long"}}`})
 		reply := r.Do("POST", "/v1/messages", messageHi)
-		failsAsMessage(t, reply, 400, "invalid_request_error", "upstream_error")
+		failsAsMessage(t, reply, 400, "invalid_request_error", "context_length_exceeded")
 		if !strings.Contains(reply.Body, "prompt is too long") {
 			t.Errorf("%s", reply.Body)
 		}

@@ -377,7 +377,7 @@ func TestHowSessionsEnd(t *testing.T) {
 func TestMessagesOfASessionAreBounded(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath)
 	s.Event()
 	_ = s.Write(gatewaytest.Deadline(t), websocket.MessageText, []byte(`{"type":"`+strings.Repeat("x", 2<<20)+`"}`)) // the gateway may close it before all is sent
@@ -391,7 +391,7 @@ func TestMessagesOfASessionAreBounded(t *testing.T) {
 func TestSessionsThatAreNotOpened(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, strings.Replace(realtimeYAML(b), "instances: [", "instances: ["+gatewaytest.Instance("other", b.URL, "adapter: ollama")+", ", 1))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: strings.Replace(realtimeYAML(b), "instances: [", "instances: ["+gatewaytest.Instance("other", b.URL, "adapter: ollama")+", ", 1), AnswerTokens: 40})
 	if reply := r.Do(http.MethodGet, realtimePath, ""); reply.Status != http.StatusUpgradeRequired {
 		t.Errorf("%d %s", reply.Status, reply.Body)
 	}

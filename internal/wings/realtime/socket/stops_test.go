@@ -162,7 +162,7 @@ func TestAResponseIsStopped(t *testing.T) {
 func TestOneOfTwoResponsesIsStopped(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b)+realtimeKey(budgetOfMany), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, realtimeHeaders...)
 	var ids []any
 	for range 2 {
@@ -205,7 +205,7 @@ func TestAResponseIsPaidBeforeItsEndIsVisible(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(""))
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b)+realtimeKey(""), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, issueKey(t, r, "")...)
 			s.Send(`{"type":"response.create","response":{"instructions":"mute"}}`)
 			for range 5 {
@@ -249,7 +249,7 @@ func TestSpeechReservesForTheResponse(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
 			b.session = row.session
-			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany))
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b)+realtimeKey(budgetOfMany), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, realtimeHeaders...)
 			s.Event()
 			for _, kind := range row.sent {
@@ -309,7 +309,7 @@ func TestSpeechWithoutRoom(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
 	b.session = `,"turn_detection":{"type":"server_vad"}`
-	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(", budgets: {day: {tokens: 100}}"))
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b)+realtimeKey(", budgets: {day: {tokens: 100}}"), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, realtimeHeaders...)
 	s.Event()
 	s.Send(`{"type":"pause"}`)
@@ -333,10 +333,10 @@ func TestTheUpgradeNamesWhoServes(t *testing.T) {
 	b := startRealtime(t)
 	down := startRealtime(t)
 	down.Close()
-	r := gatewaytest.Start(t, strings.NewReplacer(
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: strings.NewReplacer(
 		"chat: {", "chat: {aliases: {voice: rt}, fallbacks: {down: [rt]}, ",
 		"instances: [", "instances: ["+gatewaytest.Instance("down", down.URL)+", ",
-	).Replace(realtimeYAML(b)))
+	).Replace(realtimeYAML(b)), AnswerTokens: 40})
 	for asked, want := range map[string]struct{ model, attempts string }{
 		"rt": {"", "1"}, "voice": {"rt", "1"}, "down": {"rt", "2"},
 	} {

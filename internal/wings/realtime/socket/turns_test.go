@@ -351,10 +351,10 @@ func TestAResponseAfterTheOther(t *testing.T) {
 func TestFallbacksDoNotLiftTheLimitOfAModel(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.Start(t, strings.NewReplacer(
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: strings.NewReplacer(
 		"chat: {", "chat: {fallbacks: {rt: [other]}, rate-limit: {enabled: true, scope: model, capacity: 2, refill-rate: 1}, ",
 		"instances: [", "instances: ["+gatewaytest.Instance("other", b.URL)+", ",
-	).Replace(realtimeYAML(b)))
+	).Replace(realtimeYAML(b)), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath)
 	var event map[string]any
 	for asked := 0; event["type"] != "error"; event = s.Event() {
