@@ -38,7 +38,7 @@ func TestTheDemoShowsItAll(t *testing.T) {
 		"/api/monitoring/spend?by=tenant": {`"priced":true`, `"name":"acme","cost":[1-9]`, `"name":"globex","cost":[1-9]`},
 		"/api/monitoring/spend?by=user":   {`"name":"ann","cost":[1-9]`},
 		"/api/monitoring/budgets":         {`"of":"key/globex-nightly"`, `"of":"tenant/acme","window":"DAY","unit":"cost","limit":\d+,"used":[1-9]`},
-		"/api/auth/keys":                  {`"id":"acme-shop","tenant":"acme"`, `"source":"config","origin":"file","lastUsedAt":"2\d+-.*","callsToday":[1-9]`},
+		"/api/auth/keys":                  {`"id":"acme-shop","origin":"file","tenant":"acme"`, `"source":"config","lastUsedAt":"2\d+-.*","callsToday":[1-9]`},
 		"/api/batches":                    {`"keyId":"globex-nightly"`, `"total":60,"completed":[1-9]`},
 		"/api/models/residency":           {`"model":"demo-day","group":"gpu"`, `"model":"demo-night","group":"gpu","state":"loaded"`},
 	} {

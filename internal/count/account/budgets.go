@@ -131,12 +131,14 @@ func (a *Account) reserve(ctx context.Context, of [2]*budget.Account, now time.T
 
 // want returns the reservation for a call that uses most at a price.
 func (a *Account) want(requests int64, most estimate.Use, price *prices.Price) budget.Want {
-	likely := most
-	likely.Completion = min(likely.Completion, a.likely)
-	return budget.Want{
-		Most:   budget.Amounts{requests, most.Tokens(), int64(price.Cost(most.Quantity))},
-		Likely: budget.Amounts{requests, likely.Tokens(), int64(price.Cost(likely.Quantity))},
+	full, likely := most, most
+	if likely.Completion = min(likely.Completion, a.likely); most.IsOpen {
+		full.Completion = max(full.Completion, estimate.Endless)
 	}
+	amounts := func(use estimate.Use) budget.Amounts {
+		return budget.Amounts{requests, use.Tokens(), int64(price.Cost(use.Quantity))}
+	}
+	return budget.Want{Most: amounts(most), Full: amounts(full), Likely: amounts(likely)}
 }
 
 // ownCost returns the highest cost of the request at the model it asked for or, where no
@@ -233,12 +235,19 @@ func (a *Account) answerTokens() int64 {
 }
 
 // detailed returns the report of a backend about an answer of so many tokens by the estimate,
-// with the parts of the total if the report has only that. All zeros are no report, unless the
+// with the parts of the total if the report has only that, or only one part of it. All zeros are no report, unless the
 // answer is complete and empty.
 func (a *Account) detailed(u schema.Usage, answer int64, complete bool) schema.Usage {
 	writes := estimate.IsWritten(a.door)
 	switch {
-	case !u.Known || u.Prompt+u.Completion > 0 || !estimate.IsCountedInTokens(a.door):
+	case !u.Known || !estimate.IsCountedInTokens(a.door):
+		return u
+	case u.Prompt+u.Completion > 0:
+		if rest := u.Total - u.Prompt - u.Completion; rest > 0 && u.Completion == 0 && writes {
+			u.Completion = rest
+		} else if rest > 0 && u.Prompt == 0 {
+			u.Prompt = rest
+		}
 		return u
 	case u.Total == 0 && (answer > 0 || !complete || !writes):
 		return schema.Usage{}

@@ -181,7 +181,7 @@ func (a *Account) isShort(one *span, unit int, limit, used, more int64) bool {
 }
 
 // isLikely reports whether a call that finds no room may reserve its likely use.
-func (a *Account) isLikely(want Want) bool { return a.book.options.Likely && want.Likely != want.Most }
+func (a *Account) isLikely(want Want) bool { return a.book.options.Likely && want.Likely != want.Full }
 
 // reduce gives a part of a reservation back.
 func (a *Account) reduce(spans *accountSpans, by Amounts) {

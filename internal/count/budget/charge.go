@@ -46,12 +46,13 @@ const (
 	longestWait = 40 * time.Millisecond // before the first retry
 )
 
-// Want is the use that a call reserves: the most that it may use and, for accounts whose requests
-// may reserve less, the likely use. Likely is not greater than Most.
-type Want struct{ Most, Likely Amounts }
+// Want is the use that a call reserves of an account: Most or, if requests may reserve their likely use,
+// Full, and Likely if that has no room. Full is the use of a call to the end of what its model can write,
+// which Most assumes to be less if the request sets no limit. Likely is the least of them.
+type Want struct{ Most, Full, Likely Amounts }
 
 // Exactly returns the want of a call whose use is known.
-func Exactly(a Amounts) Want { return Want{a, a} }
+func Exactly(a Amounts) Want { return Want{a, a, a} }
 
 // Reserve reserves the possible cost of a request, in all accounts or in none; nil
 // accounts have no budgets. It returns the budget that has no room for it,
@@ -116,7 +117,9 @@ func (c *Charge) reserveOnce(accounts [maxAccounts]*Account, want Want, at time.
 // reserve reserves the most that a call may use or, if that has no room and the account allows it,
 // its likely use. It returns the reserved amounts.
 func (p *part) reserve(want Want) (reserved Amounts, refused *Refusal, err error) {
-	reserved = want.Most
+	if reserved = want.Most; p.account.book.options.Likely {
+		reserved = want.Full
+	}
 	refused, err = p.account.reserve(&p.spans, reserved)
 	if refused != nil && p.account.isLikely(want) {
 		reserved = want.Likely
@@ -162,7 +165,7 @@ func usedUpFirst(refused *Refusal, others []*Account, want Want, at time.Time) *
 // budget that has no room for it, or ErrUnavailable; it does not wait until others have
 // given something back.
 func (c *Charge) More(want Want) (reserved Further, refused *Refusal, err error) {
-	want.Most[Requests], want.Likely[Requests] = 0, 0
+	want.Most[Requests], want.Full[Requests], want.Likely[Requests] = 0, 0, 0
 	for i := range c.parts {
 		p := &c.parts[i]
 		if p.account == nil {

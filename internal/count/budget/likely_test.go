@@ -52,7 +52,7 @@ func (c *crew) exchange() {
 
 func (c *crew) reserve(gateway int, most, likely int64) (*Charge, *Refusal, error) {
 	charge := &Charge{Run: c.runs[gateway]}
-	refused, err := charge.Reserve(context.Background(), [2]*Account{}, Want{Amounts{1, most, 0}, Amounts{1, likely, 0}}, c.clock.now())
+	refused, err := charge.Reserve(context.Background(), [2]*Account{}, Want{Amounts{1, most, 0}, Amounts{1, most, 0}, Amounts{1, likely, 0}}, c.clock.now())
 	return charge, refused, err
 }
 
@@ -161,7 +161,7 @@ func TestFurtherCallsUseThePermitOfTheirRequest(t *testing.T) {
 	if refused != nil {
 		t.Fatalf("got %+v", refused)
 	}
-	further, refused, err := charge.More(Want{Amounts{0, 2000, 0}, Amounts{0, 300, 0}})
+	further, refused, err := charge.More(Want{Amounts{0, 2000, 0}, Amounts{0, 2000, 0}, Amounts{0, 300, 0}})
 	if refused != nil || err != nil {
 		t.Fatalf("got %+v, %v", refused, err)
 	}

@@ -30,9 +30,9 @@ const (
 	// leastThinking is the least number of tokens for thinking that backends of
 	// Anthropic's get, where a request asks for an effort and leaves no room for it.
 	leastThinking = 1024
-	// endless is how many tokens an answer is taken to have that neither its model nor a limit
+	// Endless is how many tokens an answer is taken to have that neither its model nor a limit
 	// ends: the context of many models.
-	endless = 128 << 10
+	Endless = 128 << 10
 )
 
 // Use is the possible use of a request.
@@ -41,6 +41,8 @@ type Use struct {
 	prices.Quantity
 	// Echoed are the tokens of the prompt that the text of the answer repeats.
 	Echoed int64
+	// IsOpen means that the request sets no limit for the tokens of its answer.
+	IsOpen bool
 }
 
 // Tokens returns how many tokens the request may use.
@@ -112,7 +114,7 @@ func (u *Use) addAnswers(req *schema.Request, root jsonscan.Value, unbounded int
 			u.Echoed = product(u.Prompt, max(l.n, 1))
 		}
 	}
-	u.Completion = product(l.answer(), answers)
+	u.Completion, u.IsOpen = product(l.answer(), answers), !l.given || l.isOpen
 }
 
 // limits holds a request's bounds on the length and the number of its answers. Where it
@@ -230,7 +232,7 @@ func (l *limits) limit(v jsonscan.Value) {
 // open returns how many tokens an answer counts for that has no limit.
 func (l *limits) open() int64 {
 	if l.goesOn {
-		return max(l.unbounded, endless)
+		return max(l.unbounded, Endless)
 	}
 	return l.unbounded
 }

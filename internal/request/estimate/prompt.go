@@ -119,14 +119,17 @@ func leastOfTokens(raw []byte) int {
 	return walk(raw, false, leastOf)
 }
 
+// readMembers are the members whose texts every model reads. Others may be media, proofs or reports that
+// clients send back, which a lower bound leaves out.
+var readMembers = map[string]bool{
+	"": true, "content": true, "text": true, "input": true, "prompt": true, "suffix": true, "instructions": true,
+	"system": true, "arguments": true, "output": true, "query": true, "queries": true, "documents": true,
+	"texts": true, "text_1": true, "text_2": true, "description": true, "input_prefix": true, "input_suffix": true,
+}
+
 // leastOf returns the least length that the text of a member, with its escapes, may count as.
 func leastOf(name string, text []byte) (length int) {
-	switch name {
-	case "role", "type", "format", "media_type", "signature", "thoughtSignature", "encrypted_content", "id", "name",
-		"reasoning", "reasoning_content", "thinking", "summary", "url", "image_url", "file_data":
-		return 0
-	}
-	if IsFile(name, text) {
+	if !readMembers[name] || IsFile(name, text) {
 		return 0
 	}
 	run, last := 0, byte(0)

@@ -7,8 +7,8 @@ import (
 )
 
 // figures finds whole numbers of at least three digits, with commas or without. Smaller ones are no
-// lengths of prompts that are too long.
-var figures = regexp.MustCompile(`\b[0-9][0-9,]{2,11}\b`)
+// lengths of prompts that are too long, and parts of names are none at all.
+var figures = regexp.MustCompile(`(?:^|[^\w.-])([0-9][0-9,]{2,11})\b`)
 
 // lengths returns the number of tokens of a request that is too long, and the window of the model, as
 // the message of a backend has them; 0 for those that it has not. Whichever order a backend writes them in, the
@@ -16,8 +16,8 @@ var figures = regexp.MustCompile(`\b[0-9][0-9,]{2,11}\b`)
 func lengths(words string) (tokens, window int64) {
 	var all []int64
 	words = words[:min(len(words), maxErrorBody)]
-	for _, figure := range figures.FindAllString(words, 3) {
-		if n, err := strconv.ParseInt(strings.ReplaceAll(figure, ",", ""), 10, 64); err == nil {
+	for _, figure := range figures.FindAllStringSubmatch(words, 3) {
+		if n, err := strconv.ParseInt(strings.ReplaceAll(figure[1], ",", ""), 10, 64); err == nil {
 			all = append(all, n)
 		}
 	}

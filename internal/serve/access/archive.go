@@ -136,6 +136,11 @@ func (e ended) isLater(other ended) bool {
 	return e.RotatedAt.After(other.RotatedAt) || !e.RevokedAt.IsZero() && other.RevokedAt.IsZero()
 }
 
+// isSigned reports whether a signature of the value is good.
+func (v *StoredValue) isSigned(name string, keys *seal.Keys) bool {
+	return slices.ContainsFunc(v.Signatures, func(s string) bool { return keys.Trust(name, v.Data, s).IsTrusted })
+}
+
 // Restored returns the values of a backup as they are restored to a place with these values and
 // master keys. There is a new key of sessions. What the place knows as revoked or rotated stays so.
 // If the place has a master key and the backup is not signed, all keys and tokens are disabled.
@@ -148,8 +153,7 @@ func Restored(backup, place map[string]StoredValue, keys *seal.Keys, isSigned bo
 		}
 		ours, has := values[name]
 		isKnown := has && json.Unmarshal(ours.Data, &was) == nil
-		isTrusted := !is.RevokedAt.IsZero() || keys == nil || slices.ContainsFunc(theirs.Signatures,
-			func(signature string) bool { return keys.Trust(name, theirs.Data, signature).IsTrusted })
+		isTrusted := !is.RevokedAt.IsZero() || keys == nil || theirs.isSigned(name, keys)
 		if isTrusted && (isKnown && is.isLater(was) || !isKnown && !is.RevokedAt.IsZero()) {
 			values[name] = theirs
 		}
@@ -190,11 +194,12 @@ func setDisabled(data jsontext.Value, isDisabled bool) (next jsontext.Value, cha
 	return compacted(next), was != isDisabled, err
 }
 
-// Confirmed returns the disabled values among those of a place, enabled and signed.
+// Confirmed returns the disabled values among those of a place, enabled and signed. A restore signs what
+// it disables, so a record without a good signature was put there later and is left as it is.
 func Confirmed(place map[string]StoredValue, keys *seal.Keys) (map[string]StoredValue, error) {
 	enabled := map[string]StoredValue{}
 	for name, value := range place {
-		if !isIssued(name) {
+		if !isIssued(name) || !value.isSigned(name, keys) {
 			continue
 		}
 		data, changed, err := setDisabled(value.Data, false)

@@ -231,6 +231,11 @@ func (w *Writer) recover(ctx context.Context, c *chain, s *State, first string) 
 	}
 	if !c.wasOpen { // later, intents are those of operations that are under way
 		for _, intent := range s.Intents {
+			if nonce, _, _ := strings.Cut(intent.ID, "."); intent.ID != w.signer.idOf(nonce, &intent.Record) {
+				w.options.Log.Error("the audit has an operation in progress that this gateway did not begin; it is not recorded",
+					"who", intent.Record.Who, "action", intent.Record.Action, "object", intent.Record.Object)
+				continue
+			}
 			intent.Record.Result = "unknown: the gateway stopped before the end"
 			found = append(found, intent)
 		}
@@ -298,8 +303,9 @@ func (w *Writer) Begin(ctx context.Context, act Act) (id string, err error) {
 	if wait := w.folds.wait(&act, now); wait > 0 && isChange {
 		return "", &TooMany{wait}
 	}
-	intent := Intent{ID: rand.Text(), Record: act.Record}
+	intent := Intent{Record: act.Record}
 	intent.Record.Gateway = w.of(&act).name
+	intent.ID = w.signer.idOf(rand.Text(), &intent.Record)
 	if err = w.ready(ctx); err == nil {
 		if err = w.flush(ctx); err == nil {
 			err = w.options.Store.Intend(ctx, intent)
@@ -349,7 +355,9 @@ func (w *Writer) End(ctx context.Context, id string, act Act) {
 func (w *Writer) Drop(ctx context.Context, id string, act Act) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.folds.undo(&act)
+	if id != "" && !act.SignsIn && !act.Folds {
+		w.folds.undo(&act)
+	}
 	w.forget(ctx, id)
 }
 

@@ -125,6 +125,11 @@ func (s *signer) mac(text []byte) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
+// idOf returns the id of an operation in progress, which proves that this gateway began it.
+func (s *signer) idOf(nonce string, r *Record) string {
+	return nonce + "." + s.mac(append([]byte("intent\n"+nonce+"\n"), canonical(r)...))
+}
+
 // signingFile has the key that signs, and place names it for the master key.
 const (
 	signingFile = "signing.key"

@@ -288,7 +288,7 @@ func (r *restoring) stageVersions() (err error) {
 // restoreValues completes the values, which take the place of others.
 func (r *restoring) restoreValues(theirs map[string]access.StoredValue) error {
 	values, err := access.Restored(r.values, theirs, r.keys, !r.isDoubted())
-	if r.values = values; err != nil || !r.isDoubted() {
+	if r.values = values; err != nil || r.keys == nil || !r.isDoubted() && !r.archive.isDownload {
 		return err
 	}
 	for _, thing := range things() { // documents without a signature are not read
