@@ -56,9 +56,7 @@ func WrongVectors(got, want int) error { return &CountError{What: "vector", Want
 const TokenIDsHint = "Send the text itself; in LangChain set check_embedding_ctx_length=False."
 
 // RefuseTokenIDs refuses token ids where only texts can be sent.
-func RefuseTokenIDs() error {
-	return schema.Invalid("input", say.New("value.texts_not_ids"))
-}
+func RefuseTokenIDs() error { return schema.BadField("input", "value.texts_not_ids") }
 
 // WantedChoices returns how many choices a request asks for.
 func WantedChoices(req *schema.Request) int {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/front"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
@@ -76,8 +75,8 @@ func openPort(address string, certificates *listen.Certificates, log *slog.Logge
 
 // noTLS is the reply to a request without encryption on a port that requires it.
 func noTLS() []byte {
-	return web.RefusalOf("400 Bad Request", schema.NewError(schema.CodeInvalidHTTP,
-		say.New("call.tls")))
+	return web.RefusalOf("400 Bad Request", schema.CodedError(schema.CodeInvalidHTTP,
+		"call.tls"))
 }
 
 // headTime is how long the head of a request may take; a slower one is an attack or a

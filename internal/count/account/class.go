@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ClassHeader is the header that asks for a class.
@@ -22,7 +21,7 @@ func ParseTarget(text string) (time.Duration, error) {
 	if n, err := strconv.ParseUint(text, 10, 32); err == nil && n >= 1 && n <= mostTarget {
 		return time.Duration(n) * time.Millisecond, nil
 	}
-	return 0, schema.NewError(schema.CodeInvalidValue, say.New("call.ttft_target", "most", mostTarget))
+	return 0, schema.CodedError(schema.CodeInvalidValue, "call.ttft_target", "most", mostTarget)
 }
 
 // Aim finds within what time the request wants its first token, if it says so.
@@ -54,12 +53,11 @@ func (a *Account) Classify() error {
 	}
 	var class schema.Class
 	if err := class.UnmarshalText([]byte(asked[0])); err != nil || class == schema.NoClass {
-		return schema.NewError(schema.CodeInvalidValue,
-			say.New("call.priority"))
+		return schema.CodedError(schema.CodeInvalidValue, "call.priority")
 	}
 	if a.Caller.Grant != nil && class > a.Class {
-		return schema.NewError(schema.CodePermissionDenied,
-			say.New("call.key_priority", "priority", class, "most", a.Class))
+		return schema.CodedError(schema.CodePermissionDenied,
+			"call.key_priority", "priority", class, "most", a.Class)
 	}
 	a.Class = class
 	return nil

@@ -143,8 +143,8 @@ func UnknownModel(table *routing.Table, serviceType schema.ServiceType, name str
 	for _, other := range schema.ServiceTypes() {
 		if pool := table.Service(other).Find(name); pool != nil && other != serviceType &&
 			(grant.MayUse(other, name) || grant.MayUse(other, pool.Model)) {
-			err := schema.NewError(code, say.New("call.other_service", "model", name, "of", other,
-				"service", serviceType, "path", other.Path()))
+			err := schema.CodedError(code, "call.other_service", "model", name, "of", other,
+				"service", serviceType, "path", other.Path())
 			err.NoRetry, err.UnknownModel = true, name
 			err.Details = map[string]any{"model": name, "nearest": []string{}, "path": other.Path()}
 			return err
@@ -169,7 +169,7 @@ func UnknownModel(table *routing.Table, serviceType schema.ServiceType, name str
 	if len(known) > 0 {
 		what, value = "names", quotedList(near)
 	}
-	err := schema.NewError(code, say.New(said, "model", name, "service", serviceType, what, value))
+	err := schema.CodedError(code, said, "model", name, "service", serviceType, what, value)
 	err.NoRetry, err.UnknownModel = true, name
 	err.Details = map[string]any{"model": name, "nearest": near}
 	return err

@@ -18,8 +18,8 @@ import (
 // OverLimit says that a rate limit is reached, and names it, such as service/chat or
 // model/m.
 func OverLimit(d ratelimit.Decision, of string) *schema.Error {
-	known := schema.NewError(schema.CodeRateLimitExceeded,
-		say.New("call.rate_limit", "limit", d.Limit, "wait", d.RetryAfter.Round(time.Millisecond)))
+	known := schema.CodedError(schema.CodeRateLimitExceeded,
+		"call.rate_limit", "limit", d.Limit, "wait", d.RetryAfter.Round(time.Millisecond))
 	known.Of, known.RetryAfter, known.Spread = of, max(d.RetryAfter, time.Millisecond), true
 	return known
 }
@@ -30,7 +30,7 @@ const heldRetryAfter = 800 * time.Millisecond
 
 // ledgerUnavailable says that a request cannot be counted and must not pass uncounted.
 func ledgerUnavailable() *schema.Error {
-	known := schema.NewError(schema.CodeLedgerUnavailable, say.New("call.uncounted"))
+	known := schema.CodedError(schema.CodeLedgerUnavailable, "call.uncounted")
 	known.RetryAfter = time.Second
 	return known
 }

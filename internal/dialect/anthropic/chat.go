@@ -7,7 +7,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Chat speaks the Messages API.
@@ -44,25 +43,25 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 func refuseChat(req *schema.Request) error {
 	s := req.Settings()
 	if n, ok := s.N.Int(); ok && n > 1 {
-		return schema.Invalid("n", say.New("value.one_answer_here"))
+		return schema.BadField("n", "value.one_answer_here")
 	}
 	for _, name := range []string{"functions", "audio", "moderation", "web_search_options"} {
 		if s.Other(name).Given() {
-			return schema.Invalid(name, say.New("value.unsupported_here"))
+			return schema.BadField(name, "value.unsupported_here")
 		}
 	}
 	switch s.Effort {
 	case "", "none", "minimal", "low", "medium", "high", "xhigh", "max":
 	default:
-		return schema.Invalid("reasoning_effort",
-			say.New("field.one_of", "known", "none, minimal, low, medium, high, xhigh"))
+		return schema.BadField("reasoning_effort",
+			"field.one_of", "known", "none, minimal, low, medium, high, xhigh")
 	}
 	if s.Format.Given {
 		switch s.Format.Type {
 		case "text", "json_object", "json_schema":
 		default:
-			return schema.Invalid("response_format.type",
-				say.New("field.one_of", "known", "text, json_object, json_schema"))
+			return schema.BadField("response_format.type",
+				"field.one_of", "known", "text, json_object, json_schema")
 		}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // writeMessages writes the turns. System texts leave the list, tool results
@@ -19,7 +18,7 @@ func (w *requestWriter) writeMessages() *schema.Error {
 		}
 	}
 	if w.turn == "" {
-		return schema.Invalid("messages", say.New("value.some_turn"))
+		return schema.BadField("messages", "value.some_turn")
 	}
 	w.endTurn()
 	w.EndArray()
@@ -35,12 +34,12 @@ func (w *requestWriter) message(m *chat.Message) *schema.Error {
 		return w.assistant(m)
 	case chat.ToolRole:
 		if len(m.CallID) == 0 {
-			return schema.Invalid("tool_call_id", say.New("value.not_blank"))
+			return schema.BadField("tool_call_id", "value.not_blank")
 		}
 		return w.result(&m.Content, toolID(m.CallID))
 	case chat.Function:
 		if w.legacyCalls == 0 {
-			return schema.Invalid("role", say.New("value.no_function_call"))
+			return schema.BadField("role", "value.no_function_call")
 		}
 		return w.result(&m.Content, w.legacyID())
 	}
@@ -94,7 +93,7 @@ func (w *requestWriter) moveToSystem(content *chat.Content) *schema.Error {
 	for i := range content.Parts {
 		p := &content.Parts[i]
 		if p.Text == nil {
-			return schema.Invalid("content", say.New("value.text_parts"))
+			return schema.BadField("content", "value.text_parts")
 		}
 		if len(p.Text) > 0 {
 			w.addSystem(p.Text, p.Cache, first)
@@ -123,7 +122,7 @@ func (w *requestWriter) addSystem(text, cache []byte, apart bool) {
 func (w *requestWriter) writeSystem() *schema.Error {
 	own := chat.ReadContent(w.Other("system"))
 	if err := w.moveToSystem(&own); err != nil {
-		return schema.Invalid("system", say.New("value.text_blocks"))
+		return schema.BadField("system", "value.text_blocks")
 	}
 	switch {
 	case len(w.system) == 0:
@@ -153,7 +152,7 @@ func (w *requestWriter) assistant(m *chat.Message) *schema.Error {
 		place := "tool_calls[" + strconv.Itoa(i) + "]"
 		call := &m.Calls[i]
 		if len(call.ID) == 0 {
-			return schema.Invalid(place+".id", say.New("value.not_blank"))
+			return schema.BadField(place+".id", "value.not_blank")
 		}
 		if err := w.toolUse(call, toolID(call.ID)); err != nil {
 			return err.Inside(place)
@@ -188,9 +187,9 @@ func (w *requestWriter) toolUse(call *chat.ToolCall, id []byte) *schema.Error {
 	input, ok := call.Object()
 	switch {
 	case len(call.Name) == 0:
-		return schema.Invalid("function.name", say.New("value.not_blank"))
+		return schema.BadField("function.name", "value.not_blank")
 	case !ok:
-		return schema.Invalid("function.arguments", say.New("value.object_text"))
+		return schema.BadField("function.arguments", "value.object_text")
 	}
 	w.block("assistant")
 	w.Open(`{"type":"tool_use","id":`).Escaped(id)

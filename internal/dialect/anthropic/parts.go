@@ -5,7 +5,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // isBlank reports whether a text is nothing but white space.
@@ -20,7 +19,7 @@ func (w *requestWriter) part(p *chat.Part) *schema.Error {
 	switch p.Type {
 	case chat.TextPart, chat.RefusalPart:
 		if p.Text == nil {
-			return schema.Invalid("content", say.New("value.part_text"))
+			return schema.BadField("content", "value.part_text")
 		}
 		w.text(p.Text, p.Cache)
 		return nil
@@ -32,7 +31,7 @@ func (w *requestWriter) part(p *chat.Part) *schema.Error {
 		w.Raw(p.Raw)
 		return nil
 	default:
-		return schema.Invalid("content", say.New("value.part_kind", "kind", p.Type))
+		return schema.BadField("content", "value.part_kind", "kind", p.Type)
 	}
 }
 
@@ -67,7 +66,7 @@ func (w *requestWriter) image(p *chat.Part) *schema.Error {
 		w.EscapedMember("url", p.URL)
 		w.EndObject()
 	default:
-		return schema.Invalid("content", say.New("value.image_url"))
+		return schema.BadField("content", "value.image_url")
 	}
 	w.endBlock(p.Cache)
 	return nil
@@ -76,7 +75,7 @@ func (w *requestWriter) image(p *chat.Part) *schema.Error {
 // document writes a file that came inline.
 func (w *requestWriter) document(p *chat.Part) *schema.Error {
 	if p.MediaType != "application/pdf" {
-		return schema.Invalid("content", say.New("value.pdf"))
+		return schema.BadField("content", "value.pdf")
 	}
 	w.beginBlock("document")
 	if len(p.Name) > 0 {

@@ -7,7 +7,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // requestWriter writes the body of one call. Texts are copied as they came, escapes
@@ -85,8 +84,7 @@ func (w *requestWriter) writeOutputConfig() *schema.Error {
 			nil, true)
 	case "json_schema":
 		if !w.Format.HasSchema() {
-			return schema.Invalid("response_format.json_schema.schema",
-				say.New("value.object"))
+			return schema.BadField("response_format.json_schema.schema", "value.object")
 		}
 		config.Add("format", slices.Concat([]byte(`{"type":"json_schema","schema":`), w.Format.Schema, []byte("}")))
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // writeTools writes the tools and the choice among them. The backend takes only both
@@ -31,7 +30,7 @@ func (w *requestWriter) tool(tool *chat.Tool) *schema.Error {
 		w.Raw(tool.Raw) // a tool in the backend's own words
 		return nil
 	case !tool.IsFunction || len(tool.Name) == 0:
-		return schema.Invalid("", say.New("value.function_here"))
+		return schema.BadField("", "value.function_here")
 	}
 	w.Object()
 	w.EscapedMember("name", tool.Name)
@@ -106,6 +105,5 @@ func (w *requestWriter) toolChoice() (kind string, err *schema.Error) {
 			return "", nil
 		}
 	}
-	return "", schema.Invalid("tool_choice",
-		say.New("value.choice_named_function"))
+	return "", schema.BadField("tool_choice", "value.choice_named_function")
 }

@@ -6,7 +6,6 @@ package engine
 import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadTokenize reads a request for the tokens of a text or of messages. Such requests are no
@@ -20,9 +19,9 @@ func ReadTokenize(req *schema.Request, body []byte) error {
 	prompt, messages := root.Get("prompt"), root.Get("messages")
 	switch {
 	case prompt.Given() && prompt.Kind() != jsonscan.String:
-		return schema.Invalid("prompt", say.New("value.string"))
+		return schema.BadField("prompt", "value.string")
 	case messages.Given() && messages.Kind() != jsonscan.Array:
-		return schema.Invalid("messages", say.New("value.array"))
+		return schema.BadField("messages", "value.array")
 	case prompt.Given(), messages.Given():
 		return nil
 	}
@@ -44,11 +43,11 @@ func ReadDetokenize(req *schema.Request, body []byte) error {
 		return schema.MissingParameter("tokens")
 	}
 	if tokens.Kind() != jsonscan.Array {
-		return schema.Invalid("tokens", say.New("value.whole_numbers"))
+		return schema.BadField("tokens", "value.whole_numbers")
 	}
 	for token := range tokens.All() {
 		if _, isWhole := token.Int(); !isWhole {
-			return schema.Invalid("tokens", say.New("value.whole_numbers"))
+			return schema.BadField("tokens", "value.whole_numbers")
 		}
 	}
 	return nil
@@ -105,7 +104,7 @@ func ReadInfill(req *schema.Request, body []byte) error {
 		case !text.Given():
 			return schema.MissingParameter(name)
 		case text.Kind() != jsonscan.String:
-			return schema.Invalid(name, say.New("value.string"))
+			return schema.BadField(name, "value.string")
 		}
 	}
 	stream, err := schema.CheckBoolean("stream", root.Get("stream"))
@@ -120,7 +119,7 @@ func ReadInfill(req *schema.Request, body []byte) error {
 func readUser(req *schema.Request) error {
 	user := req.Body.Root().Get("user")
 	if user.Given() && user.Kind() != jsonscan.String {
-		return schema.Invalid("user", say.New("value.string"))
+		return schema.BadField("user", "value.string")
 	}
 	req.User = user.Text()
 	return nil

@@ -82,11 +82,11 @@ func generationOf(model string) int {
 func refuseChat(req *schema.Request) error {
 	s := req.Settings()
 	if s.Other("functions").Given() {
-		return schema.Invalid("functions", say.New("value.unsent_functions"))
+		return schema.BadField("functions", "value.unsent_functions")
 	}
 	for _, name := range []string{"logit_bias", "moderation"} {
 		if v := s.Other(name); v.Given() && !v.Empty() {
-			return schema.Invalid(name, say.New("value.unsent"))
+			return schema.BadField(name, "value.unsent")
 		}
 	}
 	if s.Format.Given {
@@ -101,14 +101,14 @@ func refuseChat(req *schema.Request) error {
 	switch s.Effort {
 	case "", "none", "minimal", "low", "medium", "high", "xhigh", "max":
 	default:
-		return schema.Invalid("reasoning_effort",
-			say.New("value.or", "known", "none, minimal, low, medium", "last", "high"))
+		return schema.BadField("reasoning_effort",
+			"value.or", "known", "none, minimal, low, medium", "last", "high")
 	}
 	if n, ok := s.N.Int(); s.N.Given() && (!ok || n < 1) {
-		return schema.Invalid("n", say.New("value.positive"))
+		return schema.BadField("n", "value.positive")
 	}
 	if n, ok := s.Seed.Int(); s.Seed.Given() && (!ok || n < math.MinInt32 || n > math.MaxInt32) {
-		return schema.Invalid("seed", say.New("value.integer_32"))
+		return schema.BadField("seed", "value.integer_32")
 	}
 	return nil
 }

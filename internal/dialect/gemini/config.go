@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // fillConfig writes the members of generationConfig that have unified
@@ -67,7 +66,7 @@ func fillModalities(config *jsonwrite.Members, s *chat.Settings) error {
 		case "image":
 			list = append(list, `"IMAGE"`)
 		default:
-			return schema.Invalid("modalities", say.New("value.modalities"))
+			return schema.BadField("modalities", "value.modalities")
 		}
 	}
 	if len(list) > 1 || list[0] != `"TEXT"` {

@@ -8,7 +8,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // inventedCall begins the ids that are made here for calls that came without
@@ -56,7 +55,7 @@ func addContents(body *jsonwrite.Members, messages []chat.Message, model string)
 	if c.role == "" {
 		// The backend wants something to answer: instructions alone become it.
 		if len(c.system) == 0 {
-			return schema.Invalid("messages", say.New("value.nothing_to_send"))
+			return schema.BadField("messages", "value.nothing_to_send")
 		}
 		c.text("user", c.system)
 		c.system = nil
@@ -166,7 +165,7 @@ func (c *conversation) addInstruction(content *chat.Content) *schema.Error {
 		return err
 	}
 	if media != nil {
-		return schema.Invalid("content", say.New("value.text_only"))
+		return schema.BadField("content", "value.text_only")
 	}
 	if len(c.system) > 0 && len(text) > 0 {
 		c.system = append(c.system, `\n\n`...)
@@ -276,7 +275,7 @@ func (c *conversation) result(m *chat.Message) *schema.Error {
 	called, known := c.calls[m.CallID.String()]
 	if !known {
 		if len(m.Name) == 0 {
-			return schema.Invalid("tool_call_id", say.New("value.no_tool_call"))
+			return schema.BadField("tool_call_id", "value.no_tool_call")
 		}
 		called = calledFunction{name: m.Name, order: len(c.calls)}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // writeMedia writes the member of a content part that is not text: the bytes themselves
@@ -21,12 +20,12 @@ func writeMedia(w *jsonwrite.Writer, part *chat.Part) *schema.Error {
 	case chat.ImagePart, chat.VideoPart, chat.SoundPart:
 	case chat.AudioPart:
 		if part.Data == nil {
-			return schema.Invalid("input_audio", say.New("value.has_format"))
+			return schema.BadField("input_audio", "value.has_format")
 		}
 	case chat.FilePart:
 		place = "file.file_data"
 	default:
-		return schema.Invalid("type", say.New("value.type_here"))
+		return schema.BadField("type", "value.type_here")
 	}
 	if part.MediaType != "" {
 		w.Name("inlineData").Object()
@@ -37,12 +36,12 @@ func writeMedia(w *jsonwrite.Writer, part *chat.Part) *schema.Error {
 	}
 	source := part.URL.Bytes()
 	if part.Data != nil || bytes.HasPrefix(source, []byte("data:")) {
-		return schema.Invalid(place, say.New("value.data_url"))
+		return schema.BadField(place, "value.data_url")
 	}
 	address, err := url.Parse(string(source))
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" &&
 		address.Scheme != "gs" {
-		return schema.Invalid(place, say.New("value.data_url_or_address"))
+		return schema.BadField(place, "value.data_url_or_address")
 	}
 	w.Name("fileData").Object()
 	if mime := mimeByName(address.Path); mime != "" {

@@ -7,7 +7,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // addTools adds the tools and the choice among them.
@@ -49,9 +48,9 @@ func toolList(tools []chat.Tool, schemas *schemaBudget) ([]byte, error) {
 				return nil, err
 			}
 		case tool.Type != "":
-			return nil, schema.Invalid(place+".type", say.New("value.only_here", "known", "function"))
+			return nil, schema.BadField(place+".type", "value.only_here", "known", "function")
 		case tool.Raw[0] != '{':
-			return nil, schema.Invalid(place, say.New("value.object"))
+			return nil, schema.BadField(place, "value.object")
 		default:
 			native.Raw(tool.Raw)
 		}
@@ -105,8 +104,7 @@ func callingConfig(choice *chat.ToolChoice) ([]byte, error) {
 	case choice.Mode == "required", choice.Mode == "any":
 		return []byte(`{"mode":"ANY"}`), nil
 	case choice.Allowed == nil || slices.ContainsFunc(choice.Allowed, func(name chat.Text) bool { return name == nil }):
-		return nil, schema.Invalid("tool_choice",
-			say.New("value.choice_allowed"))
+		return nil, schema.BadField("tool_choice", "value.choice_allowed")
 	}
 	// A choice among some of the functions. AUTO takes no names; the mode that leaves the
 	// model free and takes them is VALIDATED.

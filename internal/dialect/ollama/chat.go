@@ -10,7 +10,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Chat speaks Ollama's own chat dialect rather than the one it imitates,
@@ -51,26 +50,25 @@ func refuseChat(req *schema.Request) error {
 	s := req.Settings()
 	if s.N.Given() {
 		if n, ok := s.N.Int(); !ok || n != 1 {
-			return schema.Invalid("n", say.New("value.one_answer"))
+			return schema.BadField("n", "value.one_answer")
 		}
 	}
 	for _, name := range []string{"logit_bias", "functions", "moderation", "web_search_options"} {
 		if v := s.Other(name); v.Given() && !v.Empty() {
-			return schema.Invalid(name, say.New("value.unsupported"))
+			return schema.BadField(name, "value.unsupported")
 		}
 	}
 	for v := range s.Other("modalities").All() {
 		if string(v.Text()) != "text" {
-			return schema.Invalid("modalities",
-				say.New("value.only", "known", "text"))
+			return schema.BadField("modalities", "value.only", "known", "text")
 		}
 	}
 	if s.Format.Given {
 		switch s.Format.Type {
 		case "text", "json_object", "json_schema":
 		default:
-			return schema.Invalid("response_format.type",
-				say.New("value.or", "known", "text, json_object", "last", "json_schema"))
+			return schema.BadField("response_format.type",
+				"value.or", "known", "text, json_object", "last", "json_schema")
 		}
 	}
 	_, err := thinkingOf(s, false)
@@ -84,8 +82,7 @@ func (b *requestWriter) format(asked *chat.Request) error {
 		b.top.Add("format", []byte(`"json"`))
 	case "json_schema":
 		if !asked.Format.HasSchema() {
-			return schema.Invalid("response_format.json_schema.schema",
-				say.New("value.object"))
+			return schema.BadField("response_format.json_schema.schema", "value.object")
 		}
 		b.top.Add("format", asked.Format.Schema)
 	}
@@ -125,8 +122,8 @@ func thinkingOf(s *chat.Settings, levels bool) (string, error) {
 	case "high", "xhigh", "max":
 		level = `"high"`
 	default:
-		return "", schema.Invalid(param,
-			say.New("value.or", "known", "none, minimal, low, medium, high, xhigh", "last", "max"))
+		return "", schema.BadField(param,
+			"value.or", "known", "none, minimal, low, medium, high, xhigh", "last", "max")
 	}
 	if !levels {
 		level = "true"
@@ -139,7 +136,7 @@ func thinkingOf(s *chat.Settings, levels bool) (string, error) {
 func (b *requestWriter) tools(asked *chat.Request) error {
 	if len(asked.Tools) == 0 {
 		if tools := asked.Other("tools"); tools.Given() && !tools.Empty() {
-			return schema.Invalid("tools", say.New("value.array"))
+			return schema.BadField("tools", "value.array")
 		}
 		return nil
 	}
@@ -149,7 +146,7 @@ func (b *requestWriter) tools(asked *chat.Request) error {
 	case choice.Mode == "none":
 		return nil
 	default:
-		return schema.Invalid("tool_choice", say.New("value.choice_function"))
+		return schema.BadField("tool_choice", "value.choice_function")
 	}
 	var list jsonwrite.Writer
 	list.Array()
@@ -158,14 +155,14 @@ func (b *requestWriter) tools(asked *chat.Request) error {
 		tool := &asked.Tools[i]
 		if tool.Type != chat.FunctionTool || !tool.IsFunction {
 			param := fmt.Sprintf("tools[%d]", i)
-			return schema.Invalid(param, say.New("value.function"))
+			return schema.BadField(param, "value.function")
 		}
 		if len(choice.Name) == 0 || tool.Name.String() == choice.Name.String() {
 			chat.WriteTool(&list, tool)
 		}
 	}
 	if len(list.Out) == empty {
-		return schema.Invalid("tool_choice", say.New("value.not_among"))
+		return schema.BadField("tool_choice", "value.not_among")
 	}
 	list.EndArray()
 	b.top.Add("tools", list.Out)

@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Embedding speaks Ollama's own embeddings dialect, which takes many texts
@@ -47,7 +46,7 @@ func refuseEmbedding(req *schema.Request) error {
 	case input.Kind() == jsonscan.String:
 		if len(input.Text()) == 0 {
 			// Ollama takes it for a wish to load the model and gives no vector.
-			return schema.Invalid("input", say.New("field.empty"))
+			return schema.BadField("input", "field.empty")
 		}
 	case input.First().Kind() != jsonscan.String:
 		return dialect.RefuseTokenIDs()

@@ -3,7 +3,6 @@ package ollama
 import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ErrorBody is the body of an error, with the code of the unified API beside it.
@@ -14,7 +13,7 @@ type ErrorBody struct {
 
 // NotFound says in Ollama's words that there is no such model.
 func NotFound(model string) *schema.Error {
-	known := schema.NewError(schema.CodeModelNotFound, say.New("call.no_model_ollama", "model", model))
+	known := schema.CodedError(schema.CodeModelNotFound, "call.no_model_ollama", "model", model)
 	known.NoRetry = true
 	return known
 }

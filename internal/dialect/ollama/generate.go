@@ -8,7 +8,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Generate completes texts with Ollama's generate call. As in the API that Ollama
@@ -64,29 +63,27 @@ func refuseGenerate(req *schema.Request) error {
 	if prompt.Kind() == jsonscan.Array {
 		switch {
 		case prompt.First().Kind() != jsonscan.String:
-			return schema.Invalid("prompt",
-				say.New("value.text_not_ids"))
+			return schema.BadField("prompt", "value.text_not_ids")
 		case req.Prompts() > 1:
-			return schema.Invalid("prompt",
-				say.New("value.one_text"))
+			return schema.BadField("prompt", "value.one_text")
 		}
 	}
 	if len(chat.TextOf(promptOf(req))) == 0 {
 		// Ollama takes it for a wish to load the model.
-		return schema.Invalid("prompt", say.New("value.not_empty_here"))
+		return schema.BadField("prompt", "value.not_empty_here")
 	}
 	for _, name := range []string{"n", "best_of"} {
 		if v := req.Field(name); v.Given() {
 			if n, ok := v.Int(); !ok || n != 1 {
-				return schema.Invalid(name, say.New("value.one_answer"))
+				return schema.BadField(name, "value.one_answer")
 			}
 		}
 	}
 	if v := req.Field("logit_bias"); v.Given() && !v.Empty() {
-		return schema.Invalid("logit_bias", say.New("value.unsupported"))
+		return schema.BadField("logit_bias", "value.unsupported")
 	}
 	if echoes(req) && req.Field("logprobs").Given() {
-		return schema.Invalid("echo", say.New("value.echo"))
+		return schema.BadField("echo", "value.echo")
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // conversation writes the messages of a request.
@@ -78,14 +77,14 @@ func (c *conversation) parts(parts []chat.Part) *schema.Error {
 		switch part := &parts[i]; part.Type {
 		case chat.TextPart, chat.RefusalPart:
 			if part.Text == nil {
-				return schema.Invalid(fmt.Sprintf("content[%d].%s", i, part.Type), say.New("value.string"))
+				return schema.BadField(fmt.Sprintf("content[%d].%s", i, part.Type), "value.string")
 			}
 			c.Out = append(c.Out, part.Text...)
 		case chat.ImagePart:
 			images++
 		default:
-			return schema.Invalid(fmt.Sprintf("content[%d].type", i),
-				say.New("value.or_nothing", "known", "text", "last", "image_url"))
+			return schema.BadField(fmt.Sprintf("content[%d].type", i),
+				"value.or_nothing", "known", "text", "last", "image_url")
 		}
 	}
 	c.Close(`"`)
@@ -103,8 +102,7 @@ func (c *conversation) images(parts []chat.Part) *schema.Error {
 			continue
 		}
 		if parts[i].Data == nil {
-			return schema.Invalid(fmt.Sprintf("content[%d].image_url.url", i),
-				say.New("value.data_url_image"))
+			return schema.BadField(fmt.Sprintf("content[%d].image_url.url", i), "value.data_url_image")
 		}
 		c.Escaped(parts[i].Data)
 	}
@@ -149,11 +147,11 @@ func (c *conversation) toolCalls(m *chat.Message) *schema.Error {
 // there.
 func (c *conversation) function(call *chat.ToolCall) *schema.Error {
 	if len(call.Name) == 0 {
-		return schema.Invalid("name", say.New("value.function_name"))
+		return schema.BadField("name", "value.function_name")
 	}
 	arguments, ok := call.Object()
 	if !ok {
-		return schema.Invalid("arguments", say.New("value.holds_object"))
+		return schema.BadField("arguments", "value.holds_object")
 	}
 	c.Object()
 	c.EscapedMember("name", call.Name)

@@ -8,7 +8,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadChat reads a request of /api/chat. It checks the fields that the gateway itself
@@ -43,7 +42,7 @@ func readBody(req *schema.Request, door schema.Door, body []byte, fields *schema
 		req.Stream, req.IncludeUsage = true, true
 	case jsonscan.False:
 	default:
-		return schema.Invalid("stream", say.New("value.switch"))
+		return schema.BadField("stream", "value.switch")
 	}
 	return fields.Check(root)
 }
@@ -90,7 +89,7 @@ func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 		}
 	}
 	if len(r.Messages) == 0 && r.room.Err == nil {
-		return nil, schema.Invalid("messages", say.New("value.some_message"))
+		return nil, schema.BadField("messages", "value.some_message")
 	}
 	if err := r.readTools(); err != nil {
 		return nil, err
@@ -104,7 +103,7 @@ func readGenerate(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	r := newReader(req, room)
 	for _, name := range []string{"template", "context"} {
 		if v := r.root.Get(name); v.Given() && len(v.Raw()) > len(`""`) {
-			return nil, schema.Invalid(name, say.New("value.only_ollama"))
+			return nil, schema.BadField(name, "value.only_ollama")
 		}
 	}
 	if system := chat.TextOf(r.root.Get("system")); len(system) > 0 {
@@ -138,12 +137,12 @@ func (r *reader) finish() (*chat.Request, error) {
 // readMessage reads one message; the error names fields relative to it.
 func (r *reader) readMessage(m jsonscan.Value) *schema.Error {
 	if m.Kind() != jsonscan.Object {
-		return schema.Invalid("role", say.New("value.or_message", "known", "system, user, assistant", "last", "tool"))
+		return schema.BadField("role", "value.or_message", "known", "system, user, assistant", "last", "tool")
 	}
 	m = r.message.Rescan(m)
 	content := m.Get("content")
 	if content.Given() && content.Kind() != jsonscan.String {
-		return schema.Invalid("content", say.New("value.string"))
+		return schema.BadField("content", "value.string")
 	}
 	said := chat.Message{Role: string(m.Get("role").Text()), Content: chat.Content{Text: chat.TextOf(content)}}
 	if said.Text == nil {
@@ -165,7 +164,7 @@ func (r *reader) readMessage(m jsonscan.Value) *schema.Error {
 	case chat.ToolRole:
 		r.nameResult(&said, m)
 	default:
-		return schema.Invalid("role", say.New("value.or", "known", "system, user, assistant", "last", "tool"))
+		return schema.BadField("role", "value.or", "known", "system, user, assistant", "last", "tool")
 	}
 	r.Messages = append(r.Messages, said)
 	return nil
@@ -177,7 +176,7 @@ func (r *reader) addImages(m *chat.Message, images jsonscan.Value) *schema.Error
 		return nil
 	}
 	if images.Kind() != jsonscan.Array {
-		return schema.Invalid("images", say.New("value.images"))
+		return schema.BadField("images", "value.images")
 	}
 	parts := chat.Grow(&r.room, []chat.Part(nil), images)
 	if len(m.Text) > 0 {
@@ -186,7 +185,7 @@ func (r *reader) addImages(m *chat.Message, images jsonscan.Value) *schema.Error
 	for _, v := range r.room.All(images) {
 		data := chat.TextOf(v)
 		if len(data) == 0 {
-			return schema.Invalid("images", say.New("value.images"))
+			return schema.BadField("images", "value.images")
 		}
 		part := chat.Part{Type: chat.ImagePart}
 		if bytes.HasPrefix(data, []byte("data:")) {
@@ -219,15 +218,14 @@ func (r *reader) addCalls(m *chat.Message, calls jsonscan.Value) *schema.Error {
 		return nil
 	}
 	if calls.Kind() != jsonscan.Array {
-		return schema.Invalid("tool_calls", say.New("value.array"))
+		return schema.BadField("tool_calls", "value.array")
 	}
 	for i, c := range r.room.All(calls) {
 		function := c.Get("function")
 		call := chat.ToolCall{ID: chat.TextOf(c.Get("id")), Name: chat.TextOf(function.Get("name")),
 			Input: []byte("{}")}
 		if len(call.Name) == 0 {
-			return schema.Invalid("tool_calls["+strconv.Itoa(i)+"].function.name",
-				say.New("value.function_name"))
+			return schema.BadField("tool_calls["+strconv.Itoa(i)+"].function.name", "value.function_name")
 		}
 		if len(call.ID) == 0 {
 			call.ID = strconv.AppendInt([]byte("call_"), int64(r.calls), 10)
@@ -283,7 +281,7 @@ func (r *reader) readTools() *schema.Error {
 		return nil
 	}
 	if tools.Kind() != jsonscan.Array {
-		return schema.Invalid("tools", say.New("value.array"))
+		return schema.BadField("tools", "value.array")
 	}
 	tools = r.deep.Rescan(tools)
 	r.Tools = chat.Grow(&r.room, r.Tools, tools)
@@ -294,7 +292,7 @@ func (r *reader) readTools() *schema.Error {
 			Description: chat.Given(function.Get("description")), Schema: chat.Given(function.Get("parameters")),
 		}
 		if len(tool.Name) == 0 {
-			return schema.Invalid("function.name", say.New("value.function_name")).Within("tools[" +
+			return schema.BadField("function.name", "value.function_name").Within("tools[" +
 				strconv.Itoa(i) + "]")
 		}
 		r.Tools = append(r.Tools, tool)
@@ -319,7 +317,7 @@ func (r *reader) readOptions() *schema.Error {
 			continue
 		}
 		if v.Kind() != jsonscan.Number {
-			return schema.Invalid("options."+o.name, say.New("value.number"))
+			return schema.BadField("options."+o.name, "value.number")
 		}
 		*o.to = v
 	}
@@ -345,7 +343,7 @@ func (r *reader) readFormat() *schema.Error {
 	case format.Kind() == jsonscan.Object:
 		r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"), Schema: format.Raw()}
 	default:
-		return schema.Invalid("format", say.New("value.json_or_schema"))
+		return schema.BadField("format", "value.json_or_schema")
 	}
 	return nil
 }
@@ -367,7 +365,7 @@ func (r *reader) readThink() *schema.Error {
 		}
 		fallthrough
 	default:
-		return schema.Invalid("think", say.New("value.or", "known", "true, false, low, medium, high", "last", "max"))
+		return schema.BadField("think", "value.or", "known", "true, false, low, medium, high", "last", "max")
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // requestWriter writes the body of a call: its members, and the members of the options
@@ -87,11 +86,11 @@ func (b *requestWriter) option(name, param string, v jsonscan.Value) error {
 		"draft_num_predict", "repeat_last_n", "seed", "temperature", "top_k", "top_p", "min_p", "typical_p",
 		"presence_penalty", "frequency_penalty", "repeat_penalty":
 		if kind != jsonscan.Number {
-			return schema.Invalid(param, say.New("value.number"))
+			return schema.BadField(param, "value.number")
 		}
 	case "use_mmap":
 		if kind != jsonscan.True && kind != jsonscan.False {
-			return schema.Invalid(param, say.New("value.switch"))
+			return schema.BadField(param, "value.switch")
 		}
 	case "stop":
 		return b.stop(param, v)
@@ -107,7 +106,7 @@ func (b *requestWriter) stop(param string, v jsonscan.Value) error {
 		return nil
 	}
 	if v.Kind() != jsonscan.Array {
-		return schema.Invalid(param, say.New("value.string_or_strings"))
+		return schema.BadField(param, "value.string_or_strings")
 	}
 	if !v.Empty() {
 		b.options.Add("stop", v.Raw())
@@ -165,7 +164,7 @@ func (b *requestWriter) extension(v jsonscan.Value, placeOf func(string) place) 
 	switch {
 	case name == "options":
 		if v.Kind() != jsonscan.Object {
-			return schema.Invalid(name, say.New("value.object"))
+			return schema.BadField(name, "value.object")
 		}
 		for o := range v.All() {
 			key := string(o.Key())

@@ -10,7 +10,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadEmbed reads a request of /api/embed.
@@ -34,7 +33,7 @@ func readEmbedding(req *schema.Request, door schema.Door, body []byte, fields *s
 		return schema.MissingParameter(name)
 	case input.Kind() == jsonscan.String:
 	case input.Kind() != jsonscan.Array || name == "prompt":
-		return schema.Invalid(name, say.New("value.text_or_texts"))
+		return schema.BadField(name, "value.text_or_texts")
 	}
 	return nil
 }
@@ -113,8 +112,7 @@ func textCompletion(req *schema.Request) (*schema.Request, error) {
 	}
 	root := req.Body.Root()
 	if format := root.Get("format"); format.Given() && !format.Empty() && len(format.Raw()) > len(`""`) {
-		return nil, schema.Invalid("format",
-			say.New("value.raw_format"))
+		return nil, schema.BadField("format", "value.raw_format")
 	}
 	var w jsonwrite.Writer
 	w.Object()

@@ -11,7 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Transcription passes recordings on and gives the transcript the form
@@ -37,7 +36,7 @@ var WhisperTranslation = &dialect.Adapter{
 // callWhisperTranslation passes the form on with the field that asks for English.
 func callWhisperTranslation(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if _, given := req.Form.Value("translate"); given {
-		return schema.Invalid("translate", say.New("value.translates"))
+		return schema.BadField("translate", "value.translates")
 	}
 	passForm(req, to, call, schema.Part{Name: "translate", Value: "true"})
 	return nil

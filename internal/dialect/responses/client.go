@@ -10,7 +10,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Parse reads the body of a request, as far as is needed before the request is routed.
@@ -36,7 +35,7 @@ func ParseFor(req *schema.Request, door schema.Door, body []byte) error {
 		}
 		if v.Kind() != jsonscan.String {
 			name := string(v.Key())
-			return schema.Invalid(name, say.New("value.string"))
+			return schema.BadField(name, "value.string")
 		}
 		if req.User == nil {
 			req.User = v.Text()

@@ -75,7 +75,7 @@ func Refuse(root jsonscan.Value) error {
 		root.Get("background")} {
 		if v.Given() && v.Kind() != jsonscan.True && v.Kind() != jsonscan.False {
 			name := string(v.Key())
-			return schema.Invalid(name, say.New("value.switch"))
+			return schema.BadField(name, "value.switch")
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func (r *reader) readMessages() error {
 	instructions := r.root.Get("instructions")
 	if instructions.Given() {
 		if instructions.Kind() != jsonscan.String {
-			return schema.Invalid("instructions", say.New("value.string"))
+			return schema.BadField("instructions", "value.string")
 		}
 		r.system = chat.TextOf(instructions)
 	}
@@ -113,7 +113,7 @@ func (r *reader) readMessages() error {
 	r.addReminder()
 	r.addSystem()
 	if len(r.Messages) == 0 {
-		return schema.Invalid("input", say.New("value.answerable"))
+		return schema.BadField("input", "value.answerable")
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (r *reader) readPrevious() error {
 	}
 	id := string(previous.Text())
 	if id == "" {
-		return schema.Invalid("previous_response_id", say.New("value.response_id"))
+		return schema.BadField("previous_response_id", "value.response_id")
 	}
 	if r.past == nil {
 		return NotFound(id)
@@ -199,9 +199,9 @@ func (r *reader) readInput() error {
 		r.keepText(input)
 		return nil
 	case input.Kind() != jsonscan.Array:
-		return schema.Invalid("input", say.New("value.string_or_items"))
+		return schema.BadField("input", "value.string_or_items")
 	case input.Empty() && r.req.Previous == "":
-		return schema.Invalid("input", say.New("value.some_item"))
+		return schema.BadField("input", "value.some_item")
 	}
 	r.Messages = chat.Grow(&r.room, r.Messages, input)
 	for i, item := range r.room.All(input) {
@@ -298,7 +298,7 @@ func (r *reader) readLogprobs() {
 func (r *reader) readFormat() *schema.Error {
 	text := r.root.Get("text")
 	if text.Given() && text.Kind() != jsonscan.Object {
-		return schema.Invalid("text", say.New("value.object"))
+		return schema.BadField("text", "value.object")
 	}
 	format := text.Get("format")
 	switch kind := string(format.Get("type").Text()); kind {
@@ -318,11 +318,11 @@ func (r *reader) readFormat() *schema.Error {
 			r.Format.Name = chat.Text("response")
 		}
 		if !r.Format.HasSchema() {
-			return schema.Invalid("text.format.schema", say.New("value.json_schema"))
+			return schema.BadField("text.format.schema", "value.json_schema")
 		}
 	default:
-		return schema.Invalid("text.format.type",
-			say.New("value.or", "known", "text, json_object", "last", "json_schema"))
+		return schema.BadField("text.format.type",
+			"value.or", "known", "text, json_object", "last", "json_schema")
 	}
 	return nil
 }

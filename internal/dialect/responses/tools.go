@@ -35,7 +35,7 @@ func (l *toolList) addList(list jsonscan.Value, param string) *schema.Error {
 		return nil
 	}
 	if list.Kind() != jsonscan.Array {
-		return schema.Invalid(param, say.New("value.tools"))
+		return schema.BadField(param, "value.tools")
 	}
 	var doc jsonscan.Document
 	for i, t := range doc.Rescan(list).Elements() {
@@ -225,9 +225,9 @@ func (r *reader) readTools() error {
 // noTool says that a tool must be used and none is there.
 func (r *reader) noTool() *schema.Error {
 	if len(r.tools.dropped) > 0 {
-		return schema.Invalid("tool_choice", say.New("value.only_hosted", "tools", strings.Join(r.tools.dropped, ", ")))
+		return schema.BadField("tool_choice", "value.only_hosted", "tools", strings.Join(r.tools.dropped, ", "))
 	}
-	return schema.Invalid("tool_choice", say.New("value.no_tools"))
+	return schema.BadField("tool_choice", "value.no_tools")
 }
 
 // toolChoice returns which tool to use, and the tools that may be used, nil if all may.
@@ -241,8 +241,7 @@ func (r *reader) toolChoice() (choice chat.ToolChoice, allowed map[string]bool, 
 		case "auto", "none", "required":
 			return choice, nil, nil
 		}
-		return choice, nil, schema.Invalid("tool_choice",
-			say.New("value.choice_object"))
+		return choice, nil, schema.BadField("tool_choice", "value.choice_object")
 	}
 	switch kind := string(field.Get("type").Text()); kind {
 	case "function", "custom":
@@ -253,7 +252,7 @@ func (r *reader) toolChoice() (choice chat.ToolChoice, allowed map[string]bool, 
 	case "":
 		return choice, nil, schema.MissingParameter("tool_choice.type")
 	default:
-		return choice, nil, schema.Invalid("tool_choice", say.New("value.wants_hosted", "tool", shorten(kind)))
+		return choice, nil, schema.BadField("tool_choice", "value.wants_hosted", "tool", shorten(kind))
 	}
 }
 
@@ -264,7 +263,7 @@ func (r *reader) chosen(v jsonscan.Value) (string, *schema.Error) {
 		return "", schema.MissingParameter("tool_choice.name")
 	}
 	if !r.tools.index[name] {
-		return "", schema.Invalid("tool_choice", say.New("value.tool_not_among", "tool", shorten(name)))
+		return "", schema.BadField("tool_choice", "value.tool_not_among", "tool", shorten(name))
 	}
 	return name, nil
 }
@@ -276,11 +275,11 @@ func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, all
 	switch choice.Mode {
 	case "auto", "required":
 	default:
-		return choice, nil, schema.Invalid("tool_choice.mode", say.New("value.or", "known", "auto", "last", "required"))
+		return choice, nil, schema.BadField("tool_choice.mode", "value.or", "known", "auto", "last", "required")
 	}
 	list := field.Get("tools")
 	if list.Kind() != jsonscan.Array {
-		return choice, nil, schema.Invalid("tool_choice.tools", say.New("value.tools"))
+		return choice, nil, schema.BadField("tool_choice.tools", "value.tools")
 	}
 	allowed = map[string]bool{}
 	for t := range r.parts.Rescan(list).All() {
@@ -292,7 +291,7 @@ func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, all
 			}
 			allowed[name] = true
 		case !isOptional(kind):
-			return choice, nil, schema.Invalid("tool_choice.tools", say.New("value.hosted_tool", "tool", shorten(kind)))
+			return choice, nil, schema.BadField("tool_choice.tools", "value.hosted_tool", "tool", shorten(kind))
 		}
 	}
 	return choice, allowed, nil

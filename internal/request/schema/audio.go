@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ParseSpeech reads and checks a speech request.
@@ -22,7 +21,7 @@ func (r *Request) ParseSpeech(body []byte) error {
 		return MissingParameter("voice")
 	case jsonscan.String, jsonscan.Object: // an object names a custom voice
 	default:
-		return Invalid("voice", say.New("value.string"))
+		return BadField("voice", "value.string")
 	}
 	if err := r.optionalText("response_format"); err != nil {
 		return err
@@ -50,13 +49,12 @@ func (r *Request) ParseTranscription(form *Form) error {
 		switch format {
 		case "json", "verbose_json", "text", "srt", "vtt", "diarized_json":
 		default:
-			return Invalid("response_format",
-				say.New("field.one_of", "known", "json, verbose_json, text, srt, vtt"))
+			return BadField("response_format", "field.one_of", "known", "json, verbose_json, text, srt, vtt")
 		}
 	}
 	if value, ok := form.Value("temperature"); ok && value != "" {
 		if f, err := strconv.ParseFloat(value, 64); err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return Invalid("temperature", say.New("value.number"))
+			return BadField("temperature", "value.number")
 		}
 	}
 	return nil

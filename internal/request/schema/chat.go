@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ParseChat reads and checks a chat request. It checks the fields that the
@@ -65,7 +64,7 @@ func (r *Request) checkStreamOptions(options jsonscan.Value) error {
 		return nil
 	}
 	if options.Kind() != jsonscan.Object {
-		return Invalid("stream_options", say.New("value.object"))
+		return BadField("stream_options", "value.object")
 	}
 	if err := streamOptionFields.checkCase(options); err != nil {
 		return err
@@ -75,7 +74,7 @@ func (r *Request) checkStreamOptions(options jsonscan.Value) error {
 	case jsonscan.True:
 		r.IncludeUsage = true
 	default:
-		return Invalid("stream_options.include_usage", say.New("value.switch"))
+		return BadField("stream_options.include_usage", "value.switch")
 	}
 	return nil
 }
@@ -89,9 +88,9 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 		}
 		return err
 	case messages.Kind() != jsonscan.Array:
-		return Invalid("messages", say.New("value.array"))
+		return BadField("messages", "value.array")
 	case messages.Empty():
-		return Invalid("messages", say.New("value.some_message"))
+		return BadField("messages", "value.some_message")
 	}
 	for i, m := range messages.Elements() {
 		var at [checkedInMessage]jsonscan.Value
@@ -112,19 +111,19 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 // relative to it.
 func checkMessage(kind jsonscan.Kind, m *[checkedInMessage]jsonscan.Value) *Error {
 	if kind != jsonscan.Object {
-		return Invalid("", say.New("value.object"))
+		return BadField("", "value.object")
 	}
 	role := &m[messageRole]
 	switch {
 	case !role.Given():
 		return MissingParameter("role")
 	case role.Kind() != jsonscan.String:
-		return Invalid("role", say.New("value.string"))
+		return BadField("role", "value.string")
 	case !knownRole(role.Text()):
-		return Invalid("role", say.New("field.one_of", "known", "system, developer, user, assistant, tool, function"))
+		return BadField("role", "field.one_of", "known", "system, developer, user, assistant, tool, function")
 	}
 	if name := &m[messageName]; name.Given() && name.Kind() != jsonscan.String {
-		return Invalid("name", say.New("value.string"))
+		return BadField("name", "value.string")
 	}
 	switch m[messageContent].Kind() {
 	case jsonscan.String, jsonscan.Array:
@@ -135,7 +134,7 @@ func checkMessage(kind jsonscan.Kind, m *[checkedInMessage]jsonscan.Value) *Erro
 		}
 		return MissingParameter("content")
 	default:
-		return Invalid("content", say.New("value.string_or_parts"))
+		return BadField("content", "value.string_or_parts")
 	}
 }
 

@@ -54,7 +54,7 @@ func (r *Request) checkPrompt() error {
 		return Invalid("prompt", want)
 	}
 	if prompt.Empty() {
-		return Invalid("prompt", say.New("field.empty"))
+		return BadField("prompt", "field.empty")
 	}
 	return checkList("prompt", prompt, want, jsonscan.String, jsonscan.Number, jsonscan.Array)
 }

@@ -20,14 +20,14 @@ func (r *Request) ParseEmbedding(body []byte) error {
 	switch {
 	case !format.Given():
 	case format.Kind() != jsonscan.String:
-		return Invalid("encoding_format", say.New("value.string"))
+		return BadField("encoding_format", "value.string")
 	default:
 		switch string(format.Text()) {
 		case "float":
 		case "base64":
 			r.Base64 = true
 		default:
-			return Invalid("encoding_format", say.New("value.or", "known", "float", "last", "base64"))
+			return BadField("encoding_format", "value.or", "known", "float", "last", "base64")
 		}
 	}
 	return r.integer("dimensions")
@@ -46,7 +46,7 @@ func (r *Request) checkInput(want say.Sentence, kinds ...jsonscan.Kind) error {
 		return Invalid("input", want)
 	}
 	if input.Empty() {
-		return Invalid("input", say.New("field.empty"))
+		return BadField("input", "field.empty")
 	}
 	return checkList("input", input, want, kinds...)
 }

@@ -54,6 +54,11 @@ func NewError(code string, said say.Sentence) *Error {
 	return &Error{Message: said.String(), Said: said, Type: classOf(code).typ, Code: code}
 }
 
+// CodedError is NewError with the sentence of a code and values.
+func CodedError(code string, said say.Code, pairs ...any) *Error {
+	return NewError(code, say.New(said, pairs...))
+}
+
 // Reword replaces the message.
 func (e *Error) Reword(code say.Code, pairs ...any) {
 	e.Said = say.New(code, pairs...)
@@ -107,9 +112,14 @@ func Invalid(param string, fault say.Sentence) *Error {
 	return InvalidValue(param, say.New("call.field", "field", param, "why", fault))
 }
 
+// BadField is Invalid with the sentence of a code and values.
+func BadField(param string, fault say.Code, pairs ...any) *Error {
+	return Invalid(param, say.New(fault, pairs...))
+}
+
 // MissingParameter says that a required field of the request is absent.
 func MissingParameter(param string) *Error {
-	err := NewError(CodeMissingParameter, say.New("call.missing", "field", param))
+	err := CodedError(CodeMissingParameter, "call.missing", "field", param)
 	err.Param = &param
 	return err
 }

@@ -155,7 +155,7 @@ func (r *rule) check(v jsonscan.Value) error {
 		return checkTexts(r.name, v)
 	}
 	if wanted := wants[r.want]; v.Kind() != wanted.kind {
-		return Invalid(r.name, say.New(wanted.fault))
+		return BadField(r.name, wanted.fault)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func checkTexts(name string, v jsonscan.Value) error {
 		isTexts = isTexts && element.Kind() == jsonscan.String
 	}
 	if !isTexts {
-		return Invalid(name, say.New("value.string_or_strings"))
+		return BadField(name, "value.string_or_strings")
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (f *Fields) checkKeys(object jsonscan.Value, members *Members) *Error {
 		key := m.Key()
 		field, member := f.foldedField(key)
 		if field != "" {
-			return NewError(CodeInvalidJSON, say.New("call.key_case", "key", key, "field", field, "same", field))
+			return CodedError(CodeInvalidJSON, "call.key_case", "key", key, "field", field, "same", field)
 		}
 		if m.Given() {
 			*members |= member

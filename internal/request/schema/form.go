@@ -3,8 +3,6 @@ package schema
 import (
 	"io"
 	"strings"
-
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Form is a request that came as a form: its parts in the order of their arrival. Small
@@ -69,9 +67,9 @@ func (f *Form) requireSingle(fields *Fields) error {
 			case !p.is(name):
 				continue
 			case found:
-				return Invalid(name, say.New("value.once"))
+				return BadField(name, "value.once")
 			case p.File != nil && !isFile(name):
-				return Invalid(name, say.New("value.not_file"))
+				return BadField(name, "value.not_file")
 			}
 			found = true
 			p.Name = name

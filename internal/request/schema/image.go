@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ParseImage reads and checks an image generation request.
@@ -42,7 +41,7 @@ func (r *Request) ParseImageEdit(form *Form) error {
 	}
 	if value, ok := form.Value("n"); ok && value != "" {
 		if n, err := strconv.Atoi(value); err != nil || n < 1 {
-			return Invalid("n", say.New("value.positive"))
+			return BadField("n", "value.positive")
 		}
 	}
 	if format, ok := form.Value("response_format"); ok && format != "" {
@@ -57,7 +56,7 @@ func (r *Request) imageFormat(format string) error {
 		r.ImageFormat = format
 		return nil
 	}
-	return Invalid("response_format", say.New("value.or", "known", "url", "last", "b64_json"))
+	return BadField("response_format", "value.or", "known", "url", "last", "b64_json")
 }
 
 // text checks that a required field is a string that says something.
@@ -67,9 +66,9 @@ func (r *Request) text(name string) error {
 	case !v.Given():
 		return MissingParameter(name)
 	case v.Kind() != jsonscan.String:
-		return Invalid(name, say.New("value.string"))
+		return BadField(name, "value.string")
 	case len(v.Raw()) == len(`""`):
-		return Invalid(name, say.New("field.empty"))
+		return BadField(name, "field.empty")
 	}
 	return nil
 }
@@ -78,7 +77,7 @@ func (r *Request) text(name string) error {
 func (r *Request) positive(name string) error {
 	if v := r.Field(name); v.Given() {
 		if n, ok := v.Int(); !ok || n < 1 {
-			return Invalid(name, say.New("value.positive"))
+			return BadField(name, "value.positive")
 		}
 	}
 	return nil
@@ -87,7 +86,7 @@ func (r *Request) positive(name string) error {
 // optionalText checks that an optional field is a string.
 func (r *Request) optionalText(name string) error {
 	if v := r.Field(name); v.Given() && v.Kind() != jsonscan.String {
-		return Invalid(name, say.New("value.string"))
+		return BadField(name, "value.string")
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (m Members) Refuse() error {
 		return nil
 	}
 	name := operated[bits.TrailingZeros16(uint16(m))]
-	err := NewError(CodeMemberNotAllowed, say.New("call.member", "member", name))
+	err := CodedError(CodeMemberNotAllowed, "call.member", "member", name)
 	err.Param = &name
 	return err
 }

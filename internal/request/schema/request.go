@@ -238,7 +238,7 @@ func (r *Request) scan(door Door, body []byte) error {
 		return invalidJSON(err)
 	}
 	if r.Body.Root().Kind() != jsonscan.Object {
-		return NewError(CodeInvalidJSON, say.New("call.not_object"))
+		return CodedError(CodeInvalidJSON, "call.not_object")
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (r *Request) checkCommon(at *found, fields *Fields) error {
 	}
 	r.extra = at[fieldExtraBody]
 	if r.extra.Given() && r.extra.Kind() != jsonscan.Object {
-		return Invalid("extra_body", say.New("value.object"))
+		return BadField("extra_body", "value.object")
 	}
 	if err := fields.checkKeys(r.extra, &r.Operated); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (r *Request) checkCommon(at *found, fields *Fields) error {
 	}
 	if v := r.orExtra(at[fieldUser], "user"); v.Given() {
 		if v.Kind() != jsonscan.String {
-			return Invalid("user", say.New("value.string"))
+			return BadField("user", "value.string")
 		}
 		r.User = v.Text()
 	}
@@ -277,7 +277,7 @@ func (r *Request) checkModel(model jsonscan.Value) error {
 	case !model.Given():
 		return MissingParameter("model")
 	case model.Kind() != jsonscan.String:
-		return Invalid("model", say.New("value.string"))
+		return BadField("model", "value.string")
 	}
 	r.Model = model.Text()
 	return checkModelName(r.Model)
@@ -307,7 +307,7 @@ func (r *Request) ParseBody(door Door, body []byte, fields *Fields) error {
 // unified one.
 func (r *Request) CheckExtraBody(extra jsonscan.Value) error {
 	if extra.Given() && extra.Kind() != jsonscan.Object {
-		return Invalid("extra_body", say.New("value.object"))
+		return BadField("extra_body", "value.object")
 	}
 	if err := ChatFields.checkKeys(extra, &r.Operated); err != nil {
 		return err
@@ -346,7 +346,7 @@ func checkModelName(name []byte) error {
 	blank := true
 	for _, c := range name {
 		if c < ' ' || c == 0x7f {
-			return Invalid("model", say.New("field.control"))
+			return BadField("model", "field.control")
 		}
 		blank = blank && c == ' '
 	}
@@ -354,7 +354,7 @@ func checkModelName(name []byte) error {
 		return MissingParameter("model")
 	}
 	if len(name) > maxModelName {
-		return Invalid("model", say.New("value.long", "most", maxModelName))
+		return BadField("model", "value.long", "most", maxModelName)
 	}
 	return nil
 }
@@ -364,7 +364,7 @@ func invalidJSON(err error) error {
 	if !errors.As(err, &at) {
 		return err // there was no memory for it
 	}
-	return NewError(CodeInvalidJSON, say.New("call.not_json", "why", say.From(at)))
+	return CodedError(CodeInvalidJSON, "call.not_json", "why", say.From(at))
 }
 
 // number checks that an optional field is a number between least and most.
@@ -378,10 +378,10 @@ func CheckNumber(name string, v jsonscan.Value, least, most float64) error {
 		return nil
 	}
 	if v.Kind() != jsonscan.Number {
-		return Invalid(name, say.New("value.number"))
+		return BadField(name, "value.number")
 	}
 	if f, ok := v.Float(); !ok || f < least || f > most {
-		return Invalid(name, say.New("field.range", "least", least, "most", most))
+		return BadField(name, "field.range", "least", least, "most", most)
 	}
 	return nil
 }
@@ -394,10 +394,10 @@ func CheckInteger(name string, v jsonscan.Value, least int64) error {
 	}
 	n, ok := v.Int()
 	if !ok {
-		return Invalid(name, say.New("value.integer"))
+		return BadField(name, "value.integer")
 	}
 	if n < least {
-		return Invalid(name, say.New("field.least", "least", least))
+		return BadField(name, "field.least", "least", least)
 	}
 	return nil
 }
@@ -405,7 +405,7 @@ func CheckInteger(name string, v jsonscan.Value, least int64) error {
 // checkInteger checks that a field which is given is a whole number.
 func checkInteger(name string, v jsonscan.Value) error {
 	if _, ok := v.Int(); !ok {
-		return Invalid(name, say.New("value.integer"))
+		return BadField(name, "value.integer")
 	}
 	return nil
 }
@@ -431,7 +431,7 @@ func CheckBoolean(name string, v jsonscan.Value) (bool, error) {
 	case v.Kind() == jsonscan.False:
 		return false, nil
 	}
-	return false, Invalid(name, say.New("value.switch"))
+	return false, BadField(name, "value.switch")
 }
 
 // Usage is a backend's report about the tokens of one answer, of whatever service type.

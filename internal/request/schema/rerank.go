@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ParseRerank reads and checks a rerank request.
@@ -20,13 +19,13 @@ func (r *Request) ParseRerank(body []byte) error {
 	case !documents.Given():
 		return MissingParameter("documents")
 	case documents.Kind() != jsonscan.Array:
-		return Invalid("documents", say.New("value.array"))
+		return BadField("documents", "value.array")
 	case documents.Empty():
-		return Invalid("documents", say.New("field.empty"))
+		return BadField("documents", "field.empty")
 	}
 	for i, v := range documents.Elements() {
 		if k := v.Kind(); k != jsonscan.String && k != jsonscan.Object {
-			return Invalid("documents["+strconv.Itoa(i)+"]", say.New("value.string_or_text"))
+			return BadField("documents["+strconv.Itoa(i)+"]", "value.string_or_text")
 		}
 		if err := documentFields.checkCase(v); err != nil {
 			return err

@@ -17,7 +17,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // choice finds an instance for a request and acquires it.
@@ -83,7 +82,7 @@ func (c *choice) excludeForbidden() {
 		}
 	}
 	if isForbidden {
-		c.excluded.Reason = schema.NewError(schema.CodePermissionDenied, say.New("call.key_instances"))
+		c.excluded.Reason = schema.CodedError(schema.CodePermissionDenied, "call.key_instances")
 	}
 }
 
@@ -180,7 +179,7 @@ func (c *choice) canTranslate(i *backend.Instance) bool {
 		return true
 	}
 	if c.isSpare() && i.Settings.NeedsCaller() { // a batch keeps no credential of its owner
-		c.exclude(i, schema.Invalid("model", say.New("call.batch_credential")))
+		c.exclude(i, schema.BadField("model", "call.batch_credential"))
 		return false
 	}
 	if c.Client != nil && c.Client.RefuseInstance != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Request is a request with its account.
@@ -87,7 +86,7 @@ func resumeMode(r *Request) (resume.Mode, error) {
 	if own := r.Caller.Header[resume.Header]; len(own) > 0 {
 		var mode resume.Mode
 		if mode.UnmarshalText([]byte(own[0])) != nil {
-			return mode, schema.NewError(schema.CodeInvalidValue, say.New("call.resume"))
+			return mode, schema.CodedError(schema.CodeInvalidValue, "call.resume")
 		}
 		return mode, nil
 	}

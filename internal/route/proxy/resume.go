@@ -13,7 +13,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // resumption is a stream that broke off and that another instance resumes.
@@ -44,8 +43,7 @@ func (o *resumption) planFor(
 			return plan, nil
 		}
 	}
-	return resume.Plan{}, schema.NewError(schema.CodeInvalidValue,
-		say.New("call.cannot_go_on"))
+	return resume.Plan{}, schema.CodedError(schema.CodeInvalidValue, "call.cannot_go_on")
 }
 
 // refuse returns an error if an instance cannot go on with the stream.

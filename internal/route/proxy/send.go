@@ -11,7 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // body writes the parts of a reply to a sink: a rawBody, or an eventWriter.
@@ -183,7 +182,7 @@ func (r *run) noteBroken(err error) *reply.Fault {
 
 // Stopping returns the error for a client when the gateway stops during its request.
 func Stopping() *schema.Error {
-	known := schema.NewError(schema.CodeServiceUnavailable, say.New("call.stopping"))
+	known := schema.CodedError(schema.CodeServiceUnavailable, "call.stopping")
 	known.RetryAfter = time.Second
 	return known
 }

@@ -211,7 +211,7 @@ func Unloaded(err error, i *backend.Instance, name string) *schema.Error {
 	case i.Process() != nil:
 		code = "call.process"
 	}
-	known := schema.NewError(schema.CodeServiceUnavailable, say.New(code, "model", name))
+	known := schema.CodedError(schema.CodeServiceUnavailable, code, "model", name)
 	known.RetryAfter, known.Spread = time.Second, true
 	if model := i.Resident(); model != nil && !errors.Is(err, residency.ErrNeeded) {
 		known.RetryAfter = max(model.Place().Residence(time.Now()).Loads, time.Second)
@@ -234,7 +234,7 @@ func (r *run) followTable() *reply.Fault {
 	if now == nil || now.Barred() != backend.NoObstacle || now.State != i.State {
 		r.choice.pool = before // this request has to leave its queue
 		return &reply.Fault{
-			Err:     schema.NewError(schema.CodeServiceUnavailable, say.New("call.removed", "model", before.Model)),
+			Err:     schema.CodedError(schema.CodeServiceUnavailable, "call.removed", "model", before.Model),
 			Outcome: breaker.Cancelled, Failover: true, Unsent: true, Unasked: true,
 		}
 	}

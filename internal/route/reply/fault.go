@@ -188,7 +188,7 @@ func APIError(code string, said say.Sentence) *schema.Error {
 // NoMemory says that too little memory for bodies is left for an answer of a size;
 // most is the limit of a caller.
 func NoMemory(verdict memory.Verdict, size, most int64) *schema.Error {
-	known := schema.NewError(schema.CodeOverloaded, say.New("call.no_memory_answer"))
+	known := schema.CodedError(schema.CodeOverloaded, "call.no_memory_answer")
 	known.RetryAfter = time.Second
 	switch {
 	case size > most:

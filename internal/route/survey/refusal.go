@@ -122,8 +122,8 @@ func (l *outlook) refusal(pool *routing.Pool) *schema.Error {
 	if trial < 0 && l.unhealthyOpen == l.unhealthy {
 		trial = l.check
 	}
-	err := schema.NewError(schema.CodeServiceUnavailable,
-		say.New("call.no_instance", "model", pool.Model, "service", pool.Service.Type))
+	err := schema.CodedError(schema.CodeServiceUnavailable,
+		"call.no_instance", "model", pool.Model, "service", pool.Service.Type)
 	err.RetryAfter, err.Spread = defaultRetryAfter, true
 	err.Details = map[string]any{"model": pool.Model, "candidates": l.candidates}
 	if l.check >= 0 {
@@ -161,7 +161,7 @@ const defaultRetryAfter = 800 * time.Millisecond
 // NoSlot says that all slots are taken, and that the request cannot wait or has
 // waited too long.
 func NoSlot(pool *routing.Pool) *schema.Error {
-	err := schema.NewError(schema.CodeNoSlot, say.New("call.no_slot", "model", pool.Model))
+	err := schema.CodedError(schema.CodeNoSlot, "call.no_slot", "model", pool.Model)
 	err.RetryAfter, err.Spread = defaultRetryAfter, true
 	return err
 }
@@ -197,7 +197,7 @@ func TranslationError(err error) *schema.Error {
 	if errors.As(err, &known) {
 		return known
 	}
-	known = schema.NewError(schema.CodeInternal, say.New("call.not_written"))
+	known = schema.CodedError(schema.CodeInternal, "call.not_written")
 	known.Type = schema.TypeAPI
 	return known
 }

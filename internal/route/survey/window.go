@@ -7,7 +7,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Holds reports whether an instance gets traffic and may hold a prompt, as far as its context window
@@ -56,7 +55,7 @@ const reasonWindow = "context_window"
 // TooLong returns the error for a prompt that is longer than a context window.
 func TooLong(tokens, window int64) *schema.Error {
 	tokens = max(tokens, window+1)
-	err := schema.NewError(schema.CodeContextLength, say.New("call.too_long", "tokens", tokens, "window", window))
+	err := schema.CodedError(schema.CodeContextLength, "call.too_long", "tokens", tokens, "window", window)
 	err.Tokens, err.Window, err.NoRetry = tokens, window, true
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Callers decides who may ask, by the key of a request.
@@ -40,7 +39,7 @@ func (k Callers) Identify(header http.Header, from netip.Addr) (*Grant, *schema.
 		return grant, refusal
 	}
 	if wait := k.Attempts.Wrong(from, now); wait > 0 {
-		tooMany := schema.NewError(schema.CodeTooManyAttempts, say.New("call.wrong_keys"))
+		tooMany := schema.CodedError(schema.CodeTooManyAttempts, "call.wrong_keys")
 		tooMany.RetryAfter, tooMany.NoRetry = wait, true
 		return nil, tooMany
 	}

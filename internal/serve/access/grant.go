@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Grant holds the permissions of one API key, compiled from the terms of the key, of its tenant
@@ -137,7 +136,7 @@ func (g *Grant) RefuseModel(service schema.ServiceType, model []byte) *schema.Er
 	if g == nil || g.MayUse(service, string(model)) {
 		return nil
 	}
-	return schema.NewError(schema.CodePermissionDenied, say.New("call.key_model"))
+	return schema.CodedError(schema.CodePermissionDenied, "call.key_model")
 }
 
 // RefuseAddress returns an error unless the key may be used from an address.
@@ -145,7 +144,7 @@ func (g *Grant) RefuseAddress(from netip.Addr) *schema.Error {
 	from = from.Unmap().WithZone("")
 	for i := range g.rules {
 		if !g.rules[i].includesAddress(from) {
-			return schema.NewError(schema.CodePermissionDenied, say.New("call.key_address"))
+			return schema.CodedError(schema.CodePermissionDenied, "call.key_address")
 		}
 	}
 	return nil

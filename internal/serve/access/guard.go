@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Guard knows the keys of the unified API by their hashes. A nil Guard lets
@@ -56,9 +55,9 @@ func (g *Guard) Identify(h http.Header, now time.Time) (*Grant, *schema.Error) {
 	}
 	switch {
 	case g.isVacant:
-		return nil, schema.NewError(schema.CodeInvalidAPIKey, say.New("call.no_key_made"))
+		return nil, schema.CodedError(schema.CodeInvalidAPIKey, "call.no_key_made")
 	case text == "" || found == nil || found.expired(now):
-		return nil, schema.NewError(schema.CodeInvalidAPIKey, say.New("call.no_key_any"))
+		return nil, schema.CodedError(schema.CodeInvalidAPIKey, "call.no_key_any")
 	}
 	return found, nil
 }

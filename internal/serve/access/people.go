@@ -84,7 +84,7 @@ func (g *Grant) refuseAsleep(now time.Time) *schema.Error {
 	if since.IsZero() {
 		return nil
 	}
-	return schema.NewError(schema.CodeInvalidAPIKey, say.New(why, "since", since.UTC().Format(time.DateOnly)))
+	return schema.CodedError(schema.CodeInvalidAPIKey, why, "since", since.UTC().Format(time.DateOnly))
 }
 
 // TenantOf returns the tenant of a key, empty if it has none or is unknown.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Sender is a caller of the unified API as an explanation tells of it.
@@ -70,7 +69,7 @@ func (s *Sender) refusal(now time.Time) *schema.Error {
 	case s.Grant == nil && s.Status == "" && isVisitorID(s.KeyID):
 		return nil // nobody knows
 	}
-	return schema.NewError(schema.CodeInvalidAPIKey, say.New("call.no_key_any"))
+	return schema.CodedError(schema.CodeInvalidAPIKey, "call.no_key_any")
 }
 
 func isVisitorID(id string) bool {

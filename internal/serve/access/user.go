@@ -53,7 +53,7 @@ func (g *Grant) UserOf(header http.Header) (string, *schema.Error) {
 		return "", nil
 	}
 	if len(values) > 1 {
-		return "", schema.NewError(schema.CodeInvalidValue, say.New("call.user_twice", "header", g.UserHeader))
+		return "", schema.CodedError(schema.CodeInvalidValue, "call.user_twice", "header", g.UserHeader)
 	}
 	user := strings.TrimSpace(values[0])
 	if g.userHeader == quotedName {

@@ -203,7 +203,7 @@ func (c *Credentials) passBytes() int {
 func (v *visitors) admit(who *Visitor, now time.Time) (*Grant, *schema.Error) {
 	id, err := v.owner.visitorID(who.Issuer, who.Subject)
 	if err != nil {
-		unknown := schema.NewError(schema.CodeServiceUnavailable, say.New("token.no_id"))
+		unknown := schema.CodedError(schema.CodeServiceUnavailable, "token.no_id")
 		unknown.RetryAfter = time.Second
 		return nil, unknown
 	}
@@ -216,7 +216,7 @@ func (v *visitors) admit(who *Visitor, now time.Time) (*Grant, *schema.Error) {
 	key := Key{ID: id, Tenant: who.Tenant, Terms: who.Terms.Or(grants.defaults)}
 	if key.Limits != (allowance.Limits{}) || key.Budgets != (budget.Budgets{}) {
 		if !v.owner.countVisitor(id, key.Budgets != (budget.Budgets{}), now) {
-			full := schema.NewError(schema.CodeOverloaded, say.New("token.many"))
+			full := schema.CodedError(schema.CodeOverloaded, "token.many")
 			full.RetryAfter = time.Minute
 			return nil, full
 		}
@@ -378,7 +378,7 @@ func GroupOf(account string) string {
 
 // expiredToken says that a connection ends with its token.
 func expiredToken() *schema.Error {
-	return schema.NewError(schema.CodeInvalidToken, say.New("token.expired"))
+	return schema.CodedError(schema.CodeInvalidToken, "token.expired")
 }
 
 // bearerOf returns the grant of a visitor identified before.

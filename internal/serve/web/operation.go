@@ -133,7 +133,7 @@ func (s *Surface) read(w http.ResponseWriter, c *Call, route *Route) (err error)
 		}
 	}
 	if c.DryRun && route.NoDryRun {
-		return Invalid(dryRunFlag, say.New("manage.no_dry_call"))
+		return BadInput(dryRunFlag, "manage.no_dry_call")
 	}
 	return nil
 }
@@ -264,8 +264,16 @@ func Invalid(field string, why say.Sentence) error {
 	return &RequestError{Status: http.StatusBadRequest, Why: why.About(field)}
 }
 
+// BadInput is Invalid with the sentence of a code and values.
+func BadInput(field string, why say.Code, pairs ...any) error {
+	return Invalid(field, say.New(why, pairs...))
+}
+
 // NotFound returns an error about something that a request names and that does not exist.
 func NotFound(why say.Sentence) error { return &RequestError{Status: http.StatusNotFound, Why: why} }
+
+// NoSuch is NotFound with the sentence of a code and values.
+func NoSuch(why say.Code, pairs ...any) error { return NotFound(say.New(why, pairs...)) }
 
 // Away returns an error about something that cannot be reached or changed now.
 func Away(why say.Sentence) error {

@@ -48,7 +48,7 @@ func readFields(r *http.Request, query url.Values, to reflect.Value) error {
 			}
 			target.SetBool(on)
 		case text == "" && field.Tag.Get("required") == "true":
-			return Invalid(name, say.New("field.required"))
+			return BadInput(name, "field.required")
 		case isGiven:
 			if err := readParameter(text, field.Tag, target); err != nil {
 				return Invalid(name, wanted(field.Tag, err))

@@ -24,7 +24,7 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 	if err != nil {
 		// The gateway made the value: this is a bug.
 		status = http.StatusInternalServerError
-		body = schema.NewError(schema.CodeInternal, say.New("call.unencoded")).Body()
+		body = schema.CodedError(schema.CodeInternal, "call.unencoded").Body()
 	}
 	header := w.Header()
 	header["Content-Type"] = contentJSON
@@ -122,7 +122,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, unread(w, http.StatusRequestTimeout, ErrBodyTooSlow)
 	case err != nil:
-		return nil, Invalid("body", say.New("manage.body_unread"))
+		return nil, BadInput("body", "manage.body_unread")
 	case len(body) > maxBody:
 		return nil, unread(w, http.StatusRequestEntityTooLarge, ErrBodyTooLarge)
 	}

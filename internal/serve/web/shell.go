@@ -15,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -122,7 +121,7 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 	if w.Begun() {
 		panic(http.ErrAbortHandler) // an incomplete reply must not look complete
 	}
-	s.options.Fail(w, r, schema.NewError(schema.CodeInternal, say.New("call.failed")))
+	s.options.Fail(w, r, schema.CodedError(schema.CodeInternal, "call.failed"))
 }
 
 // record passes the record of a request that has ended to the recorder and the access

@@ -103,7 +103,7 @@ func (all *Issuers) Identify(text string, now time.Time) (who *access.Visitor, r
 	at := slices.IndexFunc(all.list, func(one *issuer) bool { return one.Issuer.Issuer == name })
 	if at < 0 {
 		all.unknown.note(all.log, name, now)
-		return nil, schema.NewError(schema.CodeInvalidAPIKey, say.New("token.unknown_issuer")), true
+		return nil, schema.CodedError(schema.CodeInvalidAPIKey, "token.unknown_issuer"), true
 	}
 	one := all.list[at]
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -158,15 +158,15 @@ func (i *issuer) visitor(claims jwt.Claims) (*access.Visitor, *schema.Error) {
 		who.Tenant, who.Terms = i.Rules[at].Tenant, i.Rules[at].Terms.Or(i.Terms)
 		who.Rule += fmt.Sprintf(" rules[%d]", at)
 	case len(i.Rules) > 0:
-		return nil, schema.NewError(schema.CodePermissionDenied, say.New("token.no_rule"))
+		return nil, schema.CodedError(schema.CodePermissionDenied, "token.no_rule")
 	}
 	if who.Tenant == "" && i.Claims.Tenant != "" {
 		who.Tenant = trusted.Text(i.Claims.Tenant)
 		isBad := who.Tenant == ""
 		access.CheckTenant("", who.Tenant, func(string, say.Sentence) { isBad = true })
 		if isBad {
-			return nil, schema.NewError(schema.CodePermissionDenied,
-				say.New("token.no_tenant", "claim", i.Claims.Tenant))
+			return nil, schema.CodedError(schema.CodePermissionDenied,
+				"token.no_tenant", "claim", i.Claims.Tenant)
 		}
 	}
 	named := trusted
@@ -183,7 +183,7 @@ func (i *issuer) visitor(claims jwt.Claims) (*access.Visitor, *schema.Error) {
 	}
 	content, err := json.Marshal(claims, json.Deterministic(true))
 	if err != nil {
-		return nil, schema.NewError(schema.CodeInvalidToken, say.New("token.form"))
+		return nil, schema.CodedError(schema.CodeInvalidToken, "token.form")
 	}
 	who.Claims = string(content)
 	return who, nil

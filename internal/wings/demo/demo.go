@@ -137,9 +137,9 @@ func (d *Demo) breakInstance(c *web.Call, wanted *faultRequest) (demoState, erro
 	lasts := time.Duration(wanted.Seconds) * time.Second
 	switch {
 	case wanted.Fault != Down && wanted.Fault != Slow && wanted.Fault != None:
-		return demoState{}, web.Invalid("fault", say.New("field.want_one_of", "known", "down, slow, none"))
+		return demoState{}, web.BadInput("fault", "field.want_one_of", "known", "down, slow, none")
 	case lasts < 0 || lasts > maxFault:
-		return demoState{}, web.Invalid("seconds", say.New("field.from_one", "least", 0, "most", 3600))
+		return demoState{}, web.BadInput("seconds", "field.from_one", "least", 0, "most", 3600)
 	case lasts == 0:
 		lasts = defaultFault
 	}

@@ -191,7 +191,7 @@ func (q *spendQuery) question(now time.Time) (Question, error) {
 	}
 	switch {
 	case q.From.IsZero() && !q.To.IsZero():
-		return asked, web.Invalid("from", say.New("field.from_required"))
+		return asked, web.BadInput("from", "field.from_required")
 	case q.From.IsZero():
 		asked.From = quota.Month.Start(now)
 		asked.To = quota.Month.End(asked.From)

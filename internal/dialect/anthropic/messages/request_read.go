@@ -11,7 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Client speaks the Messages API towards clients.
@@ -48,7 +47,7 @@ func checkSampling(root jsonscan.Value) error {
 		areStrings = areStrings && s.Kind() == jsonscan.String
 	}
 	if stop.Given() && !areStrings {
-		return schema.Invalid("stop_sequences", say.New("value.strings"))
+		return schema.BadField("stop_sequences", "value.strings")
 	}
 	return nil
 }
@@ -63,9 +62,9 @@ func readRequest(req *schema.Request, door schema.Door, body []byte) error {
 	case !messages.Given():
 		return schema.MissingParameter("messages")
 	case messages.Kind() != jsonscan.Array:
-		return schema.Invalid("messages", say.New("value.array"))
+		return schema.BadField("messages", "value.array")
 	case messages.Empty():
-		return schema.Invalid("messages", say.New("value.some_message"))
+		return schema.BadField("messages", "value.some_message")
 	}
 	stream, err := schema.CheckBoolean("stream", root.Get("stream"))
 	if err != nil {
@@ -75,7 +74,7 @@ func readRequest(req *schema.Request, door schema.Door, body []byte) error {
 	req.Stream, req.IncludeUsage = stream, stream
 	if user := root.Get("metadata").Get("user_id"); user.Given() {
 		if user.Kind() != jsonscan.String {
-			return schema.Invalid("metadata.user_id", say.New("value.string"))
+			return schema.BadField("metadata.user_id", "value.string")
 		}
 		req.User = user.Text()
 	}
@@ -127,13 +126,13 @@ func (r *reader) refuse() *schema.Error {
 	for _, v := range []jsonscan.Value{r.root.Get("mcp_servers"), r.root.Get("container"), r.root.Get("compaction")} {
 		if v.Given() && !v.Empty() {
 			name := string(v.Key())
-			return schema.Invalid(name, say.New("value.unsupported"))
+			return schema.BadField(name, "value.unsupported")
 		}
 	}
 	if r.root.Get("thread").Given() {
 		// The messages of a thread begin after its last turn. Clients that know the
 		// code in the details send the request again without a thread.
-		err := schema.Invalid("thread", say.New("value.thread"))
+		err := schema.BadField("thread", "value.thread")
 		err.Details = map[string]any{"error_code": "thread_unsupported_request"}
 		return err
 	}
@@ -143,8 +142,7 @@ func (r *reader) refuse() *schema.Error {
 // readSampling reads how the answer is sampled and where it ends.
 func (r *reader) readSampling() *schema.Error {
 	if n, ok := r.root.Get("max_tokens").Int(); ok && n == 0 {
-		return schema.Invalid("max_tokens",
-			say.New("value.fills_cache"))
+		return schema.BadField("max_tokens", "value.fills_cache")
 	}
 	r.MaxTokens, r.Temperature, r.TopP, r.TopK = r.root.Get("max_tokens"), r.root.Get("temperature"),
 		r.root.Get("top_p"), r.root.Get("top_k")
@@ -169,7 +167,7 @@ func (r *reader) readFormat() *schema.Error {
 	r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"),
 		Schema: format.Get("schema").Raw(), Strict: []byte("true")}
 	if string(format.Get("type").Text()) != r.Format.Type || !r.Format.HasSchema() {
-		return schema.Invalid(param, say.New("value.typed_schema"))
+		return schema.BadField(param, "value.typed_schema")
 	}
 	return nil
 }
@@ -215,12 +213,12 @@ func (r *reader) readTools() *schema.Error {
 	tools := r.root.Get("tools")
 	if !tools.Given() || tools.Kind() == jsonscan.Array && tools.Empty() {
 		if kind := string(r.root.Get("tool_choice").Get("type").Text()); kind == "any" || kind == "tool" {
-			return schema.Invalid("tool_choice", say.New("value.asks_tool"))
+			return schema.BadField("tool_choice", "value.asks_tool")
 		}
 		return nil
 	}
 	if tools.Kind() != jsonscan.Array {
-		return schema.Invalid("tools", say.New("value.array"))
+		return schema.BadField("tools", "value.array")
 	}
 	tools = r.deep.Rescan(tools)
 	r.Tools = chat.Grow(&r.room, r.Tools, tools)
@@ -243,17 +241,17 @@ func (r *reader) readTool(tool jsonscan.Value) *schema.Error {
 		if bytes.HasPrefix(kind.Text(), []byte("tool_search_tool_")) {
 			return nil
 		}
-		return schema.Invalid("", say.New("value.tool_kind", "kind", string(kind.Text())))
+		return schema.BadField("", "value.tool_kind", "kind", string(kind.Text()))
 	}
 	t := chat.Tool{
 		Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(tool.Get("name")),
 		Description: chat.Given(tool.Get("description")), Schema: tool.Get("input_schema").Raw(),
 	}
 	if len(t.Name) == 0 {
-		return schema.Invalid("", say.New("value.has_name"))
+		return schema.BadField("", "value.has_name")
 	}
 	if tool.Get("input_schema").Kind() != jsonscan.Object {
-		return schema.Invalid("", say.New("value.has_schema"))
+		return schema.BadField("", "value.has_schema")
 	}
 	if tool.Get("strict").Kind() == jsonscan.True {
 		t.Strict = tool.Get("strict").Raw()
@@ -275,10 +273,10 @@ func (r *reader) readToolChoice() *schema.Error {
 	case "tool":
 		r.ToolChoice = chat.ToolChoice{Mode: chat.FunctionTool, Name: chat.TextOf(choice.Get("name"))}
 		if len(r.ToolChoice.Name) == 0 {
-			return schema.Invalid("tool_choice.name", say.New("value.tool_name"))
+			return schema.BadField("tool_choice.name", "value.tool_name")
 		}
 	default:
-		return schema.Invalid("tool_choice.type", say.New("value.or", "known", "auto, any, tool", "last", "none"))
+		return schema.BadField("tool_choice.type", "value.or", "known", "auto, any, tool", "last", "none")
 	}
 	r.SingleCall = choice.Get("disable_parallel_tool_use").Kind() == jsonscan.True
 	return nil

@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // readMessages reads the system prompt and the turns.
@@ -42,7 +41,7 @@ func (r *reader) readMessages() *schema.Error {
 	}
 	r.endUser()
 	if len(r.Messages) == 0 && r.room.Err == nil {
-		return schema.Invalid("messages", say.New("value.all_empty"))
+		return schema.BadField("messages", "value.all_empty")
 	}
 	return nil
 }
@@ -69,14 +68,14 @@ func (r *reader) systemTexts(content jsonscan.Value) (joined chat.Text, err *sch
 		for b := range r.blocks.Rescan(content).All() {
 			text := chat.TextOf(b.Get("text"))
 			if string(b.Get("type").Text()) != "text" || text == nil {
-				return nil, schema.Invalid("content", say.New("value.text_blocks"))
+				return nil, schema.BadField("content", "value.text_blocks")
 			}
 			if !bytes.HasPrefix(text, []byte(BillingMark)) {
 				joined = chat.JoinApart(joined, text)
 			}
 		}
 	default:
-		return nil, schema.Invalid("content", say.New("value.string_or_text_blocks"))
+		return nil, schema.BadField("content", "value.string_or_text_blocks")
 	}
 	return joined, nil
 }
@@ -84,13 +83,13 @@ func (r *reader) systemTexts(content jsonscan.Value) (joined chat.Text, err *sch
 // message reads one message; the error names fields relative to it.
 func (r *reader) message(m jsonscan.Value) *schema.Error {
 	if m.Kind() != jsonscan.Object {
-		return schema.Invalid("role", say.New("value.or_message", "known", "user, assistant", "last", "system"))
+		return schema.BadField("role", "value.or_message", "known", "user, assistant", "last", "system")
 	}
 	content := m.Get("content")
 	switch content.Kind() {
 	case jsonscan.String, jsonscan.Array:
 	default:
-		return schema.Invalid("content", say.New("value.string_or_blocks"))
+		return schema.BadField("content", "value.string_or_blocks")
 	}
 	switch string(m.Get("role").Text()) {
 	case chat.User:
@@ -104,7 +103,7 @@ func (r *reader) message(m jsonscan.Value) *schema.Error {
 		}
 		return err
 	}
-	return schema.Invalid("role", say.New("value.or", "known", "user, assistant", "last", "system"))
+	return schema.BadField("role", "value.or", "known", "user, assistant", "last", "system")
 }
 
 func (r *reader) addText(text chat.Text) { r.user = append(r.user, chat.NewText(text)) }
@@ -154,7 +153,7 @@ func (r *reader) userMessage(content jsonscan.Value) *schema.Error {
 // in it follow in the user's turn.
 func (r *reader) toolResult(b jsonscan.Value) *schema.Error {
 	if len(chat.TextOf(b.Get("tool_use_id"))) == 0 {
-		return schema.Invalid("tool_use_id", say.New("value.not_blank"))
+		return schema.BadField("tool_use_id", "value.not_blank")
 	}
 	id, _ := unmarkCall(b.Get("tool_use_id").Text())
 	text, media := chat.Text{}, 0
@@ -177,7 +176,7 @@ func (r *reader) toolResult(b jsonscan.Value) *schema.Error {
 			}
 		}
 	default:
-		return schema.Invalid("content", say.New("value.string_or_blocks"))
+		return schema.BadField("content", "value.string_or_blocks")
 	}
 	isError := b.Get("is_error").Kind() == jsonscan.True && !saysError(text)
 	if len(text) == 0 && media > 0 {
@@ -232,9 +231,9 @@ func (r *reader) block(b jsonscan.Value) *schema.Error {
 	case "document":
 		return r.document(b, source)
 	case "":
-		return schema.Invalid("type", say.New("value.block_type"))
+		return schema.BadField("type", "value.block_type")
 	default:
-		return schema.Invalid("type", say.New("value.kind", "kind", kind))
+		return schema.BadField("type", "value.kind", "kind", kind)
 	}
 }
 
@@ -244,16 +243,15 @@ func (r *reader) image(source jsonscan.Value) *schema.Error {
 	case "base64":
 		part.SetData(string(source.Get("media_type").Text()), chat.TextOf(source.Get("data")))
 		if part.MediaType == "" || len(part.Data) == 0 {
-			return schema.Invalid("source", say.New("value.has_media"))
+			return schema.BadField("source", "value.has_media")
 		}
 	case "url":
 		part.SetSource(chat.TextOf(source.Get("url")))
 		if part.URL == nil && part.Data == nil {
-			return schema.Invalid("source.url", say.New("value.string"))
+			return schema.BadField("source.url", "value.string")
 		}
 	default:
-		return schema.Invalid("source.type",
-			say.New("value.or_images", "known", "base64", "last", "url"))
+		return schema.BadField("source.type", "value.or_images", "known", "base64", "last", "url")
 	}
 	r.user = append(r.user, part)
 	return nil
@@ -281,7 +279,7 @@ func (r *reader) document(b, source jsonscan.Value) *schema.Error {
 		}
 		return nil
 	}
-	return schema.Invalid("source.type", say.New("value.or_documents", "known", "base64, text", "last", "content"))
+	return schema.BadField("source.type", "value.or_documents", "known", "base64, text", "last", "content")
 }
 
 // assistant reads the words, thoughts and calls of an earlier turn of the model.
@@ -310,7 +308,7 @@ func addBlock(m *chat.Message, b jsonscan.Value) *schema.Error {
 	case "text":
 		text := chat.TextOf(b.Get("text"))
 		if text == nil {
-			return schema.Invalid("text", say.New("value.string"))
+			return schema.BadField("text", "value.string")
 		}
 		if m.Text == nil {
 			m.Text = text
@@ -328,11 +326,11 @@ func addBlock(m *chat.Message, b jsonscan.Value) *schema.Error {
 	case "tool_use":
 		return addCall(m, b)
 	case "":
-		return schema.Invalid("type", say.New("value.block_type"))
+		return schema.BadField("type", "value.block_type")
 	case "redacted_thinking", "server_tool_use":
 	default:
 		if !strings.HasSuffix(kind, "_tool_result") {
-			return schema.Invalid("type", say.New("value.kind", "kind", kind))
+			return schema.BadField("type", "value.kind", "kind", kind)
 		}
 	}
 	return nil
@@ -342,9 +340,9 @@ func addCall(m *chat.Message, b jsonscan.Value) *schema.Error {
 	call := chat.ToolCall{ID: chat.TextOf(b.Get("id")), Name: chat.TextOf(b.Get("name")), Input: []byte("{}")}
 	switch {
 	case len(call.ID) == 0:
-		return schema.Invalid("id", say.New("value.not_blank"))
+		return schema.BadField("id", "value.not_blank")
 	case len(call.Name) == 0:
-		return schema.Invalid("name", say.New("value.not_blank"))
+		return schema.BadField("name", "value.not_blank")
 	}
 	if input := b.Get("input"); input.Kind() == jsonscan.Object {
 		call.Input = input.Raw()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ErrorBody is the body of an error, in the shape of Google's APIs.
@@ -30,7 +29,7 @@ type ErrorInfo struct {
 
 // NotFound says in the words of Google's API that there is no such model.
 func NotFound(model string) *schema.Error {
-	known := schema.NewError(schema.CodeModelNotFound, say.New("call.no_model_gemini", "model", model))
+	known := schema.CodedError(schema.CodeModelNotFound, "call.no_model_gemini", "model", model)
 	known.NoRetry = true
 	return known
 }

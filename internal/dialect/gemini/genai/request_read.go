@@ -11,7 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadRequest reads a request of generateContent. It checks the fields that the gateway
@@ -25,9 +24,9 @@ func ReadRequest(req *schema.Request, body []byte) error {
 	case !contents.Given():
 		return schema.MissingParameter("contents")
 	case contents.Kind() != jsonscan.Array && contents.Kind() != jsonscan.Object:
-		return schema.Invalid("contents", say.New("value.array"))
+		return schema.BadField("contents", "value.array")
 	case contents.Empty():
-		return schema.Invalid("contents", say.New("value.some_content"))
+		return schema.BadField("contents", "value.some_content")
 	}
 	return nil
 }
@@ -91,7 +90,7 @@ func readFrom(root jsonscan.Value, room chat.Room) (*chat.Request, error) {
 // refuse returns an error for fields that only a backend of this dialect can obey.
 func (r *reader) refuse() *schema.Error {
 	if cached := member(r.root, "cachedContent", "cached_content"); cached.Given() && len(chat.TextOf(cached)) > 0 {
-		return schema.Invalid("cachedContent", say.New("value.unsupported"))
+		return schema.BadField("cachedContent", "value.unsupported")
 	}
 	return nil
 }
@@ -128,7 +127,7 @@ func (r *reader) readContents() *schema.Error {
 		}
 	}
 	if len(r.Messages) == 0 && r.room.Err == nil {
-		return schema.Invalid("contents", say.New("value.says_nothing"))
+		return schema.BadField("contents", "value.says_nothing")
 	}
 	return nil
 }
@@ -136,11 +135,11 @@ func (r *reader) readContents() *schema.Error {
 // content reads one turn; the error names fields relative to it.
 func (r *reader) content(c jsonscan.Value) *schema.Error {
 	if c.Kind() != jsonscan.Object {
-		return schema.Invalid("parts", say.New("value.array_content"))
+		return schema.BadField("parts", "value.array_content")
 	}
 	parts := c.Get("parts")
 	if parts.Kind() != jsonscan.Array && parts.Kind() != jsonscan.Object {
-		return schema.Invalid("parts", say.New("value.parts"))
+		return schema.BadField("parts", "value.parts")
 	}
 	parts = r.parts.Rescan(parts)
 	first := parts
@@ -153,7 +152,7 @@ func (r *reader) content(c jsonscan.Value) *schema.Error {
 	case "model":
 		return r.modelTurn(first)
 	default:
-		return schema.Invalid("role", say.New("value.or", "known", "user", "last", "model"))
+		return schema.BadField("role", "value.or", "known", "user", "last", "model")
 	}
 }
 
@@ -190,7 +189,7 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 		kind, content := string(member(data, "mimeType", "mime_type").Text()), chat.TextOf(data.Get("data"))
 		part.Type = mediaPart(kind)
 		if kind == "" || len(content) == 0 {
-			return part, schema.Invalid("inlineData", say.New("value.has_mime"))
+			return part, schema.BadField("inlineData", "value.has_mime")
 		}
 		part.SetData(kind, content)
 		if part.Type == chat.FilePart {
@@ -202,8 +201,7 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 		kind, address := string(member(file, "mimeType", "mime_type").Text()),
 			chat.TextOf(member(file, "fileUri", "file_uri"))
 		if len(address) == 0 || mediaPart(kind) != chat.ImagePart {
-			return part, schema.Invalid("fileData",
-				say.New("value.image_address"))
+			return part, schema.BadField("fileData", "value.image_address")
 		}
 		part.Type = chat.ImagePart
 		part.SetSource(address)
@@ -215,8 +213,7 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 	for m := range p.All() {
 		switch string(m.Key()) {
 		case "executableCode", "executable_code", "codeExecutionResult", "code_execution_result":
-			return part, schema.Invalid("",
-				say.New("value.code"))
+			return part, schema.BadField("", "value.code")
 		}
 	}
 	return part, nil
@@ -309,7 +306,7 @@ func (r *reader) modelTurn(first jsonscan.Value) *schema.Error {
 func (r *reader) addCall(m *chat.Message, v, signature jsonscan.Value) *schema.Error {
 	call := chat.ToolCall{ID: chat.TextOf(v.Get("id")), Name: chat.TextOf(v.Get("name")), Input: []byte("{}")}
 	if len(call.Name) == 0 {
-		return schema.Invalid("functionCall.name", say.New("value.function_name"))
+		return schema.BadField("functionCall.name", "value.function_name")
 	}
 	if len(call.ID) == 0 {
 		call.ID = strconv.AppendInt([]byte("call_gemini_"), int64(r.calls), 10)

@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // readTools reads the functions that the model may call. Tools that the provider runs
@@ -20,7 +19,7 @@ func (r *reader) readTools() *schema.Error {
 		return nil
 	}
 	if tools.Kind() != jsonscan.Array {
-		return schema.Invalid("tools", say.New("value.array"))
+		return schema.BadField("tools", "value.array")
 	}
 	for i, tool := range r.room.All(r.deep.Rescan(tools)) {
 		place := "tools[" + strconv.Itoa(i) + "]"
@@ -35,7 +34,7 @@ func (r *reader) readTools() *schema.Error {
 				}
 			default:
 				if m.Given() {
-					return schema.Invalid(place, say.New("value.tool_field", "tool", name))
+					return schema.BadField(place, "value.tool_field", "tool", name)
 				}
 			}
 		}
@@ -47,7 +46,7 @@ func (r *reader) readFunction(f jsonscan.Value) *schema.Error {
 	tool := chat.Tool{Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(f.Get("name")),
 		Description: chat.Given(f.Get("description"))}
 	if len(tool.Name) == 0 {
-		return schema.Invalid("functionDeclarations", say.New("value.has_name"))
+		return schema.BadField("functionDeclarations", "value.has_name")
 	}
 	if own := member(f, "parametersJsonSchema", "parameters_json_schema"); own.Given() {
 		tool.Schema = own.Raw()
@@ -85,8 +84,8 @@ func (r *reader) readToolConfig() *schema.Error {
 	case "NONE":
 		r.ToolChoice.Mode = "none"
 	default:
-		return schema.Invalid("toolConfig.functionCallingConfig.mode",
-			say.New("value.or", "known", "AUTO, ANY, NONE", "last", "VALIDATED"))
+		return schema.BadField("toolConfig.functionCallingConfig.mode",
+			"value.or", "known", "AUTO, ANY, NONE", "last", "VALIDATED")
 	}
 	return nil
 }
@@ -98,7 +97,7 @@ func (r *reader) readConfig() *schema.Error {
 		return nil
 	}
 	if config.Kind() != jsonscan.Object {
-		return schema.Invalid("generationConfig", say.New("value.object"))
+		return schema.BadField("generationConfig", "value.object")
 	}
 	for _, f := range []struct {
 		name, other string
@@ -112,7 +111,7 @@ func (r *reader) readConfig() *schema.Error {
 	} {
 		v := member(config, f.name, f.other)
 		if v.Given() && v.Kind() != jsonscan.Number {
-			return schema.Invalid("generationConfig."+f.name, say.New("value.number"))
+			return schema.BadField("generationConfig."+f.name, "value.number")
 		}
 		*f.to = v
 	}
@@ -136,8 +135,7 @@ func (r *reader) readConfig() *schema.Error {
 func refuseModalities(list jsonscan.Value) *schema.Error {
 	for v := range list.All() {
 		if !strings.EqualFold(string(v.Text()), "TEXT") {
-			return schema.Invalid("generationConfig.responseModalities",
-				say.New("value.only", "known", "TEXT"))
+			return schema.BadField("generationConfig.responseModalities", "value.only", "known", "TEXT")
 		}
 	}
 	return nil
@@ -182,8 +180,8 @@ func (r *reader) readFormat(config jsonscan.Value) *schema.Error {
 		return nil
 	case "application/json":
 	default:
-		return schema.Invalid("generationConfig.responseMimeType",
-			say.New("value.or_model", "known", "text/plain", "last", "application/json"))
+		return schema.BadField("generationConfig.responseMimeType",
+			"value.or_model", "known", "text/plain", "last", "application/json")
 	}
 	r.Format = chat.Format{Given: true, Type: "json_object"}
 	if form != nil {

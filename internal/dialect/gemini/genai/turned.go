@@ -6,7 +6,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ReadCountRequest reads a request of countTokens. Such requests are no use of a model.
@@ -53,7 +52,7 @@ func ReadBatchEmbed(req *schema.Request, body []byte) error {
 		return err
 	}
 	if requests := req.Body.Root().Get("requests"); requests.Kind() != jsonscan.Array || requests.Empty() {
-		return schema.Invalid("requests", say.New("value.requests"))
+		return schema.BadField("requests", "value.requests")
 	}
 	return nil
 }
@@ -106,13 +105,12 @@ func textOf(content jsonscan.Value) (text chat.Text, err *schema.Error) {
 	for p := range content.Get("parts").All() {
 		piece := chat.TextOf(p.Get("text"))
 		if piece == nil {
-			return nil, schema.Invalid("content",
-				say.New("value.texts_only"))
+			return nil, schema.BadField("content", "value.texts_only")
 		}
 		text = chat.JoinApart(text, piece)
 	}
 	if len(text) == 0 {
-		return nil, schema.Invalid("content", say.New("value.has_text"))
+		return nil, schema.BadField("content", "value.has_text")
 	}
 	return text, nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -109,7 +108,7 @@ func (c *Catalog) Model(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	param := "model"
-	known := schema.NewError(schema.CodeModelNotFound, say.New("call.no_model", "model", web.CutText(id, longestName)))
+	known := schema.CodedError(schema.CodeModelNotFound, "call.no_model", "model", web.CutText(id, longestName))
 	known.Param = &param
 	c.Fail(w, r, known)
 }
@@ -240,7 +239,7 @@ func selectModels(models []model, query url.Values) (selected []model, hasMore b
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			return nil, false, schema.Invalid("limit", say.New("field.range", "least", "1", "most", "1000"))
+			return nil, false, schema.BadField("limit", "field.range", "least", "1", "most", "1000")
 		}
 		limit = n
 	}

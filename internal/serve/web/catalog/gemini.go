@@ -7,7 +7,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini/genai"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -71,7 +70,7 @@ func (c *Catalog) GeminiModels(w http.ResponseWriter, r *http.Request) {
 	if text := query.Get("pageSize"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			c.Fail(w, r, schema.Invalid("pageSize", say.New("field.range", "least", "1", "most", "1000")))
+			c.Fail(w, r, schema.BadField("pageSize", "field.range", "least", "1", "most", "1000"))
 			return
 		}
 		limit = n

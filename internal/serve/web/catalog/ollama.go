@@ -13,7 +13,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -170,7 +169,7 @@ func (c *Catalog) Show(w http.ResponseWriter, r *http.Request) {
 	var request OllamaShowRequest
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostShow))
 	if err != nil || json.Unmarshal(body, &request) != nil {
-		c.Fail(w, r, schema.NewError(schema.CodeInvalidJSON, say.New("call.not_named_model")))
+		c.Fail(w, r, schema.CodedError(schema.CodeInvalidJSON, "call.not_named_model"))
 		return
 	}
 	name := request.Model
@@ -229,5 +228,5 @@ func (c *Catalog) Refused(w http.ResponseWriter, r *http.Request) {
 		c.Fail(w, r, err)
 		return
 	}
-	c.Fail(w, r, schema.NewError(schema.CodePermissionDenied, say.New("call.no_pull")))
+	c.Fail(w, r, schema.CodedError(schema.CodePermissionDenied, "call.no_pull"))
 }

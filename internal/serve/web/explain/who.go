@@ -21,7 +21,7 @@ func By(who *access.Identity) AskedBy {
 func (e *Explanation) SetCaller(s *access.Sender, who *access.Identity, table *routing.Table) {
 	refusal := s.Refusal
 	if refusal == nil && !e.mayUse(s.Grant, table.Service(e.Service)) {
-		refusal = schema.NewError(schema.CodePermissionDenied, say.New("call.key_model"))
+		refusal = schema.CodedError(schema.CodePermissionDenied, "call.key_model")
 	}
 	e.Caller = &Caller{KeyID: s.KeyID, Tenant: s.Tenant, Status: s.Status, Issuer: s.Issuer, Rule: s.Rule, User: s.User,
 		Refusal: viewRefusal(refusal)}

@@ -83,7 +83,7 @@ func (a *API) surface(fail func(http.ResponseWriter, *http.Request, error)) *web
 			c.Given, err = config.DecodeJSON(c.Content, to)
 			return err
 		},
-		Missing: func(name string, code say.Code) error { return web.Invalid(name, say.New(code)) },
+		Missing: func(name string, code say.Code) error { return web.BadInput(name, code) },
 		Write:   func(w http.ResponseWriter, c *web.Call, value any) { web.Succeed(w, c.Status, c.Message, value) },
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -84,7 +83,7 @@ type backupQuery struct {
 // downloadBackup sends all versions, one file each.
 func (a *API) downloadBackup(c *web.Call, q *backupQuery) (none any, err error) {
 	if bool(q.Secrets) && !c.Who.SeesSecrets {
-		return nil, web.Invalid("secrets", say.New("field.secrets_admin"))
+		return nil, web.BadInput("secrets", "field.secrets_admin")
 	}
 	reader := c.Who
 	reader.SeesSecrets = bool(q.Secrets)
@@ -102,7 +101,7 @@ type exportQuery struct {
 // exportFile sends the configuration in force as a configuration file.
 func (a *API) exportFile(c *web.Call, q *exportQuery) (none any, err error) {
 	if bool(q.Secrets) && !c.Who.SeesSecrets {
-		return nil, web.Invalid("secrets", say.New("field.secrets_admin"))
+		return nil, web.BadInput("secrets", "field.secrets_admin")
 	}
 	doc, _ := a.options.Control.Document()
 	content, err := doc.Write(bool(q.Secrets))

@@ -96,7 +96,7 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	prefix string) (*routing.Current, error) {
 	settings.Enabled, settings.Weight, settings.MaxConcurrency = true, 1, 0
 	if settings.Models.Given() {
-		return nil, web.Invalid(prefix+"models", say.New("field.models_test"))
+		return nil, web.BadInput(prefix+"models", "field.models_test")
 	}
 	service.Instances = []backend.Settings{settings}
 	service.Aliases, service.Fallbacks = nil, nil // they may name other models
@@ -156,7 +156,7 @@ func (a *API) tryoutSettings(c *web.Call, serviceType schema.ServiceType) (backe
 		}
 		next.Instance = settings.Clone(*stored)
 	case !given.Has("instance"):
-		return backend.Settings{}, config.Service{}, web.Invalid("instanceId, instance", say.New("field.one_required"))
+		return backend.Settings{}, config.Service{}, web.BadInput("instanceId, instance", "field.one_required")
 	}
 	given.Overlay(&body, &next)
 	who := c.Who

@@ -201,16 +201,16 @@ func opensBreaker(body []byte) bool {
 
 // existing returns the error about an instance that would be there twice.
 func existing(fields, id string) error {
-	return web.Invalid(fields, say.New("manage.instance_exists", "instance", web.Shorten(id)))
+	return web.BadInput(fields, "manage.instance_exists", "instance", web.Shorten(id))
 }
 
 // check returns an error if a required member of an update is missing.
 func (u update) check(given config.Given) error {
 	if u.InstanceID == "" {
-		return web.Invalid("instanceId", say.New("field.required"))
+		return web.BadInput("instanceId", "field.required")
 	}
 	if !given.Has("instance") {
-		return web.Invalid("instance", say.New("field.required"))
+		return web.BadInput("instance", "field.required")
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (a *API) living(c *web.Call, id string) (*backend.Instance, error) {
 // their configuration, on all of them until it is released.
 func (a *API) forceBreaker(c *web.Call, wanted *breakerRequest) (heldBreaker, error) {
 	if utf8.RuneCountInString(wanted.Reason) > 200 {
-		return heldBreaker{}, web.Invalid("reason", say.New("field.characters", "most", "200"))
+		return heldBreaker{}, web.BadInput("reason", "field.characters", "most", "200")
 	}
 	instance, err := a.living(c, wanted.InstanceID)
 	if err != nil {

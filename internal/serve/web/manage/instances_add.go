@@ -49,10 +49,10 @@ func (a *API) addInstances(c *web.Call) (changeView, error) {
 	c.Say("%d instances were added.", len(body.Instances))
 	return a.edit(c, func(doc *config.Document) error {
 		if len(body.Instances) == 0 {
-			return web.Invalid("instances", say.New("field.required"))
+			return web.BadInput("instances", "field.required")
 		}
 		if len(body.Instances) > maxAdded {
-			return web.Invalid("instances", say.New("field.count", "most", maxAdded))
+			return web.BadInput("instances", "field.count", "most", maxAdded)
 		}
 		for i := range body.Instances {
 			at := fmt.Sprintf("instances[%d].", i)

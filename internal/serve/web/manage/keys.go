@@ -253,7 +253,7 @@ func (r *RotationRequest) SetDefaults() { r.Overlap = schema.Duration(usualOverl
 func (a *API) RotateKey(c *web.Call, wanted *RotationRequest) (KeyView, error) {
 	now := time.Now()
 	if wanted.Overlap.Std() > mostOverlap || wanted.Overlap < 0 {
-		return KeyView{}, web.Invalid("overlap", say.New("field.overlap"))
+		return KeyView{}, web.BadInput("overlap", "field.overlap")
 	}
 	text, rotated, err := a.options.Credentials.Keys.Rotate(c.Context(), c.PathValue("id"), wanted.Overlap.Std(),
 		ChangeAt(c, now))

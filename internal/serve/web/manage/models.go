@@ -72,7 +72,7 @@ func (a *API) explain(c *web.Call, q *explainQuery) (explain.Explanation, error)
 	}
 	if door.Service() != q.Service {
 		return explain.Explanation{},
-			web.Invalid("door", say.New("field.door_service", "door", door, "service", door.Service()))
+			web.BadInput("door", "field.door_service", "door", door, "service", door.Service())
 	}
 	target, err := explainedTarget(c, q.Target)
 	if err != nil {

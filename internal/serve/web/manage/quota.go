@@ -149,13 +149,13 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 	var edit quota.Edit
 	var fields map[string]jsontext.Value
 	if len(strings.TrimSpace(string(body))) == 0 {
-		return edit, web.Invalid("body", say.New("field.empty"))
+		return edit, web.BadInput("body", "field.empty")
 	}
 	if err := json.Unmarshal(body, &fields); err != nil {
-		return edit, web.Invalid("body", say.New("field.json_once"))
+		return edit, web.BadInput("body", "field.json_once")
 	}
 	if fields == nil {
-		return edit, web.Invalid("body", say.New("field.null"))
+		return edit, web.BadInput("body", "field.null")
 	}
 	var fixed, unknown []string
 	given := 0
@@ -176,10 +176,10 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 	case len(fixed) > 0:
 		return edit, say.About(strings.Join(fixed, ", "), errRestart)
 	case len(unknown) > 0:
-		return edit, web.Invalid(strings.Join(unknown, ", "),
-			say.New("field.unknown", "known", strings.Join(hotFields(), ", ")))
+		return edit, web.BadInput(strings.Join(unknown, ", "),
+			"field.unknown", "known", strings.Join(hotFields(), ", "))
 	case given == 0:
-		return edit, web.Invalid("body", say.New("field.at_least_one", "known", strings.Join(hotFields(), ", ")))
+		return edit, web.BadInput("body", "field.at_least_one", "known", strings.Join(hotFields(), ", "))
 	}
 	return edit, readHotFields(fields, &edit)
 }
@@ -187,7 +187,7 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 	for name, to := range map[string]any{"enabled": &edit.Enabled, "failOpen": &edit.FailOpen} {
 		if value := fields[name]; value != nil && json.Unmarshal(value, to) != nil {
-			return web.Invalid(name, say.New("field.switch"))
+			return web.BadInput(name, "field.switch")
 		}
 	}
 	value := fields["windows"]
@@ -196,7 +196,7 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 	}
 	var names []string
 	if json.Unmarshal(value, &names) != nil {
-		return web.Invalid("windows", say.New("field.windows"))
+		return web.BadInput("windows", "field.windows")
 	}
 	edit.Windows = []quota.Window{}
 	for _, name := range names {

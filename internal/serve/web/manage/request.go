@@ -89,7 +89,7 @@ func ifMatch(lines []string) ([]int, error) {
 		}
 		number, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(tag, "W/"), `"`))
 		if err != nil || !versionTag.MatchString(tag) {
-			return nil, web.Invalid("If-Match", say.New("field.if_match"))
+			return nil, web.BadInput("If-Match", "field.if_match")
 		}
 		versions = append(versions, number)
 	}
@@ -116,7 +116,7 @@ func versionOf(field, text string) (int, error) {
 	digits := strings.TrimPrefix(text, "-")
 	isNoDigit := func(r rune) bool { return r < '0' || r > '9' }
 	if digits == "" || strings.ContainsFunc(digits, isNoDigit) {
-		return 0, web.Invalid(field, say.New("field.version_number", "found", web.Shorten(text)))
+		return 0, web.BadInput(field, "field.version_number", "found", web.Shorten(text))
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 {

@@ -128,7 +128,7 @@ func (a *API) move(c *web.Call, wanted *residentRequest, what string,
 	}
 	engine := instance.Engine()
 	if engine == nil || a.options.Residency.Model(engine) == nil {
-		return ResidentView{}, web.Invalid("", say.New("model.not_kept", "instance", web.Shorten(instance.ID)))
+		return ResidentView{}, web.BadInput("", "model.not_kept", "instance", web.Shorten(instance.ID))
 	}
 	host, model := engine.Host().Name(), engine.Model()
 	if c.DryRun {

@@ -70,7 +70,7 @@ type sessionView struct {
 
 func (a *API) beginSession(c *web.Call) (view sessionView, err error) {
 	if !a.options.Credentials.Enforced() {
-		return view, web.Invalid("security.enabled", say.New("manage.no_sessions"))
+		return view, web.BadInput("security.enabled", "manage.no_sessions")
 	}
 	if c.DryRun {
 		c.Say("Dry run: a session would begin.")
@@ -79,7 +79,7 @@ func (a *API) beginSession(c *web.Call) (view sessionView, err error) {
 	text, end, err := a.newSession(c)
 	if errors.Is(err, access.ErrNoToken) {
 		// Who has a session cannot make it last longer with it.
-		return view, web.Invalid("Authorization", say.New("field.token"))
+		return view, web.BadInput("Authorization", "field.token")
 	}
 	c.Cookie = a.options.PublicURL.NewCookie(c.Request, web.SessionCookie, text)
 	c.Cookie.Expires = end
@@ -186,5 +186,5 @@ func (a *API) endOne(c *web.Call) (view heldSession, err error) {
 }
 
 func noSession(id string) error {
-	return web.NotFound(say.New("manage.no_session", "id", web.Shorten(id)))
+	return web.NoSuch("manage.no_session", "id", web.Shorten(id))
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -82,8 +81,8 @@ func keepSectionSecrets(section config.ManagedSection, doc *config.Document, bef
 			case !isMask && !secret.IsEmpty():
 				return secret, nil
 			case isMask && stored.IsEmpty():
-				fault = web.Invalid(strings.ReplaceAll(strings.TrimPrefix(at, root+"/"), "/", "."),
-					say.New("field.secret_mask"))
+				fault = web.BadInput(strings.ReplaceAll(strings.TrimPrefix(at, root+"/"), "/", "."),
+					"field.secret_mask")
 			}
 			return stored, nil
 		})

@@ -51,7 +51,7 @@ func (a *API) showTerms(c *web.Call) (termsView, error) {
 func (a *API) putTerms(c *web.Call, body *termsBody) (changeView, error) {
 	return a.editTerms(c, func(terms *access.TermSet) error {
 		if !c.Given.Has("defaults") && !c.Given.Has("tenants") {
-			return web.Invalid("body", say.New("field.terms"))
+			return web.BadInput("body", "field.terms")
 		}
 		if c.Given.Has("defaults") {
 			terms.Defaults = body.Defaults.terms()

@@ -213,7 +213,7 @@ func writeVersion(c *web.Call, do func(context.Context, control.Change, int) (co
 func (a *API) diffVersions(c *web.Call) (diff versionDiff, err error) {
 	query := c.URL.Query()
 	if query.Get("from") == "" {
-		return diff, web.Invalid("from", say.New("field.required"))
+		return diff, web.BadInput("from", "field.required")
 	}
 	from, err := a.load("from", query.Get("from"))
 	if err != nil {

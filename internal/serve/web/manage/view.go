@@ -133,16 +133,16 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		return err
 	}
 	if next.TLS != before.TLS && !who.Role.Holds(access.ManageKeys) {
-		return web.Invalid(path+"tls", say.New("field.tls_admin"))
+		return web.BadInput(path+"tls", "field.tls_admin")
 	}
 	// Another proxy sees the request with its secret, just as another host does.
 	moved := stored != nil && (!sameHost(before.BaseURL, next.BaseURL) || next.Proxy != before.Proxy)
 	keep := func(field string, secret backend.Secret) (backend.Secret, error) {
 		switch {
 		case secret.IsEmpty():
-			return secret, web.Invalid(field, say.New("field.secret_mask"))
+			return secret, web.BadInput(field, "field.secret_mask")
 		case moved && !who.SeesSecrets:
-			return secret, web.Invalid(field, say.New("field.secret_again"))
+			return secret, web.BadInput(field, "field.secret_again")
 		}
 		isKept = true
 		return secret, nil
@@ -168,8 +168,7 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		}
 	}
 	if next.ForwardAuthorization && (moved || !before.ForwardAuthorization) && !who.Role.Holds(access.ManageKeys) {
-		return web.Invalid(path+"forwardAuthorization",
-			say.New("field.forward_admin"))
+		return web.BadInput(path+"forwardAuthorization", "field.forward_admin")
 	}
 	isKept = isKept || next.ForwardAuthorization && !given.Has(path+"forwardAuthorization")
 	next.Doubt = before.Doubt
@@ -199,7 +198,7 @@ func keepProxy(next *backend.Settings, before backend.Settings, path string) err
 		return nil
 	}
 	if transport.MaskedProxy(before.Proxy) != next.Proxy {
-		return web.Invalid(path+"proxy", say.New("field.proxy_mask"))
+		return web.BadInput(path+"proxy", "field.proxy_mask")
 	}
 	next.Proxy = before.Proxy
 	return nil

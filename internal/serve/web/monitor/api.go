@@ -66,11 +66,11 @@ func surface() *web.Surface {
 		Error: monitoringError{}, Fail: fail,
 		Decode: func(c *web.Call, to any) error {
 			if err := json.Unmarshal(c.Content, to, json.RejectUnknownMembers(true)); err != nil {
-				return web.Invalid("", say.New("manage.bad_object", "why", decodingReason(err)))
+				return web.BadInput("", "manage.bad_object", "why", decodingReason(err))
 			}
 			return nil
 		},
-		Missing: func(name string, _ say.Code) error { return web.Invalid("", say.New("manage.member", "name", name)) },
+		Missing: func(name string, _ say.Code) error { return web.BadInput("", "manage.member", "name", name) },
 		Write:   func(w http.ResponseWriter, c *web.Call, value any) { web.WriteJSON(w, c.Status, value) },
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -88,7 +87,7 @@ func newCallFilter(c *web.Call, q *CallsQuery) (*callFilter, error) {
 	for name, to := range map[string]*uint64{"cursor": &f.before, "after": &f.after} {
 		if text := f.query.Get(name); text != "" {
 			if *to, err = parseCursor(text); err != nil {
-				return nil, web.Invalid(name, say.New("field.cursor"))
+				return nil, web.BadInput(name, "field.cursor")
 			}
 		}
 	}
@@ -96,7 +95,7 @@ func newCallFilter(c *web.Call, q *CallsQuery) (*callFilter, error) {
 		if text := f.query.Get(name); text != "" {
 			milliseconds, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(milliseconds >= 0 && milliseconds < 1e12) {
-				return nil, web.Invalid(name, say.New("field.ms"))
+				return nil, web.BadInput(name, "field.ms")
 			}
 			*to = time.Duration(milliseconds * float64(time.Millisecond))
 		}
@@ -105,7 +104,7 @@ func newCallFilter(c *web.Call, q *CallsQuery) (*callFilter, error) {
 	case "", string(calls.Answered), string(calls.Rescued), string(calls.Lost), string(calls.Refused), outcomeFailed,
 		outcomeRetried, outcomeTroubled:
 	default:
-		return nil, web.Invalid("outcome", say.New("field.outcome"))
+		return nil, web.BadInput("outcome", "field.outcome")
 	}
 	return f, nil
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -192,7 +191,7 @@ func findCall[T any](a *API, c *web.Call, q *callQuery, view func(*calls.Record)
 		return one, err
 	}
 	if !isFound {
-		return one, web.NotFound(say.New("manage.no_call"))
+		return one, web.NoSuch("manage.no_call")
 	}
 	return one, nil
 }

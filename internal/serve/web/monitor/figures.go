@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/live"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -28,8 +27,8 @@ func (a *API) figures(_ *web.Call, asked *figuresQuery) (live.FigureList, error)
 		return live.FigureList{}, err
 	}
 	if q.By == live.Total || q.By == live.ByTenant {
-		return live.FigureList{}, web.Invalid("by",
-			say.New("field.want_one_of", "known", "service, model, instance, host"))
+		return live.FigureList{}, web.BadInput("by",
+			"field.want_one_of", "known", "service, model, instance, host")
 	}
 	return a.sampler.Figures(q, time.Now()), nil
 }

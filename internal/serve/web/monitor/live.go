@@ -68,7 +68,7 @@ func topicsOf(names string, role access.Role) ([]string, error) {
 	topics := strings.Split(names, ",")
 	for _, topic := range topics {
 		if topic != topicSnapshot && topic != topicChange && topic != topicCall {
-			return nil, web.Invalid("topics", say.New("field.topics"))
+			return nil, web.BadInput("topics", "field.topics")
 		}
 	}
 	return topics, nil

@@ -114,7 +114,7 @@ const maxReason = 200
 // error, the gateway closes the connection to the backend and settles the use so far.
 func (a *API) stopRunning(c *web.Call, body *stopRequest) (found stopped, err error) {
 	if len(body.Reason) > maxReason {
-		return found, web.Invalid("reason", say.New("field.bytes", "most", "200"))
+		return found, web.BadInput("reason", "field.bytes", "most", "200")
 	}
 	said := say.New("call.stopped")
 	if body.Reason != "" {
@@ -131,7 +131,7 @@ func (a *API) stopRunning(c *web.Call, body *stopRequest) (found stopped, err er
 		}
 	}
 	if found.Stopped == 0 {
-		return found, web.NotFound(say.New("manage.not_running"))
+		return found, web.NoSuch("manage.not_running")
 	}
 	c.Done("request %s stopped by %s", id, c.Who.String())
 	return found, nil

@@ -69,7 +69,7 @@ func queryOf(asked *seriesQuery) (live.Query, error) {
 		return live.Query{}, err
 	}
 	if all := live.Groupings(); !slices.Contains(all, string(q.By)) {
-		return live.Query{}, web.Invalid("by", say.New("field.want_one_of", "known", strings.Join(all, ", ")))
+		return live.Query{}, web.BadInput("by", "field.want_one_of", "known", strings.Join(all, ", "))
 	}
 	if asked.Service != "" {
 		service, err := schema.ParseServiceType(asked.Service)

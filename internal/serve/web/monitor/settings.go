@@ -133,7 +133,7 @@ func (a *API) setTags(_ *web.Call, body *tagsRequest) (monitoringView, error) {
 	tags := make(map[string]string, len(body.CustomTags))
 	for name, value := range body.CustomTags {
 		if value == nil {
-			return monitoringView{}, web.Invalid("customTags", say.New("field.tag_null", "name", web.Shorten(name)))
+			return monitoringView{}, web.BadInput("customTags", "field.tag_null", "name", web.Shorten(name))
 		}
 		tags[name] = *value
 	}

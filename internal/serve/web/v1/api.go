@@ -281,7 +281,7 @@ type Bearer struct {
 func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) *schema.Error {
 	at := slices.IndexFunc(doors, func(d *door) bool { return d.path == r.URL.Path && d.json != nil })
 	if at < 0 {
-		return schema.NewError(schema.CodeUnknownEndpoint, say.New("call.no_door", "name", shorten(r.URL.Path)))
+		return schema.CodedError(schema.CodeUnknownEndpoint, "call.no_door", "name", shorten(r.URL.Path))
 	}
 	x := a.begin(w, r, doors[at])
 	defer a.end(x)

@@ -11,7 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"
@@ -203,8 +202,7 @@ func Read(id schema.Door, header http.Header, body []byte) (*schema.Request, *di
 			continue
 		}
 		if d.json == nil {
-			return nil, nil, schema.NewError(schema.CodeUnsupportedMedia,
-				say.New("call.form_nowhere"))
+			return nil, nil, schema.CodedError(schema.CodeUnsupportedMedia, "call.form_nowhere")
 		}
 		request := new(schema.Request)
 		if id.IsTranslated() {
@@ -216,7 +214,7 @@ func Read(id schema.Door, header http.Header, body []byte) (*schema.Request, *di
 		}
 		return request, d.client, err
 	}
-	return nil, nil, schema.NewError(schema.CodeInternal, say.New("call.no_door", "name", id.String()))
+	return nil, nil, schema.CodedError(schema.CodeInternal, "call.no_door", "name", id.String())
 }
 
 // serve returns the handler of a door.

@@ -103,7 +103,7 @@ func (x *exchange) readJSON(parse func(*schema.Request, []byte) error) error {
 		return err
 	}
 	if strings.HasPrefix(web.FirstOf(x.r.Header, "Content-Type"), "multipart/") {
-		return schema.NewError(schema.CodeUnsupportedMedia, say.New("call.json_not_form"))
+		return schema.CodedError(schema.CodeUnsupportedMedia, "call.json_not_form")
 	}
 	limit := int64(x.table.Limits.JSONBody)
 	if x.r.ContentLength > limit {
@@ -138,8 +138,7 @@ func (x *exchange) refuseCompressed() error {
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
 		return nil
 	}
-	return schema.NewError(schema.CodeUnsupportedMedia,
-		say.New("call.compressed"))
+	return schema.CodedError(schema.CodeUnsupportedMedia, "call.compressed")
 }
 
 // unread is an error after which the connection must be closed, because the body of the
@@ -196,7 +195,7 @@ func unexpected(err error) *schema.Error {
 	if errors.Is(err, web.ErrStopping) {
 		return proxy.Stopping()
 	}
-	return schema.NewError(schema.CodeInternal, say.New("call.failed"))
+	return schema.CodedError(schema.CodeInternal, "call.failed")
 }
 
 // The exchange is the sink of the proxy's answer.

@@ -37,8 +37,7 @@ func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) err
 	}
 	mediaType, params, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
-		return schema.NewError(schema.CodeUnsupportedMedia,
-			say.New("call.form_not_json"))
+		return schema.CodedError(schema.CodeUnsupportedMedia, "call.form_not_json")
 	}
 	limit := int64(x.table.Limits.MultipartBody)
 	if x.r.ContentLength > limit {

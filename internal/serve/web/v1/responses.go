@@ -195,7 +195,7 @@ func (p *pastAnswers) get(ids ...string) ([]*recall.Answer, error) {
 }
 
 func storeUnavailable() *schema.Error {
-	known := schema.NewError(schema.CodeServiceUnavailable, say.New("call.responses_away"))
+	known := schema.CodedError(schema.CodeServiceUnavailable, "call.responses_away")
 	known.RetryAfter = time.Second
 	return known
 }
@@ -207,8 +207,8 @@ func (p *pastAnswers) Conversation(string) ([]byte, error) {
 		size += len(a.Input) + len(a.Response)
 	}
 	if size > p.limit {
-		return nil, schema.NewError(schema.CodeRequestTooLarge,
-			say.New("call.conversation_large", "size", size, "most", p.limit))
+		return nil, schema.CodedError(schema.CodeRequestTooLarge,
+			"call.conversation_large", "size", size, "most", p.limit)
 	}
 	if err := p.reserve(2 * size); err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (p *pastAnswers) Item(id string) ([]byte, error) {
 		return nil, err
 	}
 	if p.used += len(item); p.used > p.limit {
-		return nil, schema.NewError(schema.CodeRequestTooLarge, say.New("call.items_large", "most", p.limit))
+		return nil, schema.CodedError(schema.CodeRequestTooLarge, "call.items_large", "most", p.limit)
 	}
 	return item, p.reserve(3 * len(item))
 }
@@ -290,7 +290,7 @@ func (p *pastAnswers) findItem(id string) ([]byte, error) {
 	items, known := p.items[response]
 	if !known {
 		if len(p.items) == mostReferred {
-			return nil, schema.Invalid("input", say.New("value.many_responses", "most", mostReferred))
+			return nil, schema.BadField("input", "value.many_responses", "most", mostReferred)
 		}
 		found, err := p.get(response)
 		if err != nil {

@@ -165,7 +165,7 @@ func (a *API) answerOf(r *http.Request, owner recall.Owner) (*recall.Answer, *sc
 }
 
 func responseNotFound(id string) *schema.Error {
-	return schema.NewError(schema.CodeResponseNotFound, say.New("call.response_unknown", "id", shorten(id)))
+	return schema.CodedError(schema.CodeResponseNotFound, "call.response_unknown", "id", shorten(id))
 }
 
 func writeBytes(w http.ResponseWriter, body []byte) {
@@ -190,14 +190,14 @@ func (a *API) InputItems(w http.ResponseWriter, r *http.Request) {
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > mostItems {
-			Fail(w, r, schema.Invalid("limit", say.New("field.range", "least", "1", "most", "100")))
+			Fail(w, r, schema.BadField("limit", "field.range", "least", "1", "most", "100"))
 			return
 		}
 		limit = n
 	}
 	order := query.Get("order")
 	if order != "" && order != "asc" && order != "desc" {
-		Fail(w, r, schema.Invalid("order", say.New("value.or", "known", "asc", "last", "desc")))
+		Fail(w, r, schema.BadField("order", "value.or", "known", "asc", "last", "desc"))
 		return
 	}
 	found, end := a.findAnswer(w, r)
@@ -216,7 +216,7 @@ func (a *API) InputItems(w http.ResponseWriter, r *http.Request) {
 	if after := query.Get("after"); after != "" {
 		at := slices.IndexFunc(items, func(v jsonscan.Value) bool { return string(v.Get("id").Text()) == after })
 		if at < 0 {
-			Fail(w, r, schema.Invalid("after", say.New("value.item_id")))
+			Fail(w, r, schema.BadField("after", "value.item_id"))
 			return
 		}
 		items = items[at+1:]

@@ -207,7 +207,7 @@ func (e *entry) test(c *web.Call, body *testBody) (view testView, err error) {
 	case body.URL != "" && !access.IsMask(body.URL):
 		hook = alerts.Webhook{URL: backend.Literal(body.URL), Format: body.Format}
 	case body.Webhook == "":
-		return view, web.Invalid("webhook", say.New("alert.which"))
+		return view, web.BadInput("webhook", "alert.which")
 	case !isStored:
 		return view, web.NotFound(say.New("alert.no_webhook", "name", web.Shorten(body.Webhook)).About("webhook"))
 	case c.Given.Has("format"):

@@ -13,7 +13,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
 
@@ -278,13 +277,12 @@ func (f *Flight) release() {
 
 // brokenOff is the error for followers where the first request ended without saying why.
 func brokenOff() *schema.Error {
-	return schema.NewError(schema.CodeInternal, say.New("call.flight"))
+	return schema.CodedError(schema.CodeInternal, "call.flight")
 }
 
 // tooSlow is the error for a client that is too far behind the others.
 func tooSlow() *schema.Error {
-	return schema.NewError(schema.CodeOverloaded,
-		say.New("call.read_slowly"))
+	return schema.CodedError(schema.CodeOverloaded, "call.read_slowly")
 }
 
 // Follow waits until the answer of the first request begins, and returns it from its

@@ -14,7 +14,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Call is the call of the first request.
@@ -112,8 +111,8 @@ func (l *lead) Next() ([]byte, error) {
 	part, err := l.Answer.Next()
 	switch {
 	case err == nil && l.isOwn(nil):
-		l.flight.end(isOver, schema.NewError(schema.CodeUpstreamTruncated,
-			say.New("call.not_shared")))
+		l.flight.end(isOver, schema.CodedError(schema.CodeUpstreamTruncated,
+			"call.not_shared"))
 	case err == nil:
 		l.content = l.content || l.hasContent == nil || l.hasContent.HasContent()
 		l.flight.add(part, l.Answer.Usage(), l.content, l.Answer.IsComplete())

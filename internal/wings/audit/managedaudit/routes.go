@@ -69,12 +69,12 @@ func (o *office) list(c *web.Call, q *listQuery) (any, error) {
 	case "", "json":
 	case "jsonl":
 		if query.Tenants != nil {
-			return nil, web.Invalid("format", say.New("audit.whole"))
+			return nil, web.BadInput("format", "audit.whole")
 		}
 		c.Instead = func(w http.ResponseWriter) { o.export(w, c.Request) }
 		return nil, nil
 	default:
-		return nil, web.Invalid("format", say.New("audit.format"))
+		return nil, web.BadInput("format", "audit.format")
 	}
 	page := q.Page()
 	if page != nil {

@@ -149,7 +149,7 @@ func (v *visit) createMessageBatch() (any, error) {
 		return nil, unread{v.requestsError(err)}
 	}
 	if reader.lines == 0 {
-		return nil, schema.Invalid("requests", say.New("value.some_request"))
+		return nil, schema.BadField("requests", "value.some_request")
 	}
 	file, err := u.Commit(v.r.Context())
 	if err != nil {
@@ -240,7 +240,7 @@ var (
 
 func (m *messageReader) readOne() error {
 	if m.lines == m.most {
-		return schema.NewError(schema.CodeRequestTooLarge, say.New("batch.too_many", "most", m.most))
+		return schema.CodedError(schema.CodeRequestTooLarge, "batch.too_many", "most", m.most)
 	}
 	m.body.read = 0
 	value, err := m.from.ReadValue()
@@ -257,9 +257,9 @@ func (m *messageReader) readOne() error {
 	place := "requests." + strconv.Itoa(m.lines)
 	switch {
 	case !validID.MatchString(one.CustomID):
-		return schema.Invalid(place+".custom_id", say.New("value.custom_id"))
+		return schema.BadField(place+".custom_id", "value.custom_id")
 	case m.seen[one.CustomID]:
-		return schema.Invalid(place+".custom_id", say.New("value.custom_id_twice"))
+		return schema.BadField(place+".custom_id", "value.custom_id_twice")
 	case one.Params.Kind() != '{':
 		return schema.MissingParameter(place + ".params")
 	}
@@ -299,16 +299,16 @@ func (v *visit) requestsError(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, errLongElement):
-		return schema.NewError(schema.CodeRequestTooLarge,
-			say.New("batch.long_request", "size", v.options.LongestLine()))
+		return schema.CodedError(schema.CodeRequestTooLarge,
+			"batch.long_request", "size", v.options.LongestLine())
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return schema.NewError(schema.CodeRequestTimeout, say.New("call.body_late"))
+		return schema.CodedError(schema.CodeRequestTimeout, "call.body_late")
 	case errors.Is(err, errNoRequests):
-		return schema.Invalid("requests", say.New("value.request_list"))
+		return schema.BadField("requests", "value.request_list")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return schema.NewError(schema.CodeInvalidBody, say.New("call.body_short"))
+		return schema.CodedError(schema.CodeInvalidBody, "call.body_short")
 	case errors.As(err, &syntax):
-		return schema.NewError(schema.CodeInvalidJSON, say.New("call.not_json_plain"))
+		return schema.CodedError(schema.CodeInvalidJSON, "call.not_json_plain")
 	}
 	return err
 }
@@ -364,11 +364,10 @@ func (v *visit) messageBatchResults() (any, error) {
 		return nil, err
 	}
 	if !p.State.IsEnd() {
-		return nil, schema.NewError(schema.CodeInvalidValue,
-			say.New("batch.no_results"))
+		return nil, schema.CodedError(schema.CodeInvalidValue, "batch.no_results")
 	}
 	if p.State == batches.Failed {
-		return nil, schema.NewError(schema.CodeInvalidValue, say.New("batch.failed", "why", reasonOf(p.Faults)))
+		return nil, schema.CodedError(schema.CodeInvalidValue, "batch.failed", "why", reasonOf(p.Faults))
 	}
 	if p.Output == "" { // it was stopped before its first line
 		v.w.Header().Set("Content-Type", mediaLines)

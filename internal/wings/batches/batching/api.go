@@ -126,8 +126,7 @@ func (v *visit) batchOwner() files.Owner {
 // identify finds out who asks, and counts the request in the limit of such operations.
 func (v *visit) identify(isLimited bool) error {
 	if v.options.Engine == nil {
-		return schema.NewError(schema.CodeBatchesOff,
-			say.New("files.off"))
+		return schema.CodedError(schema.CodeBatchesOff, "files.off")
 	}
 	grant, refusal := v.options.Keys.Identify(v.r.Header, web.ClientAddr(v.r, v.options.TrustedProxies))
 	if refusal != nil {
@@ -178,22 +177,17 @@ func (v *visit) known(err error) *schema.Error {
 	case errors.As(err, &told):
 		return told
 	case errors.Is(err, files.ErrNotFound):
-		return schema.NewError(schema.CodeFileNotFound,
-			say.New("files.unknown"))
+		return schema.CodedError(schema.CodeFileNotFound, "files.unknown")
 	case errors.Is(err, batches.ErrNotFound):
-		return schema.NewError(schema.CodeBatchNotFound,
-			say.New("batch.missing"))
+		return schema.CodedError(schema.CodeBatchNotFound, "batch.missing")
 	case errors.Is(err, files.ErrTooLarge):
-		return schema.NewError(schema.CodeRequestTooLarge, say.New("files.large", "size", v.options.LargestFile()))
+		return schema.CodedError(schema.CodeRequestTooLarge, "files.large", "size", v.options.LargestFile())
 	case errors.Is(err, files.ErrTooMany):
-		return schema.NewError(schema.CodeStorageLimit,
-			say.New("files.many"))
+		return schema.CodedError(schema.CodeStorageLimit, "files.many")
 	case errors.Is(err, files.ErrNoRoom):
-		return schema.NewError(schema.CodeStorageLimit,
-			say.New("files.full"))
+		return schema.CodedError(schema.CodeStorageLimit, "files.full")
 	case errors.Is(err, keeping.ErrTooMany):
-		return schema.NewError(schema.CodeStorageLimit,
-			say.New("batch.kept"))
+		return schema.CodedError(schema.CodeStorageLimit, "batch.kept")
 	case errors.Is(err, files.ErrAllFull):
 		return full(say.New("files.all_full"))
 	case errors.Is(err, files.ErrAllTooMany):
@@ -205,21 +199,20 @@ func (v *visit) known(err error) *schema.Error {
 		return full(say.New("files.disk_full"))
 	case errors.Is(err, documents.ErrUnavailable):
 		v.options.Log.Error("the store of files and batches does not answer", "path", v.r.URL.Path, "error", err)
-		away := schema.NewError(schema.CodeStorageUnavailable,
-			say.New("files.away"))
+		away := schema.CodedError(schema.CodeStorageUnavailable, "files.away")
 		away.RetryAfter = storeRetry
 		return away
 	case errors.Is(err, batches.ErrTooMany):
-		open := schema.NewError(schema.CodeRateLimitExceeded, say.New("batch.open"))
+		open := schema.CodedError(schema.CodeRateLimitExceeded, "batch.open")
 		open.RetryAfter, open.NoRetry = time.Minute, true
 		return open
 	case errors.Is(err, batches.ErrEnded):
-		return schema.NewError(schema.CodeInvalidValue, say.New("batch.over"))
+		return schema.CodedError(schema.CodeInvalidValue, "batch.over")
 	case errors.Is(err, batches.ErrNotEnded):
-		return schema.NewError(schema.CodeInvalidValue, say.New("batch.not_over"))
+		return schema.CodedError(schema.CodeInvalidValue, "batch.not_over")
 	}
 	v.options.Log.Error("files and batches", "path", v.r.URL.Path, "error", err)
-	return schema.NewError(schema.CodeInternal, say.New("call.failed"))
+	return schema.CodedError(schema.CodeInternal, "call.failed")
 }
 
 // storeRetry is the time until a caller should ask a store again that does not answer.
@@ -239,7 +232,7 @@ func (v *visit) limit(usual, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
-		return 0, schema.Invalid("limit", say.New("field.range", "least", "1", "most", most))
+		return 0, schema.BadField("limit", "field.range", "least", "1", "most", most)
 	}
 	return n, nil
 }

@@ -92,8 +92,7 @@ const purposeBatch = "batch"
 func (v *visit) createFile() (any, error) {
 	mediaType, params, err := mime.ParseMediaType(v.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
-		return nil, unread{schema.NewError(schema.CodeUnsupportedMedia,
-			say.New("call.form_not_json"))}
+		return nil, unread{schema.CodedError(schema.CodeUnsupportedMedia, "call.form_not_json")}
 	}
 	const form = 1 << 20 // the form around the file
 	if v.r.ContentLength > v.options.LargestFile()+form {
@@ -147,7 +146,7 @@ func (f *uploadedForm) read(reader *multipart.Reader) error {
 			return formError(fmt.Errorf("%w: %w", errMalformed, err))
 		}
 		if parts == mostParts {
-			return schema.NewError(schema.CodeInvalidBody, say.New("call.form_parts"))
+			return schema.CodedError(schema.CodeInvalidBody, "call.form_parts")
 		}
 		if err := f.readPart(part); err != nil {
 			return formError(err)
@@ -188,11 +187,11 @@ func (f *uploadedForm) readPart(part *multipart.Part) error {
 func formError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return schema.NewError(schema.CodeRequestTimeout, say.New("call.upload_late"))
+		return schema.CodedError(schema.CodeRequestTimeout, "call.upload_late")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return schema.NewError(schema.CodeInvalidBody, say.New("call.upload_broke"))
+		return schema.CodedError(schema.CodeInvalidBody, "call.upload_broke")
 	case errors.Is(err, errMalformed), strings.HasPrefix(err.Error(), "multipart: "):
-		return schema.NewError(schema.CodeInvalidBody, say.New("call.form_malformed"))
+		return schema.CodedError(schema.CodeInvalidBody, "call.form_malformed")
 	}
 	return err
 }
@@ -211,7 +210,7 @@ func (f *uploadedForm) check() error {
 		return schema.MissingParameter("purpose")
 	}
 	if f.purpose != purposeBatch {
-		return schema.Invalid("purpose", say.New("value.purpose"))
+		return schema.BadField("purpose", "value.purpose")
 	}
 	if f.filename == "" {
 		return badName()
@@ -232,13 +231,12 @@ func lifetimeOf(anchor, text string) (time.Duration, error) {
 		return 0, nil
 	}
 	if anchor != "created_at" {
-		return 0, schema.Invalid("expires_after.anchor", say.New("value.created_at"))
+		return 0, schema.BadField("expires_after.anchor", "value.created_at")
 	}
 	n, err := strconv.Atoi(text)
 	life := time.Duration(n) * time.Second
 	if err != nil || life < leastLife || life > mostLife {
-		return 0, schema.Invalid("expires_after.seconds",
-			say.New("field.range", "least", "3600", "most", "2592000"))
+		return 0, schema.BadField("expires_after.seconds", "field.range", "least", "3600", "most", "2592000")
 	}
 	return life, nil
 }
@@ -253,14 +251,14 @@ func (v *visit) listFiles() (any, error) {
 	query := v.r.URL.Query()
 	order := query.Get("order")
 	if order != "" && order != "asc" && order != "desc" {
-		return nil, schema.Invalid("order", say.New("value.or", "known", "asc", "last", "desc"))
+		return nil, schema.BadField("order", "value.or", "known", "asc", "last", "desc")
 	}
 	found, hasMore, err := v.options.Files.List(v.r.Context(), files.Listing{
 		Scope: v.scope, Purpose: query.Get("purpose"), After: query.Get("after"), IsAscending: order == "asc",
 		Limit: limit,
 	})
 	if errors.Is(err, files.ErrNotFound) {
-		return nil, schema.Invalid("after", say.New("value.file_id"))
+		return nil, schema.BadField("after", "value.file_id")
 	}
 	if err != nil {
 		return nil, err
@@ -351,8 +349,7 @@ func (v *visit) deleteFile() (any, error) {
 		return nil, err
 	}
 	if isUsed {
-		return nil, schema.NewError(schema.CodeInvalidValue,
-			say.New("files.needed"))
+		return nil, schema.CodedError(schema.CodeInvalidValue, "files.needed")
 	}
 	if err := v.options.Files.Delete(v.r.Context(), file); err != nil {
 		return nil, err

@@ -188,24 +188,23 @@ func decodeError(err error) error {
 		case "metadata":
 			return schema.InvalidValue(field, say.New("batch.metadata_texts"))
 		case "output_expires_after":
-			return schema.Invalid(field, say.New("value.object"))
+			return schema.BadField(field, "value.object")
 		case "input_file_id", "endpoint", "completion_window":
-			return schema.Invalid(field, say.New("value.string"))
+			return schema.BadField(field, "value.string")
 		}
 	}
-	return schema.NewError(schema.CodeInvalidJSON,
-		say.New("batch.body"))
+	return schema.CodedError(schema.CodeInvalidJSON, "batch.body")
 }
 
 // bodyError returns the caller's error for a body that could not be read.
 func bodyError(err error) error {
 	switch {
 	case errors.Is(err, web.ErrBodyTooLarge):
-		return schema.NewError(schema.CodeRequestTooLarge, say.New("call.body_1mib"))
+		return schema.CodedError(schema.CodeRequestTooLarge, "call.body_1mib")
 	case errors.Is(err, web.ErrBodyTooSlow):
-		return schema.NewError(schema.CodeRequestTimeout, say.New("call.body_late"))
+		return schema.CodedError(schema.CodeRequestTimeout, "call.body_late")
 	}
-	return schema.NewError(schema.CodeInvalidBody, say.New("call.body_unread"))
+	return schema.CodedError(schema.CodeInvalidBody, "call.body_unread")
 }
 
 // check returns how long a batch may take, and how long its results are kept.
@@ -216,16 +215,15 @@ func (b *batchRequest) check() (window, life time.Duration, err error) {
 	case b.Endpoint == "":
 		return 0, 0, schema.MissingParameter("endpoint")
 	case !slices.Contains(endpoints(), b.Endpoint):
-		return 0, 0, schema.Invalid("endpoint",
-			say.New("value.or", "known", "/v1/chat/completions, /v1/completions, /v1/embeddings",
-				"last", "/v1/responses"))
+		return 0, 0, schema.BadField("endpoint",
+			"value.or", "known", "/v1/chat/completions, /v1/completions, /v1/embeddings",
+			"last", "/v1/responses")
 	case b.CompletionWindow == "":
 		return 0, 0, schema.MissingParameter("completion_window")
 	}
 	window, err = time.ParseDuration(b.CompletionWindow)
 	if err != nil || window < time.Minute {
-		return 0, 0, schema.Invalid("completion_window",
-			say.New("value.time_window"))
+		return 0, 0, schema.BadField("completion_window", "value.time_window")
 	}
 	if err := checkMetadata(b.Metadata); err != nil {
 		return 0, 0, err
@@ -239,7 +237,7 @@ func (b *batchRequest) check() (window, life time.Duration, err error) {
 func checkMetadata(metadata map[string]string) error {
 	const most, longestName, longestText = 16, 64, 512
 	if len(metadata) > most {
-		return schema.Invalid("metadata", say.New("value.pairs", "most", "16"))
+		return schema.BadField("metadata", "value.pairs", "most", "16")
 	}
 	for name, text := range metadata {
 		if len(name) > longestName || len(text) > longestText {
@@ -261,7 +259,7 @@ func (v *visit) listBatches() (any, error) {
 		Scope: v.scope, Form: batches.OpenAI, After: v.r.URL.Query().Get("after"), Limit: limit,
 	})
 	if errors.Is(err, batches.ErrNotFound) {
-		return nil, schema.Invalid("after", say.New("value.batch_id"))
+		return nil, schema.BadField("after", "value.batch_id")
 	}
 	if err != nil {
 		return nil, err

@@ -14,7 +14,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
@@ -86,7 +85,7 @@ func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
 	grant, ok := r.keys.Bearer(call.Owner.Key, call.Owner.Issue, call.Owner.Claims)
 	if !ok {
 		return batches.Answer{Status: http.StatusUnauthorized, Code: schema.CodeInvalidAPIKey,
-			Body: schema.NewError(schema.CodeInvalidAPIKey, say.New("call.key_ended")).Body()}
+			Body: schema.CodedError(schema.CodeInvalidAPIKey, "call.key_ended").Body()}
 	}
 	request := &http.Request{
 		Method: http.MethodPost, URL: &url.URL{Path: call.Endpoint}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -198,7 +198,7 @@ func deletion(c *web.Call) string {
 }
 
 func noBatch(id string) error {
-	return web.NotFound(say.New("batch.unknown", "id", web.Shorten(id)))
+	return web.NoSuch("batch.unknown", "id", web.Shorten(id))
 }
 
 // batchError returns the caller's form of an error about one batch.
@@ -207,7 +207,7 @@ func batchError(id string, err error) error {
 	case errors.Is(err, batches.ErrNotFound):
 		return noBatch(id)
 	case errors.Is(err, batches.ErrEnded):
-		return web.Invalid("id", say.New("batch.ended"))
+		return web.BadInput("id", "batch.ended")
 	}
 	return storeError(err)
 }
@@ -236,7 +236,7 @@ func (q *ownedQuery) owner(isRequired bool) (files.Owned, error) {
 		}
 	}
 	if named > 1 || isRequired && named == 0 {
-		return of, web.Invalid("tenant", say.New("field.one_owner"))
+		return of, web.BadInput("tenant", "field.one_owner")
 	}
 	return of, nil
 }
@@ -305,7 +305,7 @@ func (b *work) listFiles(c *web.Call, q *ownedPage) (views []managedFile, err er
 
 func (b *work) deleteFile(c *web.Call) (managedFile, error) {
 	id := c.PathValue("id")
-	missing := web.NotFound(say.New("manage.no_file", "file", web.Shorten(id)))
+	missing := web.NoSuch("manage.no_file", "file", web.Shorten(id))
 	if b.engine == nil {
 		return managedFile{}, missing
 	}
@@ -314,7 +314,7 @@ func (b *work) deleteFile(c *web.Call) (managedFile, error) {
 	case errors.Is(err, files.ErrNotFound):
 		return managedFile{}, missing
 	case errors.Is(err, keeping.ErrInUse):
-		return managedFile{}, web.Invalid("id", say.New("field.file_needed"))
+		return managedFile{}, web.BadInput("id", "field.file_needed")
 	}
 	c.Say("The file %s was deleted.", file.ID)
 	if c.DryRun {

@@ -197,5 +197,5 @@ func (h *host) change(c *web.Call, done string, change func(string) error) (proc
 }
 
 func unknown(c *web.Call) error {
-	return web.NotFound(say.New("process.none", "name", web.Shorten(c.PathValue("name"))))
+	return web.NoSuch("process.none", "name", web.Shorten(c.PathValue("name")))
 }

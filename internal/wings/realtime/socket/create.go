@@ -44,15 +44,15 @@ func readCreate(text []byte, reserve func(bytes int) error) (*create, *schema.Er
 		if known := new(schema.Error); errors.As(err, &known) { // there is no memory
 			return c, known
 		}
-		return c, schema.NewError(schema.CodeInvalidJSON, say.New("socket.not_json", "why", say.From(err)))
+		return c, schema.CodedError(schema.CodeInvalidJSON, "socket.not_json", "why", say.From(err))
 	}
 	root := c.doc.Root()
 	if root.Kind() != jsonscan.Object {
-		return c, schema.NewError(schema.CodeInvalidJSON, say.New("socket.not_object"))
+		return c, schema.CodedError(schema.CodeInvalidJSON, "socket.not_object")
 	}
 	if lane := root.Get("stream_id"); lane.Given() {
 		if lane.Kind() != jsonscan.String || len(lane.Text()) == 0 || len(lane.Text()) > longestLane {
-			return c, schema.Invalid("stream_id", say.New("value.text_bytes", "least", "1", "most", "256"))
+			return c, schema.BadField("stream_id", "value.text_bytes", "least", "1", "most", "256")
 		}
 		c.lane = string(lane.Text())
 	}
@@ -66,7 +66,7 @@ func readCreate(text []byte, reserve func(bytes int) error) (*create, *schema.Er
 	}
 	generate := root.Get("generate")
 	if generate.Given() && generate.Kind() != jsonscan.True && generate.Kind() != jsonscan.False {
-		return c, schema.Invalid("generate", say.New("value.switch"))
+		return c, schema.BadField("generate", "value.switch")
 	}
 	c.generates = generate.Kind() != jsonscan.False
 	c.stores = root.Get("store").Kind() != jsonscan.False

@@ -14,7 +14,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/front"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )
@@ -79,7 +78,7 @@ func (l *link) contain(lane, doing string, work func()) {
 func (l *link) sendError(lane string, err error) {
 	var known *schema.Error
 	if !errors.As(err, &known) {
-		known = schema.NewError(schema.CodeInternal, say.New("socket.failed"))
+		known = schema.CodedError(schema.CodeInternal, "socket.failed")
 	}
 	l.tell(lane, known)
 }
@@ -136,8 +135,7 @@ func (l *link) isOld() bool {
 
 // tooOld says that the connection has been open for too long.
 func tooOld() *schema.Error {
-	return schema.NewError(schema.CodeSocketTooOld,
-		say.New("socket.old"))
+	return schema.CodedError(schema.CodeSocketTooOld, "socket.old")
 }
 
 // ping asks the client whether it is there.

@@ -18,7 +18,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	backendreply "github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
@@ -89,8 +88,7 @@ func takeProtocolKey(header http.Header) (protocols []string) {
 // openRelay decides whether a WebSocket may be opened, and counts it if the relay is not nil.
 func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []string) (*relay, *schema.Error) {
 	if !asksForSocket(r) {
-		known := schema.NewError(schema.CodeMethodNotAllowed,
-			say.New("socket.realtime"))
+		known := schema.CodedError(schema.CodeMethodNotAllowed, "socket.realtime")
 		known.Status = http.StatusUpgradeRequired
 		return nil, known
 	}

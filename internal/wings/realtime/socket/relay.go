@@ -216,7 +216,7 @@ func (l *relay) passOn(p *parser, text []byte) error {
 	}
 	root := doc.Root()
 	if err != nil || root.Kind() != jsonscan.Object {
-		l.sendError("", schema.NewError(schema.CodeInvalidJSON, say.New("socket.bad_object")))
+		l.sendError("", schema.CodedError(schema.CodeInvalidJSON, "socket.bad_object"))
 		return nil
 	}
 	err = l.refuseForeign(root)
@@ -331,7 +331,7 @@ func (l *relay) parting(settings sockets.Settings) *parting {
 	}
 	switch {
 	case l.checkLate():
-		late := schema.NewError(schema.CodeUpstreamTimeout, say.New("socket.late"))
+		late := schema.CodedError(schema.CodeUpstreamTimeout, "socket.late")
 		return &parting{late, websocket.StatusInternalError, schema.CodeUpstreamTimeout}
 	case l.doors.isStopping() && !l.isBusy():
 		return &parting{nil, websocket.StatusGoingAway, stoppingReason}

@@ -10,7 +10,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // fromBackend passes on the backend's messages, and counts its responses. It returns an
@@ -178,7 +177,7 @@ func (l *relay) backendEnded(err error) error {
 		l.end(closed.Code, closed.Reason)
 		return nil
 	}
-	l.sendError("", schema.NewError(schema.CodeUpstreamTruncated, say.New("call.broke")))
+	l.sendError("", schema.CodedError(schema.CodeUpstreamTruncated, "call.broke"))
 	l.end(websocket.StatusInternalError, "the connection to the backend broke")
 	return err
 }

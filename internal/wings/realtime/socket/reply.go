@@ -17,7 +17,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -324,7 +323,7 @@ func (r *reply) finish() {
 	}
 	body, status := r.rest, r.status
 	if status < http.StatusBadRequest {
-		broken := schema.NewError(schema.CodeUpstreamTruncated, say.New("call.broke_off"))
+		broken := schema.CodedError(schema.CodeUpstreamTruncated, "call.broke_off")
 		body, status = broken.Body(), broken.HTTPStatus()
 	}
 	headers := map[string]string{}

@@ -162,8 +162,7 @@ func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.
 	settings := d.options.Current.Load().Limits.WebSockets
 	switch {
 	case settings.Connections == 0:
-		off := schema.NewError(schema.CodeMethodNotAllowed,
-			say.New("socket.off"))
+		off := schema.CodedError(schema.CodeMethodNotAllowed, "socket.off")
 		off.Status = http.StatusUpgradeRequired // tells clients to use HTTP
 		return who, off
 	case d.isStopping():
@@ -176,8 +175,7 @@ func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.
 		return who, schema.NewError(schema.CodeInvalidHTTP, fault)
 	}
 	if !web.MayRead(w.Header(), r) {
-		return who, schema.NewError(schema.CodePermissionDenied,
-			say.New("socket.origin"))
+		return who, schema.CodedError(schema.CodePermissionDenied, "socket.origin")
 	}
 	var refusal *schema.Error
 	if who.grant, refusal = d.options.Keys.Identify(r.Header, who.addr); refusal != nil {
@@ -186,8 +184,7 @@ func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.
 	who.holder = holderOf(who.grant, who.addr)
 	switch d.open.Open(who.holder, settings) {
 	case sockets.HolderFull:
-		known := schema.NewError(schema.CodeNoSlot,
-			say.New("socket.caller_full"))
+		known := schema.CodedError(schema.CodeNoSlot, "socket.caller_full")
 		known.RetryAfter = time.Second
 		return who, known
 	case sockets.Full:

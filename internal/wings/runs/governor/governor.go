@@ -358,7 +358,7 @@ func wishOf(header http.Header) (prices.Amount, *schema.Error) {
 	}
 	asked, err := prices.ParseAmount(strings.TrimSpace(values[0]))
 	if err != nil || asked <= 0 {
-		return 0, schema.NewError(schema.CodeInvalidValue, say.New("run.asks_amount"))
+		return 0, schema.CodedError(schema.CodeInvalidValue, "run.asks_amount")
 	}
 	return asked, nil
 }
@@ -372,7 +372,7 @@ func (g *Governor) refuseWish(who identity, asked prices.Amount, grant *access.G
 	if limit <= 0 || asked <= limit || r != nil && !r.isOver(now, g.idle()) {
 		return nil
 	}
-	return schema.NewError(schema.CodeInvalidValue, say.New("run.asks_less", "most", limit.Money()))
+	return schema.CodedError(schema.CodeInvalidValue, "run.asks_less", "most", limit.Money())
 }
 
 // askLess takes over the limit of money that the client asks for, 0 for none.
@@ -389,7 +389,7 @@ func (g *Governor) askLess(r *run, asked prices.Amount) *schema.Error {
 	}
 	switch {
 	case limit > 0 && asked > limit:
-		return schema.NewError(schema.CodeInvalidValue, say.New("run.asks_less", "most", limit.Money()))
+		return schema.CodedError(schema.CodeInvalidValue, "run.asks_less", "most", limit.Money())
 	case asked == limit:
 		return nil
 	}

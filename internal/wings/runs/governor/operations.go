@@ -231,8 +231,8 @@ func (q *listQuery) check() error {
 		known      []string
 	}{{"state", string(q.State), q.State.Names()}, {"sort", string(q.Sort), q.Sort.Names()}} {
 		if one.name != "" && !slices.Contains(one.known, one.name) {
-			return web.Invalid(one.path, say.New("field.unknown_name", "noun", one.path, "name", web.Shorten(one.name),
-				"known", strings.Join(one.known, ", ")))
+			return web.BadInput(one.path, "field.unknown_name", "noun", one.path, "name", web.Shorten(one.name),
+				"known", strings.Join(one.known, ", "))
 		}
 	}
 	return nil
@@ -476,7 +476,7 @@ func (o *office) checkRaise(c *web.Call, r *run, by budget.RunLimits) error {
 		{"time", int64(v.Limits.Time), int64(by.Time), int64(most.Time)},
 	} {
 		if one.more > 0 && one.bound > 0 && one.more > one.bound-one.now {
-			return web.Invalid(one.path, say.New("run.beyond_tenant", "tenant", v.Tenant))
+			return web.BadInput(one.path, "run.beyond_tenant", "tenant", v.Tenant)
 		}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // The bounds of the runs that are known at a time.
@@ -139,7 +138,7 @@ func (g *Governor) seat(r *run, now time.Time) *schema.Error {
 	in := g.rooms.of[r.owner]
 	if in != nil && in.size() >= mostOfOwner && !g.giveWay(in, now) ||
 		g.rooms.all >= mostRuns && !g.makeRoom(in, now) {
-		refusal := schema.NewError(schema.CodeTooManyRuns, say.New("run.too_many", "most", mostOfOwner))
+		refusal := schema.CodedError(schema.CodeTooManyRuns, "run.too_many", "most", mostOfOwner)
 		refusal.RetryAfter, refusal.Of = roomRetryAfter, r.of
 		return refusal
 	}

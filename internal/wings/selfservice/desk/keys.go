@@ -96,8 +96,8 @@ func membership(c *web.Call, tenant string) (access.Membership, error) {
 	if found := c.Who.In(tenant); found.Role.Valid() {
 		return found, nil
 	}
-	return access.Membership{}, web.Invalid("tenant",
-		say.New("field.which_tenant", "known", strings.Join(c.Scope.Tenants, ", ")))
+	return access.Membership{}, web.BadInput("tenant",
+		"field.which_tenant", "known", strings.Join(c.Scope.Tenants, ", "))
 }
 
 func (d *desk) makeOwnKey(c *web.Call, wanted *wish) (manage.KeyView, error) {
