@@ -47,7 +47,7 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 // section is implemented by every section except format and services.
 type section interface {
 	// Check reports every setting that has a value it may not have.
-	Check(report func(path string, fault say.Sentence))
+	Check(report say.Report)
 }
 
 // ValidateServices is Validate for the services alone, which are all that
@@ -66,7 +66,7 @@ func (d *Document) ValidateServices(known AdapterCheck) Problems {
 }
 
 // checkProcessesOf reports instances that name a process which the file does not have.
-func (d *Document) checkProcessesOf(service Service, report func(path string, fault say.Sentence)) {
+func (d *Document) checkProcessesOf(service Service, report say.Report) {
 	for i, instance := range service.Instances {
 		if names := d.ProcessNames(); instance.Process != "" && !slices.Contains(names, instance.Process) {
 			fault := say.New("field.process")
@@ -79,7 +79,7 @@ func (d *Document) checkProcessesOf(service Service, report func(path string, fa
 }
 
 // under returns a callback for the settings below a path.
-func (p *Problems) under(base string) func(path string, fault say.Sentence) {
+func (p *Problems) under(base string) say.Report {
 	return func(path string, fault say.Sentence) {
 		*p = append(*p, Problem{Path: join(base, Kebab(path)), Said: fault})
 	}
@@ -87,7 +87,7 @@ func (p *Problems) under(base string) func(path string, fault say.Sentence) {
 
 // Check reports every field of the service that has a value it may not have.
 func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck,
-	report func(path string, fault say.Sentence)) {
+	report say.Report) {
 	if !s.LoadBalancer.Valid() {
 		report("loadBalancer", say.New("field.unknown_strategy"))
 	}
@@ -140,7 +140,7 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck,
 
 // checkNames reports aliases and fallbacks that lead nowhere. The LoRA adapters of instances are
 // models too.
-func (s Service) checkNames(loras []backend.LoRA, report func(path string, fault say.Sentence)) {
+func (s Service) checkNames(loras []backend.LoRA, report say.Report) {
 	models := slices.Clone(backend.ModelsOf(s.Instances))
 	for _, instance := range s.Instances {
 		models = append(models, instance.Adapted(loras)...)
@@ -154,12 +154,12 @@ func (s Service) checkNames(loras []backend.LoRA, report func(path string, fault
 	s.Fallbacks.Check(s.Aliases, models, within("fallbacks", report))
 }
 
-func within(prefix string, report func(path string, fault say.Sentence)) func(path string, fault say.Sentence) {
+func within(prefix string, report say.Report) say.Report {
 	return func(path string, fault say.Sentence) { report(prefix+path, fault) }
 }
 
 func checkAdapter(adapter string, serviceType schema.ServiceType, known AdapterCheck, path string,
-	report func(path string, fault say.Sentence)) {
+	report say.Report) {
 	if known == nil {
 		return
 	}
@@ -169,7 +169,7 @@ func checkAdapter(adapter string, serviceType schema.ServiceType, known AdapterC
 }
 
 // Check reports every setting of the section that has a value it may not have.
-func (s Server) Check(report func(path string, fault say.Sentence)) {
+func (s Server) Check(report say.Report) {
 	s.checkAddresses(report)
 	if s.DataDir == "" {
 		report("dataDir", say.New("field.empty"))
@@ -196,7 +196,7 @@ func (s Server) Check(report func(path string, fault say.Sentence)) {
 }
 
 // checkAddresses reports addresses that cannot be listened on.
-func (s Server) checkAddresses(report func(path string, fault say.Sentence)) {
+func (s Server) checkAddresses(report say.Report) {
 	if len(s.Listen) == 0 {
 		report("listen", say.New("field.empty"))
 	}
@@ -228,19 +228,19 @@ func isOrigin(text string) bool {
 }
 
 // Check reports every setting of the section that has a value it may not have.
-func (m Monitoring) Check(report func(path string, fault say.Sentence)) {
+func (m Monitoring) Check(report say.Report) {
 	m.Settings.Check(report)
 	m.Records.Check(report)
 }
 
 // Check reports every setting of the section that has a value it may not have.
-func (s Security) Check(report func(path string, fault say.Sentence)) {
+func (s Security) Check(report say.Report) {
 	s.Settings.Check(report)
 	s.Access.Check(report)
 }
 
 // Check reports every setting of the section that has a value it may not have.
-func (l Limits) Check(report func(path string, fault say.Sentence)) {
+func (l Limits) Check(report say.Report) {
 	l.Bounds.Check(report)
 	if l.MaxInFlight < 0 {
 		report("maxInFlight", say.New("field.no_limit"))
@@ -261,13 +261,13 @@ func (l Limits) Check(report func(path string, fault say.Sentence)) {
 	}
 }
 
-func checkBodySize(size schema.Bytes, path string, report func(path string, fault say.Sentence)) {
+func checkBodySize(size schema.Bytes, path string, report say.Report) {
 	if size < minBodySize {
 		report(path, say.New("field.at_least", "least", minBodySize, "found", size))
 	}
 }
 
-func checkTimeout(timeout schema.Duration, path string, report func(path string, fault say.Sentence)) {
+func checkTimeout(timeout schema.Duration, path string, report say.Report) {
 	if timeout <= 0 {
 		report(path, say.New("field.longer"))
 	}
@@ -276,7 +276,7 @@ func checkTimeout(timeout schema.Duration, path string, report func(path string,
 // Check reports every setting of the section that has a value it may not have. Its
 // messages never repeat an address, which may hold a password; the same is true of all
 // stores.
-func (s Store) Check(report func(path string, fault say.Sentence)) {
+func (s Store) Check(report say.Report) {
 	if err := sqlstore.Check(s.URL); err != nil {
 		report("url", say.From(err))
 	}
@@ -292,7 +292,7 @@ func (s Store) Check(report func(path string, fault say.Sentence)) {
 }
 
 // Check reports every setting of the section that has a value it may not have.
-func (r Redis) Check(report func(path string, fault say.Sentence)) {
+func (r Redis) Check(report say.Report) {
 	if err := redis.Check(r.URL); err != nil {
 		report("url", say.From(err))
 	}

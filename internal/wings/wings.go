@@ -93,7 +93,7 @@ func DefaultAccess() Access {
 }
 
 // Check reports every setting of the section security that has a value it may not have.
-func (a Access) Check(report func(path string, fault say.Sentence)) {
+func (a Access) Check(report say.Report) {
 	selfservice.Settings.Check(a.SelfService, under("selfService.", report))
 	signin.Settings.Check(a.OIDC, func(path string, fault say.Sentence) { report("oidc"+path, fault) })
 	callertokens.Settings.Check(a.JWT, func(path string, fault say.Sentence) { report("jwt"+path, fault) })
@@ -101,7 +101,7 @@ func (a Access) Check(report func(path string, fault say.Sentence)) {
 
 // CheckTogether reports values of the section security that contradict values of others: whether
 // tokens are needed, and the address by which people reach the gateway.
-func (a Access) CheckTogether(isSecured bool, publicURL string, report func(path string, fault say.Sentence)) {
+func (a Access) CheckTogether(isSecured bool, publicURL string, report say.Report) {
 	signin.Settings.CheckTogether(a.OIDC, isSecured, publicURL, report)
 }
 
@@ -126,23 +126,23 @@ func (a Access) LetsIn() bool {
 }
 
 // under returns a function that reports faults of a section below its name.
-func under(section string, report func(path string, fault say.Sentence)) func(path string, fault say.Sentence) {
+func under(section string, report say.Report) func(path string, fault say.Sentence) {
 	return func(path string, fault say.Sentence) { report(section+path, fault) }
 }
 
 // Check reports every setting that has a value it may not have.
-func (r Records) Check(report func(path string, fault say.Sentence)) {
+func (r Records) Check(report say.Report) {
 	callfile.Settings.Check(r.CallsFile, func(path string, fault say.Sentence) { report("callsFile."+path, fault) })
 }
 
 // Check reports every bound that has a value it may not have.
-func (b Bounds) Check(report func(path string, fault say.Sentence)) {
+func (b Bounds) Check(report say.Report) {
 	sockets.Settings.Check(b.WebSockets, func(path string, fault say.Sentence) { report("websockets."+path, fault) })
 }
 
 // CheckTogether reports values that contradict values of other sections. isShared says that
 // gateways share the configuration.
-func (s *Sections) CheckTogether(bounds Bounds, isShared bool, report func(path string, fault say.Sentence)) {
+func (s *Sections) CheckTogether(bounds Bounds, isShared bool, report say.Report) {
 	batches.CheckFolder(s.Batches, s.Files.Folder, isShared, report)
 	processes.CheckMemory(s.Processes, bounds.Bounds, report)
 }

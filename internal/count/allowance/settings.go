@@ -35,7 +35,7 @@ func (l Limits) Or(wider Limits) Limits {
 }
 
 // Check reports every limit that has a value it may not have.
-func (l Limits) Check(report func(path string, fault say.Sentence)) {
+func (l Limits) Check(report say.Report) {
 	for _, limit := range [...]struct {
 		name  string
 		value int64

@@ -45,7 +45,7 @@ func (l RunLimits) Lesser(other RunLimits) RunLimits {
 func (l RunLimits) Amounts() Amounts { return Amounts{l.Requests, l.Tokens, int64(l.Cost)} }
 
 // Check reports every limit that has a value it may not have.
-func (l RunLimits) Check(report func(path string, fault say.Sentence)) {
+func (l RunLimits) Check(report say.Report) {
 	for _, one := range [...]struct {
 		path        string
 		found, most int64

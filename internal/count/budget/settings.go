@@ -79,7 +79,7 @@ func lesser[T ~int64](a, b T) T {
 }
 
 // Check reports every budget that has a value it may not have.
-func (b Budgets) Check(report func(path string, fault say.Sentence)) {
+func (b Budgets) Check(report say.Report) {
 	for i, name := range [...]string{"day", "month", "total"} {
 		budget := b.all()[i]
 		for unit, value := range map[string]int64{"requests": budget.Requests, "tokens": budget.Tokens} {

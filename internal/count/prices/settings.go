@@ -51,7 +51,7 @@ const (
 func DefaultSettings() Settings { return Settings{Currency: "USD"} }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	isOdd := func(r rune) bool { return r <= ' ' || r > '~' }
 	if s.Currency == "" || len(s.Currency) > maxCurrency || strings.ContainsFunc(s.Currency, isOdd) {
 		report("currency", say.Plain("want a short name such as USD"))

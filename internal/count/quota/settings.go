@@ -188,7 +188,7 @@ func (s Settings) Clone() Settings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if s.FlushIntervalSeconds < 1 {
 		report("flushIntervalSeconds", say.New("field.at_least", "least", "1", "found", s.FlushIntervalSeconds))
 	} else if s.FlushIntervalSeconds > maxFlushSeconds {

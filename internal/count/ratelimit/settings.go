@@ -76,7 +76,7 @@ func DefaultSettings() Settings {
 func (s *Settings) Given() { s.Enabled = true }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if int(s.Algorithm) >= algorithmCount {
 		report("algorithm", say.New("field.unknown_algorithm"))
 	}

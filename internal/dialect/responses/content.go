@@ -7,7 +7,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // content reads the content of a message or the output of a tool. A single text is no part,
@@ -75,7 +74,7 @@ func wrongContent(content jsonscan.Value) *schema.Error {
 	if !content.Given() {
 		return schema.MissingParameter("content")
 	}
-	return invalid("content", say.New("call.content"))
+	return invalidValue("content", "call.content")
 }
 
 // readPart reads one part of a message.
@@ -84,12 +83,12 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 	case "input_text", "output_text", "text":
 		part = chat.NewText(chat.TextOf(p.Get("text")))
 		if part.Text == nil {
-			return part, invalid("text", say.New("call.part_text"))
+			return part, invalidValue("text", "call.part_text")
 		}
 	case "refusal":
 		part = chat.Part{Type: chat.RefusalPart, Text: chat.TextOf(p.Get("refusal"))}
 		if part.Text == nil {
-			return part, invalid("refusal", say.New("call.refusal_text"))
+			return part, invalidValue("refusal", "call.refusal_text")
 		}
 	case "input_image":
 		return readImage(p)
@@ -100,7 +99,7 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 	case "":
 		return part, schema.MissingParameter("type")
 	default:
-		return part, invalid("type", say.New("call.part_type", "kind", shorten(kind)))
+		return part, invalidValue("type", "call.part_type", "kind", shorten(kind))
 	}
 	return part, nil
 }
@@ -110,7 +109,7 @@ func readImage(p jsonscan.Value) (chat.Part, *schema.Error) {
 	address := chat.TextOf(p.Get("image_url"))
 	if address == nil {
 		if p.Get("file_id").Given() {
-			return part, invalid("file_id", say.New("call.image_file"))
+			return part, invalidValue("file_id", "call.image_file")
 		}
 		return part, schema.MissingParameter("image_url")
 	}
@@ -130,7 +129,7 @@ func readFile(p jsonscan.Value) (chat.Part, *schema.Error) {
 	if data == nil {
 		for _, name := range []string{"file_id", "file_url"} {
 			if p.Get(name).Given() {
-				return part, invalid(name, say.New("call.file_elsewhere"))
+				return part, invalidValue(name, "call.file_elsewhere")
 			}
 		}
 		return part, schema.MissingParameter("file_data")

@@ -7,7 +7,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // placed puts an error that an element of an array has in its place.
@@ -22,7 +21,7 @@ func placed(list string, index int, err error) error {
 // inputItem reads an item of the input, and keeps it for the store.
 func (r *reader) inputItem(item jsonscan.Value) error {
 	if item.Kind() != jsonscan.Object {
-		return invalid("", say.New("call.item_object"))
+		return invalidValue("", "call.item_object")
 	}
 	if id, ok := ReferenceIn(item); ok {
 		return r.reference(id)
@@ -56,7 +55,7 @@ func (r *reader) reference(id string) error {
 	var doc jsonscan.Document
 	doc.AllowDuplicateKeys = true
 	if found == nil || doc.Parse(found) != nil {
-		return invalid("id", say.New("call.item_unknown", "id", shorten(id)))
+		return invalidValue("id", "call.item_unknown", "id", shorten(id))
 	}
 	if err := r.item(doc.Root()); err != nil {
 		return err
@@ -86,7 +85,7 @@ func (r *reader) item(item jsonscan.Value) *schema.Error {
 		// was made of it is another item.
 		return nil
 	}
-	return invalid("type", say.New("call.item_type", "kind", shorten(kind)))
+	return invalidValue("type", "call.item_type", "kind", shorten(kind))
 }
 
 // messageItem reads a message.
@@ -109,7 +108,7 @@ func (r *reader) messageItem(item jsonscan.Value) *schema.Error {
 	case "":
 		return schema.MissingParameter("role")
 	}
-	return invalid("role", say.New("call.role"))
+	return invalidValue("role", "call.role")
 }
 
 // systemItem reads a message of the system or the developer, who are the same to most
@@ -129,7 +128,7 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 	for i, p := range r.parts.Rescan(content).Elements() {
 		text := chat.TextOf(p.Get("text"))
 		if text == nil {
-			return invalid("content["+strconv.Itoa(i)+"]", say.New("call.system_texts"))
+			return invalidValue("content["+strconv.Itoa(i)+"]", "call.system_texts")
 		}
 		*to = chat.JoinApart(*to, text)
 	}
@@ -141,7 +140,7 @@ func (r *reader) compactionItem(item jsonscan.Value) *schema.Error {
 	doc := jsonscan.Document{AllowDuplicateKeys: true}
 	root, ours := openSummary(&doc, string(item.Get("encrypted_content").Text()))
 	if !ours {
-		return invalid("encrypted_content", say.New("call.item_foreign"))
+		return invalidValue("encrypted_content", "call.item_foreign")
 	}
 	for said := range root.Get("users").All() {
 		if err := r.messageItem(said); err != nil {
@@ -173,11 +172,11 @@ func (r *reader) callItem(item jsonscan.Value, custom bool) *schema.Error {
 	if custom {
 		input := item.Get("input")
 		if input.Kind() != jsonscan.String {
-			return invalid("input", say.New("call.tool_input"))
+			return invalidValue("input", "call.tool_input")
 		}
 		call.Arguments = chat.Escape(customArguments(input.Raw()))
 	} else if call.Arguments = chat.TextOf(item.Get("arguments")); call.Arguments == nil {
-		return invalid("arguments", say.New("call.arguments"))
+		return invalidValue("arguments", "call.arguments")
 	}
 	r.turn.open = true
 	r.turn.calls = append(r.turn.calls, call)

@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // reader reads one request.
@@ -66,10 +65,10 @@ func Read(root jsonscan.Value, past Past, room chat.Room) (*Request, error) {
 // the gateway neither keeps conversations nor works in the background.
 func Refuse(root jsonscan.Value) error {
 	if root.Get("conversation").Given() {
-		return invalid("conversation", say.New("call.conversation"))
+		return invalidValue("conversation", "call.conversation")
 	}
 	if root.Get("background").Kind() == jsonscan.True {
-		return invalid("background", say.New("call.background"))
+		return invalidValue("background", "call.background")
 	}
 	for _, v := range []jsonscan.Value{root.Get("store"), root.Get("stream"), root.Get("parallel_tool_calls"),
 		root.Get("background")} {
@@ -85,10 +84,10 @@ func Refuse(root jsonscan.Value) error {
 // which speaks the API itself.
 func (r *reader) refuse() error {
 	if r.root.Get("prompt").Given() {
-		return invalid("prompt", say.New("call.prompt_template"))
+		return invalidValue("prompt", "call.prompt_template")
 	}
 	if r.root.Get("moderation").Given() {
-		return invalid("moderation", say.New("call.moderation"))
+		return invalidValue("moderation", "call.moderation")
 	}
 	return Refuse(r.root)
 }
@@ -153,7 +152,7 @@ func (r *reader) readPrevious() error {
 
 // NotFound says that a response that was to be continued is not known.
 func NotFound(id string) *schema.Error {
-	err := invalid("previous_response_id", say.New("call.previous_unknown", "id", shorten(id)))
+	err := invalidValue("previous_response_id", "call.previous_unknown", "id", shorten(id))
 	err.Code = schema.CodePreviousNotFound
 	return err
 }

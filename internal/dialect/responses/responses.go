@@ -106,4 +106,6 @@ func ResponseOf(item string) (response string, ok bool) {
 }
 
 // invalid returns the error for a value that may not be there.
-func invalid(param string, said say.Sentence) *schema.Error { return schema.InvalidValue(param, said) }
+func invalidValue(param string, code say.Code, pairs ...any) *schema.Error {
+	return schema.InvalidValue(param, say.New(code, pairs...))
+}

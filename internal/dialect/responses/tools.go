@@ -10,7 +10,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // tool is how the client knows a tool that has another form or name towards backends.
@@ -57,7 +56,7 @@ func (l *toolList) add(t jsonscan.Value, namespace string) *schema.Error {
 	case "namespace":
 		name := t.Get("name")
 		if namespace != "" || len(chat.TextOf(name)) == 0 {
-			return invalid("name", say.New("call.namespace_name"))
+			return invalidValue("name", "call.namespace_name")
 		}
 		return l.addNamespace(t.Get("tools"), string(name.Text()))
 	case "":
@@ -67,7 +66,7 @@ func (l *toolList) add(t jsonscan.Value, namespace string) *schema.Error {
 		l.dropped = append(l.dropped, kind)
 		return nil
 	}
-	return invalid("type", say.New("call.hosted_tool", "tool", shorten(kind)))
+	return invalidValue("type", "call.hosted_tool", "tool", shorten(kind))
 }
 
 // isOptional reports whether a hosted tool is one that clients offer by habit and can do
@@ -82,7 +81,7 @@ func isOptional(kind string) bool {
 
 func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.Error {
 	if list.Kind() != jsonscan.Array {
-		return invalid("tools", say.New("call.namespace_tools"))
+		return invalidValue("tools", "call.namespace_tools")
 	}
 	for i, t := range l.inner.Rescan(list).Elements() {
 		if err := l.add(t, namespace); err != nil {

@@ -33,7 +33,7 @@ func (m Models) Include(model string) bool {
 }
 
 // check reports the patterns that could not be used.
-func (m Models) check(report func(path string, fault say.Sentence)) {
+func (m Models) check(report say.Report) {
 	for i, pattern := range m {
 		at := fmt.Sprintf("models[%d]", i)
 		switch {

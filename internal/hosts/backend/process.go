@@ -47,7 +47,7 @@ func (s *Settings) CompleteProcess() {
 }
 
 // checkProcess reports settings that do not go together with a process.
-func (s Settings) checkProcess(report func(path string, fault say.Sentence)) {
+func (s Settings) checkProcess(report say.Report) {
 	host := ""
 	if parsed, err := url.Parse(s.BaseURL); err == nil {
 		host = parsed.Hostname()

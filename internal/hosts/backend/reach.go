@@ -54,7 +54,7 @@ func readTLSFile(name string) (string, error) {
 }
 
 // load reads the files.
-func (t TLS) load(report func(path string, fault say.Sentence)) transport.Route {
+func (t TLS) load(report say.Report) transport.Route {
 	route := transport.Route{ServerName: t.ServerName}
 	for _, file := range []struct {
 		path, name string
@@ -75,7 +75,7 @@ func (t TLS) load(report func(path string, fault say.Sentence)) transport.Route 
 
 // checkReach reports faults in the settings of how the instance is reached. The
 // messages hold no address: the address of a proxy may hold a password.
-func (s Settings) checkReach(report func(path string, fault say.Sentence)) {
+func (s Settings) checkReach(report say.Report) {
 	if s.Proxy != "" && s.Proxy != ProxyNone {
 		if err := transport.CheckProxy(s.Proxy); err != nil {
 			report("proxy", say.New("field.proxy", "why", err.Error()))

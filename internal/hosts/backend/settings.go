@@ -167,7 +167,7 @@ func (Residency) Patterns() map[string]string {
 	return map[string]string{"group": `^[A-Za-z0-9._-]*$`}
 }
 
-func (s Settings) checkResidency(report func(path string, fault say.Sentence)) {
+func (s Settings) checkResidency(report say.Report) {
 	switch {
 	case len(s.Residency.Group) > maxGroup || strings.ContainsFunc(s.Residency.Group, isNotInVersion):
 		report("residency.group", say.New("field.group", "most", maxGroup))
@@ -227,7 +227,7 @@ func (s Settings) ID() string {
 
 // Check reports every field that has a value it may not have. Its messages never
 // repeat the base URL, the key or a header: any of them may hold a secret.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	switch {
 	case !s.Models.Given():
 		checkName(s.Name, "name", true, report)
@@ -285,7 +285,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	s.checkReach(report)
 }
 
-func checkName(name, path string, required bool, report func(path string, fault say.Sentence)) {
+func checkName(name, path string, required bool, report say.Report) {
 	switch {
 	case name == "":
 		if required {
@@ -388,7 +388,7 @@ func hasParentSegment(path string) bool {
 	return slices.Contains(strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' }), "..")
 }
 
-func (s Settings) checkHeaders(report func(path string, fault say.Sentence)) {
+func (s Settings) checkHeaders(report say.Report) {
 	seen := make(map[string]string, len(s.Headers))
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		path := "headers[" + strconv.Quote(name) + "]"
@@ -460,7 +460,7 @@ func DefaultHealthSettings() HealthSettings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s HealthSettings) Check(report func(path string, fault say.Sentence)) {
+func (s HealthSettings) Check(report say.Report) {
 	if s.Interval <= 0 {
 		report("interval", say.New("field.longer"))
 	}

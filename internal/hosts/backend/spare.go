@@ -11,7 +11,7 @@ import (
 // default.
 const defaultBatchConcurrency = 2
 
-func (s Settings) checkBatchConcurrency(report func(path string, fault say.Sentence)) {
+func (s Settings) checkBatchConcurrency(report say.Report) {
 	switch {
 	case s.BatchConcurrency == nil:
 	case *s.BatchConcurrency < 0:

@@ -42,7 +42,7 @@ const mostRoom = 1000
 const defaultWake = 5 * time.Minute
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if s.WakeTimeout < 0 {
 		report("wakeTimeout", say.New("field.wake"))
 	}

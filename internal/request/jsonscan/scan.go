@@ -51,7 +51,7 @@ func (d *Document) Parse(data []byte) error {
 	}
 	i := skipSpace(data, 0)
 	if i == len(data) {
-		return fail(i, say.New("json.empty"))
+		return faultAt(i, "json.empty")
 	}
 	i, err := d.value(i, 0, node{})
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *Document) Parse(data []byte) error {
 	}
 	if i = skipSpace(data, i); i != len(data) {
 		d.nodes = d.nodes[:0]
-		return fail(i, say.New("json.behind"))
+		return faultAt(i, "json.behind")
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (d *Document) grow() error {
 
 func (d *Document) object(i, depth int) (int, error) {
 	if depth > MaxDepth {
-		return 0, fail(i, say.New("json.deep"))
+		return 0, faultAt(i, "json.deep")
 	}
 	base := len(d.keys)
 	var many table
@@ -160,7 +160,7 @@ func (d *Document) object(i, depth int) (int, error) {
 	}
 	for {
 		if i >= len(d.data) || d.data[i] != '"' {
-			return 0, d.unexpected(i, say.New("json.key"))
+			return 0, d.unexpected(i, "json.key")
 		}
 		keyStart := i + 1
 		keyEnd, escapes, err := d.str(keyStart)
@@ -173,10 +173,10 @@ func (d *Document) object(i, depth int) (int, error) {
 			}
 		}
 		if i = skipSpace(d.data, keyEnd); i >= len(d.data) || d.data[i] != ':' {
-			return 0, d.unexpected(i, say.New("json.colon"))
+			return 0, d.unexpected(i, "json.colon")
 		}
 		if i = skipSpace(d.data, i+1); i >= len(d.data) {
-			return 0, d.unexpected(i, say.New("json.value"))
+			return 0, d.unexpected(i, "json.value")
 		}
 		i, err = d.value(i, depth, node{keyStart: uint32(keyStart), keyEnd: uint32(keyEnd - 1),
 			traits: escapedKey.when(escapes)})
@@ -184,7 +184,7 @@ func (d *Document) object(i, depth int) (int, error) {
 			return 0, err
 		}
 		if i = skipSpace(d.data, i); i >= len(d.data) {
-			return 0, d.unexpected(i, say.New("json.object"))
+			return 0, d.unexpected(i, "json.object")
 		}
 		switch d.data[i] {
 		case '}':
@@ -193,7 +193,7 @@ func (d *Document) object(i, depth int) (int, error) {
 		case ',':
 			i = skipSpace(d.data, i+1)
 		default:
-			return 0, d.unexpected(i, say.New("json.object"))
+			return 0, d.unexpected(i, "json.object")
 		}
 	}
 }
@@ -282,7 +282,7 @@ func keyPrint(text []byte) uint64 {
 // text alone.
 func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error) {
 	if depth > MaxDepth {
-		return 0, false, false, fail(i, say.New("json.deep"))
+		return 0, false, false, faultAt(i, "json.deep")
 	}
 	plain, numbers = true, true
 	i = skipSpace(d.data, i+1)
@@ -291,7 +291,7 @@ func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error)
 	}
 	for {
 		if i >= len(d.data) {
-			return 0, false, false, d.unexpected(i, say.New("json.value"))
+			return 0, false, false, d.unexpected(i, "json.value")
 		}
 		start, short := i, true
 		kind := kindOf(d.data[i])
@@ -313,7 +313,7 @@ func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error)
 		}
 		plain, numbers = plain && short, numbers && kind == Number
 		if i = skipSpace(d.data, i); i >= len(d.data) {
-			return 0, false, false, d.unexpected(i, say.New("json.array"))
+			return 0, false, false, d.unexpected(i, "json.array")
 		}
 		switch d.data[i] {
 		case ']':
@@ -323,7 +323,7 @@ func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error)
 				i = skipSpace(d.data, skipNumbers(d.data, i))
 			}
 		default:
-			return 0, false, false, d.unexpected(i, say.New("json.array"))
+			return 0, false, false, d.unexpected(i, "json.array")
 		}
 	}
 }
@@ -380,26 +380,28 @@ func (d *Document) nested(i, depth int, kind Kind) (end int, short bool, err err
 
 func (d *Document) literal(i int, word string) (int, error) {
 	if len(d.data)-i < len(word) || string(d.data[i:i+len(word)]) != word {
-		return 0, d.unexpected(i, say.New("json.value"))
+		return 0, d.unexpected(i, "json.value")
 	}
 	return i + len(word), nil
 }
 
-func (d *Document) unexpected(i int, reason say.Sentence) error {
+func (d *Document) unexpected(i int, reason say.Code) error {
 	if i >= len(d.data) {
-		return fail(len(d.data), say.New("json.ended", "fault", reason))
+		return faultAt(len(d.data), "json.ended", "fault", say.New(reason))
 	}
-	return fail(i, reason)
+	return faultAt(i, reason)
 }
 
-func fail(offset int, reason say.Sentence) *Error { return &Error{Offset: offset, Reason: reason} }
+func faultAt(offset int, reason say.Code, pairs ...any) *Error {
+	return &Error{Offset: offset, Reason: say.New(reason, pairs...)}
+}
 
 func duplicate(offset int, name []byte) *Error {
 	const shown = 64
 	if len(name) > shown {
 		name = name[:shown]
 	}
-	return fail(offset, say.New("json.duplicate", "key", name))
+	return faultAt(offset, "json.duplicate", "key", name)
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }

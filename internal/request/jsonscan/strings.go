@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"math/bits"
 	"unicode/utf8"
-
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // stops marks, in the highest bit of each byte of a word, a quote, a backslash or a
@@ -51,7 +49,7 @@ func (d *Document) str(start int) (end int, escaped bool, err error) {
 		switch c := data[i]; {
 		case c == '"':
 			if beyond && !validUTF8(data[start:i]) {
-				return 0, false, fail(start, say.New("json.utf8"))
+				return 0, false, faultAt(start, "json.utf8")
 			}
 			return i + 1, escaped, nil
 		case c == '\\':
@@ -62,12 +60,12 @@ func (d *Document) str(start int) (end int, escaped bool, err error) {
 			escaped = true
 			i += length - 1
 		case c < ' ':
-			return 0, false, fail(i, say.New("json.control"))
+			return 0, false, faultAt(i, "json.control")
 		default:
 			beyond = beyond || c >= utf8.RuneSelf
 		}
 	}
-	return 0, false, fail(start-1, say.New("json.open_string"))
+	return 0, false, faultAt(start-1, "json.open_string")
 }
 
 // blocks scans a string from i on, 64 bytes at a time, and returns the position of
@@ -90,7 +88,7 @@ func (d *Document) blocks(i int) (end int, escaped, beyond bool, err error) {
 		case c == '"':
 			return i, escaped, beyond, nil
 		case c < ' ':
-			return 0, false, false, fail(i, say.New("json.control"))
+			return 0, false, false, faultAt(i, "json.control")
 		}
 		escaped = true
 		if i, err = d.longEscapes(i - 1); err != nil {
@@ -135,13 +133,13 @@ func (d *Document) escape(i int) (length int, err error) {
 	rest := d.data[i:]
 	switch {
 	case len(rest) < 2:
-		return 0, fail(i, say.New("json.open_string"))
+		return 0, faultAt(i, "json.open_string")
 	case simpleEscape[rest[1]]:
 		return 2, nil
 	case rest[1] != 'u':
-		return 0, fail(i, say.New("json.escape"))
+		return 0, faultAt(i, "json.escape")
 	case hexRune(rest[2:]) < 0:
-		return 0, fail(i, say.New("json.hexadecimal"))
+		return 0, faultAt(i, "json.hexadecimal")
 	}
 	return 6, nil
 }
@@ -169,12 +167,12 @@ func (d *Document) number(start int) (int, error) {
 	case i < len(d.data) && isDigit(d.data[i]):
 		i = skipDigits(d.data, i)
 	default:
-		return 0, d.unexpected(start, say.New("json.value"))
+		return 0, d.unexpected(start, "json.value")
 	}
 	if i < len(d.data) && d.data[i] == '.' {
 		after := skipDigits(d.data, i+1)
 		if after == i+1 {
-			return 0, d.unexpected(after, say.New("json.fraction"))
+			return 0, d.unexpected(after, "json.fraction")
 		}
 		i = after
 	}
@@ -185,7 +183,7 @@ func (d *Document) number(start int) (int, error) {
 		}
 		after := skipDigits(d.data, i)
 		if after == i {
-			return 0, d.unexpected(after, say.New("json.exponent"))
+			return 0, d.unexpected(after, "json.exponent")
 		}
 		i = after
 	}

@@ -18,7 +18,7 @@ type Fallbacks map[string][]string
 
 // Check reports the fallbacks that could not be used as they are written. The paths
 // begin below the setting.
-func (f Fallbacks) Check(aliases Aliases, models Models, report func(path string, fault say.Sentence)) {
+func (f Fallbacks) Check(aliases Aliases, models Models, report say.Report) {
 	written := models.Names()
 	fault := func(name string) say.Sentence {
 		if why := Fault(name); why.Is() {

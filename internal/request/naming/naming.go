@@ -80,7 +80,7 @@ type Models interface {
 
 // Check reports the aliases that could not be used as they are written. The paths begin
 // below the setting.
-func (a Aliases) Check(models Models, report func(path string, fault say.Sentence)) {
+func (a Aliases) Check(models Models, report say.Report) {
 	written := models.Names()
 	for _, alias := range slices.Sorted(maps.Keys(a)) {
 		path, target := key(alias), a[alias]

@@ -32,7 +32,7 @@ func DefaultSettings() Settings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if s.FailureThreshold < 1 {
 		report("failureThreshold", say.New("field.at_least", "least", "1", "found", s.FailureThreshold))
 	}

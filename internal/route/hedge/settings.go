@@ -25,7 +25,7 @@ func (Settings) Docs() map[string]string {
 }
 
 // Check reports every setting that has a value it may not have.
-func (s Settings) Check(service schema.ServiceType, report func(path string, fault say.Sentence)) {
+func (s Settings) Check(service schema.ServiceType, report say.Report) {
 	if s.Enabled && !Hedges(service) {
 		report("enabled", say.New("field.hedge_services"))
 	}

@@ -28,7 +28,7 @@ type Settings struct {
 func DefaultSettings() Settings { return Settings{Timeout: schema.Duration(30 * time.Second)} }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	const most = 1_000_000
 	if s.Size < 0 || s.Size > most {
 		report("size", say.New("field.range", "least", "0", "most", "1000000"))

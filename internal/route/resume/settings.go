@@ -23,7 +23,7 @@ func (Settings) Docs() map[string]string {
 }
 
 // Check reports every setting that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if !s.Resume.Valid() {
 		report("resume", say.New("field.off_continue"))
 	}

@@ -42,7 +42,7 @@ const (
 func (s Settings) On() bool { return s.MaxSplit > 1 }
 
 // Check reports every setting that has a value it may not have.
-func (s Settings) Check(service schema.ServiceType, report func(path string, fault say.Sentence)) {
+func (s Settings) Check(service schema.ServiceType, report say.Report) {
 	switch {
 	case s.MaxSplit < 0 || s.MaxSplit > mostSplit:
 		report("maxSplit", say.New("field.range", "least", "0", "most", "64"))

@@ -32,7 +32,7 @@ func DefaultSettings() Settings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if _, err := oneOf("log level", string(s.Level), s.Level.Names()); err != nil {
 		report("level", say.From(err))
 	}

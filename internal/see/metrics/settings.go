@@ -99,7 +99,7 @@ func DefaultSettings() Settings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if !isMetricName(s.Prefix) || len(s.Prefix) > maxPrefixLength {
 		report("prefix", say.New("field.metric_prefix", "most", maxPrefixLength))
 	}
@@ -128,7 +128,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 }
 
-func (s Settings) checkTags(report func(path string, fault say.Sentence)) {
+func (s Settings) checkTags(report say.Report) {
 	if len(s.CustomTags) > maxTags {
 		report("customTags", say.New("field.tags", "count", len(s.CustomTags), "most", maxTags))
 	}

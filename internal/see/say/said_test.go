@@ -17,7 +17,7 @@ import (
 // makers are the functions that make a sentence, and which of their arguments is the code.
 var makers = map[string]int{
 	"say.New": 0, "say.Text": 0, "say.Error": 0, "say.Wrap": 1, "Reword": 0, "Hint": 0, "ofOwner": 0, "withHint": 1,
-	"BadField": 1, "CodedError": 1, "BadInput": 1, "NoSuch": 0,
+	"BadField": 1, "CodedError": 1, "BadInput": 1, "NoSuch": 0, "invalidValue": 1, "faultAt": 1, "unexpected": 1,
 }
 
 // withMore are the functions that add values of their own.

@@ -74,6 +74,9 @@ func Plain(text string) Sentence {
 	return New(Other, "text", text)
 }
 
+// Report takes what is wrong with the field at a path, as a Check of settings finds it.
+type Report = func(path string, fault Sentence)
+
 // Text returns the English text of the sentence of a code.
 func Text(code Code, pairs ...any) string { return New(code, pairs...).String() }
 

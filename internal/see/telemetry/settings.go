@@ -66,7 +66,7 @@ func DefaultSettings() Settings { return Settings{Sample: 1, ServiceName: "patch
 
 // Check reports every field that has a value it may not have. Its messages
 // repeat neither the endpoint nor a header: both may hold a secret.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if int(s.Protocol) >= protocolCount {
 		report("protocol", say.Plain("unknown protocol"))
 	}

@@ -379,7 +379,7 @@ const NobodysHash = "00000000000000000000000000000000000000000000000000000000000
 func generatedName(prefix string) string { return prefix + strings.ToLower(rand.Text()[:10]) }
 
 // checkName reports an id or a name that cannot be part of a path or a log.
-func checkName(field, name string, report func(path string, fault say.Sentence)) {
+func checkName(field, name string, report say.Report) {
 	const longest = 128
 	foreign := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-_.:", r)
@@ -393,7 +393,7 @@ func checkName(field, name string, report func(path string, fault say.Sentence))
 }
 
 // checkTenant reports a name of a tenant that cannot be stored or shown.
-func checkTenant(field, name string, report func(path string, fault say.Sentence)) {
+func checkTenant(field, name string, report say.Report) {
 	const longest = 128
 	if len(name) > longest {
 		report(field, say.New("field.bytes", "most", "128"))

@@ -110,14 +110,14 @@ func (l Life) status(hash, expiresAt string, now time.Time) string {
 func (i *IssuedKey) parts() parts   { return parts{&i.ID, &i.KeySHA256, &i.Life} }
 func (i *IssuedToken) parts() parts { return parts{&i.Name, &i.TokenSHA256, &i.Life} }
 
-func (i *IssuedKey) checkStored(report func(path string, fault say.Sentence)) {
+func (i *IssuedKey) checkStored(report say.Report) {
 	Settings{Keys: []Key{i.Key}}.Check(report)
 	if i.PreviousSHA256 != "" {
 		checkHash(i.PreviousSHA256, "previousSha256", report)
 	}
 }
 
-func (i *IssuedToken) checkStored(report func(path string, fault say.Sentence)) {
+func (i *IssuedToken) checkStored(report say.Report) {
 	Settings{Tokens: []Token{i.Token}}.Check(report)
 	checkExpiry("", i.ExpiresAt, report)
 }
@@ -133,7 +133,7 @@ func (i *IssuedKey) issue() (issue string, since time.Time) {
 	return "at-" + i.CreatedAt.UTC().Format(time.RFC3339), i.CreatedAt
 }
 
-func problemsOf(check func(report func(path string, fault say.Sentence))) error {
+func problemsOf(check func(report say.Report)) error {
 	var errs []error
 	check(func(path string, fault say.Sentence) { errs = append(errs, errors.New(path+" "+fault.String())) })
 	return errors.Join(errs...)

@@ -22,7 +22,7 @@ func newKeys(owner *Credentials) Keys {
 }
 
 // Check reports the faults of a key before it is issued, by the names of its fields.
-func (k Key) Check(report func(path string, fault say.Sentence)) {
+func (k Key) Check(report say.Report) {
 	checkName("id", k.ID, report)
 	checkKeyID("id", k.ID, report)
 	checkTenant("tenant", k.Tenant, report)

@@ -40,7 +40,7 @@ type record[T any] interface {
 	*T
 	parts() parts
 	// checkStored reports the faults of a record that was read.
-	checkStored(report func(path string, fault say.Sentence))
+	checkStored(report say.Report)
 }
 
 // parts are the fields that records of every kind have.

@@ -49,7 +49,7 @@ func (s SessionSettings) Life() time.Duration {
 	return s.MaxAge.Std()
 }
 
-func (s SessionSettings) check(report func(path string, fault say.Sentence)) {
+func (s SessionSettings) check(report say.Report) {
 	if age := s.MaxAge.Std(); age != 0 && age < time.Minute || age > longestSession {
 		report("session.maxAge", say.New("field.from_to", "least", "1m", "most", "720h"))
 	}

@@ -117,7 +117,7 @@ func DefaultSettings() Settings {
 
 // Check reports every field that has a value it may not have. Its messages never
 // repeat a hash.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	for i, host := range s.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, "/: *") {
 			report(fmt.Sprintf("allowedHosts[%d]", i), say.New("field.host_name"))
@@ -150,7 +150,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	s.Session.check(report)
 }
 
-func (s Settings) checkMasterKeys(report func(path string, fault say.Sentence)) {
+func (s Settings) checkMasterKeys(report say.Report) {
 	if s.MasterKey != "" {
 		if wrong := seal.Check(s.MasterKey); wrong != "" {
 			report("masterKey", say.Plain(wrong))
@@ -172,7 +172,7 @@ func (s Settings) checkMasterKeys(report func(path string, fault say.Sentence)) 
 // firstUse remembers where a value that must be unique was seen first.
 type firstUse map[string]string
 
-func (f firstUse) check(value, path string, report func(path string, fault say.Sentence)) {
+func (f firstUse) check(value, path string, report say.Report) {
 	if value == "" {
 		report(path, say.New("field.required"))
 		return
@@ -184,7 +184,7 @@ func (f firstUse) check(value, path string, report func(path string, fault say.S
 	f[value] = path[:strings.LastIndexByte(path, '.')]
 }
 
-func checkHash(hash, path string, report func(path string, fault say.Sentence)) bool {
+func checkHash(hash, path string, report say.Report) bool {
 	if hash == "" {
 		report(path, say.New("field.required"))
 		return false

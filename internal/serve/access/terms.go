@@ -70,7 +70,7 @@ func (t Terms) Or(wider Terms) Terms {
 }
 
 // CheckAt reports the faults of terms at a path.
-func (t Terms) CheckAt(at string, report func(path string, fault say.Sentence)) {
+func (t Terms) CheckAt(at string, report say.Report) {
 	for i, service := range t.Services {
 		if slices.Contains(t.Services[:i], service) {
 			report(fmt.Sprintf("%sservices[%d]", at, i), say.New("field.twice", "name", service))
@@ -98,7 +98,7 @@ func (t Terms) CheckAt(at string, report func(path string, fault say.Sentence)) 
 	t.Runs.Check(func(path string, fault say.Sentence) { report(at+"runs."+path, fault) })
 }
 
-func checkExpiry(at, expires string, report func(path string, fault say.Sentence)) {
+func checkExpiry(at, expires string, report say.Report) {
 	if expires == "" {
 		return
 	}

@@ -34,7 +34,7 @@ func (t *TermSet) Tenant(name string) int {
 }
 
 // Check reports every field that has a value it may not have.
-func (t TermSet) Check(report func(path string, fault say.Sentence)) {
+func (t TermSet) Check(report say.Report) {
 	names := firstUse{}
 	if len(t.Tenants) > maxTenants {
 		report("tenants", say.New("field.entries", "most", maxTenants))

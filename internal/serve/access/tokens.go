@@ -21,7 +21,7 @@ func newTokens(owner *Credentials) Tokens {
 }
 
 // Check reports the faults of a token before it is issued, by the names of its fields.
-func (i IssuedToken) Check(report func(path string, fault say.Sentence)) {
+func (i IssuedToken) Check(report say.Report) {
 	checkName("name", i.Name, report)
 	if !i.Role.Valid() {
 		report("role", say.New("field.role"))

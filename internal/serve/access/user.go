@@ -24,7 +24,7 @@ var secretHeaders = []string{"Authorization", "Proxy-Authorization", "X-Api-Key"
 // quotedName is the one header of Open WebUI with a value that is escaped as in a URL.
 const quotedName = "X-Openwebui-User-Name"
 
-func checkUserHeader(path, name string, report func(path string, fault say.Sentence)) {
+func checkUserHeader(path, name string, report say.Report) {
 	isForeign := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' && r != '-'
 	}

@@ -396,13 +396,13 @@ func (v *visitors) bearerOf(id, claims string, now time.Time) (*Grant, bool) {
 }
 
 // checkKeyID reports an id of a key that belongs to visitors.
-func checkKeyID(field, id string, report func(path string, fault say.Sentence)) {
+func checkKeyID(field, id string, report say.Report) {
 	if strings.HasPrefix(id, visitorPrefix) {
 		report(field, say.New("field.key_id"))
 	}
 }
 
 // CheckTenant reports a name of a tenant that cannot be stored or shown.
-func CheckTenant(field, name string, report func(path string, fault say.Sentence)) {
+func CheckTenant(field, name string, report say.Report) {
 	checkTenant(field, name, report)
 }

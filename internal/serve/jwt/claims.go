@@ -203,7 +203,7 @@ type Match struct {
 }
 
 // Check reports every field that has a value it may not have.
-func (m Match) Check(report func(path string, fault say.Sentence)) {
+func (m Match) Check(report say.Report) {
 	if m.Claim == "" {
 		report("claim", say.New("field.required"))
 	}

@@ -29,7 +29,7 @@ func (t TLS) Enabled() bool { return t.Certificate != "" }
 
 // Check reports the faults of the settings and of the files that they name. No message holds the
 // content of a file.
-func (t TLS) Check(report func(path string, fault say.Sentence)) {
+func (t TLS) Check(report say.Report) {
 	if t == (TLS{}) {
 		return
 	}

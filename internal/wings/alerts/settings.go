@@ -68,7 +68,7 @@ const (
 
 // Check reports every field that has a value it may not have. Its messages never repeat an
 // address.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if quiet := s.Quiet.Std(); quiet < leastQuiet || quiet > longestQuiet {
 		report("quiet", say.New("field.between", "least", leastQuiet, "most", longestQuiet, "found", quiet))
 	}

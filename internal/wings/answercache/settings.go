@@ -50,7 +50,7 @@ func Cacheable(service schema.ServiceType) bool {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	for i, service := range s.Services {
 		switch {
 		case !Cacheable(service):

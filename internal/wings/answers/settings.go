@@ -36,7 +36,7 @@ const (
 )
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if ttl := s.TTL.Std(); ttl < leastTTL || ttl > mostTTL {
 		report("ttl", say.New("field.between", "least", leastTTL, "most", mostTTL, "found", ttl))
 	}

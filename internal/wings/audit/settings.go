@@ -37,7 +37,7 @@ func DefaultSettings() Settings {
 
 // Check reports every field that has a value it may not have. Its messages repeat no
 // address, which may hold a secret.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if s.Keep.Std() < leastKeep || s.Keep.Std() > mostKeep {
 		report("keep", say.New("field.between", "least", schema.Duration(leastKeep), "most", schema.Duration(mostKeep),
 			"found", s.Keep))

@@ -44,7 +44,7 @@ const (
 )
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	for _, number := range []struct {
 		name        string
 		value, most int
@@ -63,7 +63,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 }
 
 // CheckFolder reports batches without a folder that all gateways reach.
-func CheckFolder(s Settings, folder string, isShared bool, report func(path string, fault say.Sentence)) {
+func CheckFolder(s Settings, folder string, isShared bool, report say.Report) {
 	if s.Enabled && isShared && folder == "" {
 		report("files.folder", say.Plain("gateways that share their configuration (store.config) need a folder "+
 			"for batches that all of them reach"))

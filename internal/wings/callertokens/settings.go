@@ -77,7 +77,7 @@ func (s Settings) Count() int { return len(s) }
 func (i *Issuer) SetDefaults() { *i = Issuer{MaxAge: schema.Duration(defaultMaxAge)} }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if len(s) > maxIssuers {
 		report("", say.New("field.entries", "most", maxIssuers))
 	}
@@ -95,7 +95,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 }
 
-func (i *Issuer) check(report func(path string, fault say.Sentence)) {
+func (i *Issuer) check(report say.Report) {
 	isForeign := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '_'
 	}

@@ -57,7 +57,7 @@ func (Adapter) Docs() map[string]string {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if s.Room < 0 || s.Room > maxRoom {
 		report("room", say.New("field.between", "least", "0", "most", maxRoom, "found", s.Room))
 	}
@@ -73,7 +73,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 }
 
-func (a Adapter) check(report func(path string, fault say.Sentence)) {
+func (a Adapter) check(report say.Report) {
 	if a.Base == "" {
 		report("base", say.New("field.required"))
 	}

@@ -118,7 +118,7 @@ func (p *Process) SetDefaults() { *p = DefaultProcess() }
 
 // Check reports every field that has a value it may not have. Its messages never repeat
 // arguments or values of variables, which may be secrets.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if len(s) > maxProcesses {
 		report("", say.New("field.entries", "most", maxProcesses))
 	}
@@ -133,7 +133,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 }
 
 // CheckMemory reports processes that have no room in the memory that all have together.
-func CheckMemory(s Settings, bounds Bounds, report func(path string, fault say.Sentence)) {
+func CheckMemory(s Settings, bounds Bounds, report say.Report) {
 	for _, name := range Names(s) {
 		at := "processes[" + strconv.Quote(name) + "].memory"
 		switch memory := s[name].Memory; {
@@ -194,7 +194,7 @@ func isNotInName(r rune) bool {
 	return !isAlphanumeric && r != '-' && r != '_' && r != '.'
 }
 
-func (p Process) check(report func(path string, fault say.Sentence)) {
+func (p Process) check(report say.Report) {
 	p.checkCommand(report)
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		at := "env[" + strconv.Quote(name) + "]"
@@ -228,7 +228,7 @@ func (p Process) check(report func(path string, fault say.Sentence)) {
 	}
 }
 
-func (p Process) checkCommand(report func(path string, fault say.Sentence)) {
+func (p Process) checkCommand(report say.Report) {
 	if len(p.Command) == 0 {
 		report("command", say.Plain("is required: the program and its arguments"))
 	}
@@ -248,7 +248,7 @@ func (p Process) checkCommand(report func(path string, fault say.Sentence)) {
 	}
 }
 
-func (p Process) checkReady(report func(path string, fault say.Sentence)) {
+func (p Process) checkReady(report say.Report) {
 	if p.Ready == "" {
 		if len(p.Command) > 0 && !p.usesPort() {
 			report("ready", say.Plain("is required where neither command nor env has "+portWord+

@@ -73,7 +73,7 @@ func DefaultSettings() Settings {
 }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if idle := s.Idle.Std(); idle < shortest || idle > longest {
 		report("idle", say.New("field.between", "least", schema.Duration(shortest), "most", schema.Duration(longest),
 			"found", s.Idle))

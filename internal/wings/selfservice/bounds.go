@@ -24,7 +24,7 @@ type Bound struct {
 
 // Narrow returns the wanted terms, completed with the bounds. It reports each field that goes
 // beyond a bound.
-func Narrow(wanted access.Terms, bounds []Bound, report func(path string, fault say.Sentence)) access.Terms {
+func Narrow(wanted access.Terms, bounds []Bound, report say.Report) access.Terms {
 	wanted.Services = narrowList("services", wanted.Services, bounds,
 		func(t *access.Terms) []schema.ServiceType { return t.Services },
 		func(a, b schema.ServiceType) bool { return a == b }, report)
@@ -52,7 +52,7 @@ func Narrow(wanted access.Terms, bounds []Bound, report func(path string, fault 
 // Change is Narrow for a key that has terms already. A field that stays as it was is not completed,
 // and one that is emptied is: the key of a team does not get rid of its bounds by a change.
 func Change(before, wanted access.Terms, bounds []Bound,
-	report func(path string, fault say.Sentence)) access.Terms {
+	report say.Report) access.Terms {
 	changed := Narrow(wanted, bounds, report)
 	if slices.Equal(wanted.Services, before.Services) {
 		changed.Services = before.Services
@@ -81,7 +81,7 @@ func isNarrower(pattern, wider string) bool { return naming.NewPattern(wider).Ma
 // narrowList checks a list, in which nothing means everything, against the lists of bounds. An
 // empty list becomes what the bounds that complete it have in common.
 func narrowList[T any](path string, wanted []T, bounds []Bound, of func(*access.Terms) []T,
-	within func(a, b T) bool, report func(path string, fault say.Sentence)) []T {
+	within func(a, b T) bool, report say.Report) []T {
 	isGiven := len(wanted) > 0
 	for i := range bounds {
 		allowed := of(&bounds[i].Terms)
@@ -145,7 +145,7 @@ func numbersOf(t *access.Terms) []number {
 
 // narrow checks the number at a place of numbersOf against the bounds. Where it is not given,
 // the least of the bounds that complete it takes its place.
-func (n number) narrow(place int, bounds []Bound, report func(path string, fault say.Sentence)) {
+func (n number) narrow(place int, bounds []Bound, report say.Report) {
 	if *n.value < 0 {
 		report(n.path, say.New("field.unlimited"))
 		return
@@ -165,7 +165,7 @@ func (n number) narrow(place int, bounds []Bound, report func(path string, fault
 
 // narrowTime checks the expiry of a key against those of the bounds. Where it is not given, the
 // earliest of the bounds that complete it takes its place.
-func narrowTime(wanted string, bounds []Bound, report func(path string, fault say.Sentence)) string {
+func narrowTime(wanted string, bounds []Bound, report say.Report) string {
 	given, err := time.Parse(time.RFC3339, wanted)
 	isGiven := err == nil
 	for i := range bounds {

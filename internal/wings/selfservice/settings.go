@@ -31,7 +31,7 @@ func DefaultSettings() Settings {
 const mostKeys = 1000
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if s.Keys < 0 || s.Keys > mostKeys {
 		report("keys", say.New("field.between", "least", "0", "most", mostKeys, "found", s.Keys))
 	}

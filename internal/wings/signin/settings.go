@@ -102,7 +102,7 @@ func (Provider) Docs() map[string]string {
 }
 
 // Check reports every setting that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if len(s) > maxProviders {
 		report("", say.New("field.entries", "most", maxProviders))
 	}
@@ -117,7 +117,7 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 }
 
-func (p Provider) check(report func(path string, fault say.Sentence)) {
+func (p Provider) check(report say.Report) {
 	isForeign := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' && r != '-' && r != '.'
 	}
@@ -151,7 +151,7 @@ func (p Provider) check(report func(path string, fault say.Sentence)) {
 	}
 }
 
-func checkIssuer(issuer string, report func(path string, fault say.Sentence)) {
+func checkIssuer(issuer string, report say.Report) {
 	if issuer == "" {
 		report("issuer", say.New("field.required"))
 		return
@@ -165,7 +165,7 @@ func checkIssuer(issuer string, report func(path string, fault say.Sentence)) {
 	}
 }
 
-func (r Rule) check(report func(path string, fault say.Sentence)) {
+func (r Rule) check(report say.Report) {
 	r.Match.Check(report)
 	switch whole := r.Role.whole(); {
 	case r.Role == "" && r.Tenant == "":
@@ -182,7 +182,7 @@ func (r Rule) check(report func(path string, fault say.Sentence)) {
 }
 
 // CheckTogether reports what the providers need of other settings.
-func (s Settings) CheckTogether(isSecured bool, publicURL string, report func(path string, fault say.Sentence)) {
+func (s Settings) CheckTogether(isSecured bool, publicURL string, report say.Report) {
 	if len(s) == 0 {
 		return
 	}

@@ -26,8 +26,8 @@ func viewLife(life access.Life, status string) lifeView {
 
 // CheckCredential returns the faults of a credential before it is issued or changed. One
 // that has expired already would be useless.
-func CheckCredential(check func(report func(path string, fault say.Sentence)), expiresAt string, now time.Time) error {
-	return problemsOf(func(report func(path string, fault say.Sentence)) {
+func CheckCredential(check func(report say.Report), expiresAt string, now time.Time) error {
+	return problemsOf(func(report say.Report) {
 		check(report)
 		if expires, err := time.Parse(time.RFC3339, expiresAt); err == nil && now.After(expires) {
 			report("expiresAt", say.New("field.past"))

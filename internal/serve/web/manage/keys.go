@@ -200,7 +200,7 @@ func (a *API) issueKey(c *web.Call, wanted *keyRequest) (KeyView, error) {
 }
 
 // problemsOf returns the reports of a check as config.Problems, nil if it reports nothing.
-func problemsOf(check func(report func(path string, fault say.Sentence))) error {
+func problemsOf(check func(report say.Report)) error {
 	var problems config.Problems
 	check(func(path string, fault say.Sentence) {
 		problems = append(problems, config.Problem{Path: path, Said: fault})

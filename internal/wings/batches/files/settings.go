@@ -45,7 +45,7 @@ const (
 )
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	for _, size := range []struct {
 		name  string
 		bytes schema.Bytes

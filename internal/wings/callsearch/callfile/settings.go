@@ -22,7 +22,7 @@ const (
 )
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if s.Days < 1 || s.Days > mostDays {
 		report("days", say.New("field.between", "least", "1", "most", mostDays, "found", s.Days))
 	}

@@ -309,13 +309,6 @@ func (l *relay) upstreamModel() string {
 	return l.instance.Settings.Name
 }
 
-// isEnded reports whether the connection of the client has ended, or is about to.
-func (l *relay) isEnded() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ended
-}
-
 // parting returns why the connection may not stay open, nil while it may.
 func (l *relay) parting(settings sockets.Settings) *parting {
 	if known := new(schema.Error); errors.As(l.endRefused(), &known) {

@@ -39,7 +39,7 @@ func DefaultSettings() Settings {
 const leastTime = time.Second
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	if s.Connections < 0 {
 		report("connections",
 			say.Plain(fmt.Sprintf("must not be negative, not %d (0 refuses every WebSocket)", s.Connections)))

@@ -82,7 +82,7 @@ const (
 func DefaultSettings() Settings { return Settings{Repeats: defaultRepeats} }
 
 // Check reports every field that has a value it may not have.
-func (s Settings) Check(report func(path string, fault say.Sentence)) {
+func (s Settings) Check(report say.Report) {
 	for _, field := range [...]struct {
 		path  string
 		found int

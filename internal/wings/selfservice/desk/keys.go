@@ -148,7 +148,7 @@ func (d *desk) teamBounds(c *web.Call, now time.Time) []selfservice.Bound {
 // issue makes a key with the first free one of some ids.
 func (d *desk) issue(c *web.Call, key access.IssuedKey, wanted access.Terms, bounds []selfservice.Bound, ids []string,
 	now time.Time) (manage.KeyView, error) {
-	err := manage.CheckCredential(func(report func(path string, fault say.Sentence)) {
+	err := manage.CheckCredential(func(report say.Report) {
 		if len(key.Name) > 128 || !utf8.ValidString(key.Name) || strings.ContainsFunc(key.Name, unicode.IsControl) {
 			report("name", say.New("field.label"))
 		}
@@ -182,7 +182,7 @@ func (d *desk) editTeamKey(c *web.Call) (manage.KeyView, error) {
 			if expiry == before.ExpiresAt {
 				expiry = "" // an unchanged value may be in the past
 			}
-			return key, manage.CheckCredential(func(report func(path string, fault say.Sentence)) {
+			return key, manage.CheckCredential(func(report say.Report) {
 				key.Terms = selfservice.Change(before.Terms, wanted, bounds, report)
 				key.Check(report)
 			}, expiry, now)

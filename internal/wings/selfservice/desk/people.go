@@ -188,7 +188,7 @@ type teamBudgetsRequest struct {
 func (d *desk) setTeamBudgets(c *web.Call, wanted *teamBudgetsRequest) (teamBudgetsView, error) {
 	tenant := c.PathValue("tenant")
 	terms, _, _ := d.core.Control.Terms()
-	err := manage.CheckCredential(func(report func(path string, fault say.Sentence)) {
+	err := manage.CheckCredential(func(report say.Report) {
 		asked := access.Terms{Budgets: wanted.Budgets}
 		asked.CheckAt("", report)
 		selfservice.Narrow(asked, selfservice.TenantBounds(tenant, terms), report)
