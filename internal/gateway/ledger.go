@@ -48,14 +48,11 @@ func (g *Gateway) newBookOf(folder string, runs *budget.Runs) *budget.Book {
 	settings.Enabled, settings.Distributed.Enabled = false, false
 	settings.FailOpen = true // the book refuses requests, and spent amounts are counted in any case
 	settings.Windows = []quota.Window{quota.BudgetDay, quota.BudgetMonth, quota.BudgetTotal}
+	counted := quota.Options{Dir: folder, OpenSnapshots: snapshotsOf(doc), Log: log}
 	if runs != nil {
-		settings.Windows = []quota.Window{quota.BudgetRun}
+		settings.Windows, counted.Bound = []quota.Window{quota.BudgetRun}, runs.OfLedger()
 	}
-	ledger := quota.New(settings, quota.Options{
-		Dir:           folder,
-		OpenSnapshots: snapshotsOf(doc),
-		Log:           log,
-	})
+	ledger := quota.New(settings, counted)
 	options := budget.Options{
 		Ledger: ledger, Runs: runs, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
 		Timeout: doc.Quota.Distributed.Timeout.Std(), Likely: doc.Quota.Reserve == quota.Likely,

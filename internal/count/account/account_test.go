@@ -97,6 +97,7 @@ func (empty) Write(context.Context, []quota.Row) error { return errors.New("full
 
 func (empty) Read(context.Context, quota.Filter) ([]quota.Row, error) { return nil, nil }
 
+func (empty) Remove(context.Context, []quota.Row) error                         { return nil }
 func (empty) Expire(context.Context, quota.Window, time.Time, int) (int, error) { return 0, nil }
 
 func (empty) Close() error { return nil }

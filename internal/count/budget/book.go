@@ -306,6 +306,9 @@ func (b *Book) take(rows []quota.Row, own string, err error) {
 	}
 	b.tellAccounts()
 	b.isKnown.Store(err == nil)
+	if runs := b.options.Runs; runs != nil {
+		runs.isRead.Store(err == nil)
+	}
 }
 
 // isWriter reports whether a row is of a process, which may count a window again.

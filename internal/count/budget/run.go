@@ -26,8 +26,19 @@ type Runs struct {
 	// Found is called with a row of another gateway whose run is not known here and goes on. It is nil
 	// where gateways do not share the database of the ledger.
 	Found func(row *quota.Row)
+	// Bound is the bound of the runs in the ledger. Keeps is not called before the ledger was read.
+	Bound quota.Bound
+
+	isRead atomic.Bool
 	// Likely is Options.Likely for runs.
 	Likely bool
+}
+
+// OfLedger returns the bound for the ledger: before it was read, all runs stay.
+func (r *Runs) OfLedger() *quota.Bound {
+	bound := r.Bound
+	bound.Keeps = func(key *quota.Key, start time.Time) bool { return !r.isRead.Load() || r.Bound.Keeps(key, start) }
+	return &bound
 }
 
 // longestRun is how long the ledger has the rows of a run.

@@ -15,6 +15,7 @@ import (
 type cellMap struct {
 	writer               string
 	maxKeys              int64
+	isBounded            bool // by a Bound
 	maxCells, spareCells int64
 	calendar             calendar
 	seed                 maphash.Seed
@@ -68,7 +69,7 @@ func newCellMap(writer string) *cellMap {
 
 // writerFor returns the writer of a new cell.
 func (m *cellMap) writerFor(w Window, start int64) string {
-	if start > m.latestPruned[w].Load() {
+	if m.isBounded || start > m.latestPruned[w].Load() { // a run that was removed is not counted again
 		return m.writer
 	}
 	return m.writer + "." + strconv.FormatInt(m.writerSuffix.Add(1), 10)
@@ -152,6 +153,9 @@ func (m *cellMap) reason() say.Sentence {
 
 // unbounded is the limit for folded keys; the configuration bounds their number.
 const unbounded = 1 << 62
+
+// isFull reports whether runs must be removed for later ones to be counted separately.
+func (m *cellMap) isFull() bool { return m.isBounded && m.keys.Load() > m.maxKeys*3/4 }
 
 // find returns the cells of a subject, nil if it has none.
 func (m *cellMap) find(who *Subject) *keyCells {

@@ -81,6 +81,17 @@ func (m *MemorySnapshots) Expire(_ context.Context, w Window, before time.Time, 
 	return removed, nil
 }
 
+func (m *MemorySnapshots) Remove(_ context.Context, runs []Row) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.rows, func(id cellID, _ Row) bool {
+		return slices.ContainsFunc(runs, func(r Row) bool {
+			return id.window == BudgetRun && id.start == r.Start.Unix() && id.key.APIKey == r.Key.APIKey && id.key.User == r.Key.User
+		})
+	})
+	return nil
+}
+
 func (m *MemorySnapshots) Close() error { return nil }
 
 // MemoryShared is what gateways share, with the same faults, all of which are noticed at

@@ -197,6 +197,9 @@ func (s *session) flush(ctx context.Context) error {
 	stats.flushes.Add(1)
 	stats.flushNanos.Store(int64(time.Since(began)))
 	stats.flushedAt.Store(s.now().UnixNano())
+	if err := s.enforceBound(ctx); err != nil {
+		s.storeState.setError(err)
+	}
 	s.expire(ctx)
 	return nil
 }
@@ -293,6 +296,7 @@ func (s *session) write(ctx context.Context, store Snapshots, f *flush) error {
 		}
 		s.markSaved(batch, rows)
 		f.saved += len(rows)
+		s.room -= len(rows)
 		s.ledger.stats.rowsWritten.Add(int64(len(rows)))
 	}
 	return nil
@@ -361,12 +365,16 @@ func (s *session) compact() {
 }
 
 // prune removes the cells with saved totals that will not change any more, because
-// their windows are over or their writers are earlier processes.
+// their windows are over or their writers are earlier processes. Runs are over when the bound does not
+// keep them; if there are too many, their totals need not be saved.
 func (s *session) prune() {
-	now := s.now().Unix()
+	now, bound, isFull := s.now().Unix(), s.ledger.options.Bound, s.cells.isFull()
 	s.cells.prune(func(c *cell) bool {
-		if !c.saved() || s.shared.needs(c, now) {
+		if (c.owner.recovered || !isFull) && !c.saved() || s.shared.needs(c, now) {
 			return false
+		}
+		if bound != nil && !c.owner.recovered {
+			return !bound.Keeps(&c.owner.key, time.Unix(c.start, 0))
 		}
 		return c.owner.recovered || c.window.endOf(c.start) <= now
 	})

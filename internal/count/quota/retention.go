@@ -50,6 +50,7 @@ func (s *session) expire(ctx context.Context) {
 	if !s.expiry.due(now, time.Now()) {
 		return
 	}
+	s.room = -1 // other gateways write runs, too
 	store, err := s.snapshots(ctx)
 	for w := Minute; int(w) < WindowCount && err == nil; w++ {
 		if w == BudgetTotal {

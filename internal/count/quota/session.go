@@ -46,6 +46,8 @@ type session struct {
 	flushBatch, maxOpen, maxHistory int
 
 	expiry expirySchedule
+	// room is how many rows can be written before the bound must be enforced. flushMu guards it.
+	room int
 
 	// storeLock guards store. It is a channel, because waiting for it ends with a
 	// context.
@@ -75,6 +77,9 @@ func (l *Ledger) newSession(settings *Settings) *session {
 		flushNow:     make(chan struct{}, 1),
 		storeLock:    make(chan struct{}, 1),
 		compactAt:    compactAt, flushBatch: flushBatch, maxOpen: maxOpen, maxHistory: maxHistory,
+	}
+	if o.Bound != nil {
+		s.cells.isBounded, s.cells.maxKeys, s.room = true, int64(2*o.Bound.InAll), -1
 	}
 	if s.settings.Distributed.Enabled && o.Shared != nil {
 		s.shared = newShared(s, o.Shared)
@@ -223,8 +228,13 @@ func (s *session) maintainJournal() {
 	if err := s.journal.syncAll(); err != nil {
 		s.journalState.setError(err)
 	}
-	if s.cells.cells.Load() > s.cells.maxCells*3/4 && s.storeState.Failure() == nil {
+	switch isFull := s.cells.isFull(); {
+	case (isFull || s.cells.cells.Load() > s.cells.maxCells*3/4) && s.storeState.Failure() == nil:
 		s.requestFlush()
+	case isFull:
+		s.savedMu.Lock()
+		defer s.savedMu.Unlock()
+		s.prune()
 	}
 }
 

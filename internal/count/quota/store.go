@@ -58,6 +58,8 @@ type Snapshots interface {
 	// Expire removes at most limit rows of a window that began before a moment,
 	// and returns how many it removed.
 	Expire(ctx context.Context, window Window, before time.Time, limit int) (int, error)
+	// Remove removes all rows of runs, whose API keys, users and starts are given.
+	Remove(ctx context.Context, runs []Row) error
 	// Close closes the connection to the store.
 	Close() error
 }

@@ -131,6 +131,27 @@ func TestSnapshotStores(t *testing.T) {
 				t.Errorf("%d rows left", len(got))
 			}
 
+			for i, key := range []string{"a", "a", "b"} {
+				run := row("w1", fmt.Sprint("run", i), quota.BudgetRun, now, 1, 1)
+				run.Key.APIKey, run.Cost = key, 1
+				again := run
+				again.Writer = "w2"
+				write(run, again)
+			}
+			first := row("", "run0", quota.BudgetRun, now, 0, 0)
+			first.Key.APIKey = "a"
+			all := quota.Filter{Kinds: []quota.Window{quota.BudgetRun}, To: now.Add(time.Second)}
+			before := read(all)
+			if err := store.Remove(ctx, []quota.Row{first}); err != nil {
+				t.Error(err)
+			}
+			first.Writer, first.Requests = "w1", 1
+			write(first) // which would show the details, if they were there
+			want = slices.DeleteFunc(before, func(r quota.Row) bool { return r.Key.User == "run0" })
+			if diff := cmp.Diff(sorted(append(want, first), byText), read(all)); diff != "" {
+				t.Errorf("after a run was removed: %s", diff)
+			}
+
 			var writers sync.WaitGroup
 			for w := range 4 {
 				writers.Go(func() {

@@ -382,6 +382,23 @@ func ceil(t time.Time) int64 {
 	return t.Unix()
 }
 
+// Remove removes all rows of runs, or none.
+func (s *Store) Remove(ctx context.Context, runs []quota.Row) error {
+	return s.inTransaction(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		for _, from := range []table{detailsTable, usageTable} {
+			p := placeholders{postgres: s.postgres}
+			statement := "DELETE FROM " + from.name + " WHERE window_start = " + p.next() + //nolint:gosec // constants
+				" AND window_type = " + p.next() + " AND user_id = " + p.next() + " AND api_key_id = " + p.next()
+			for i := 0; i < len(runs) && err == nil; i++ {
+				r := &runs[i]
+				_, err = tx.ExecContext(ctx, statement,
+					r.Start.Unix(), quota.BudgetRun.String(), r.Key.User, r.Key.APIKey)
+			}
+		}
+		return err
+	})
+}
+
 // Expire removes at most limit rows of a window that began before a moment.
 func (s *Store) Expire(ctx context.Context, window quota.Window, before time.Time, limit int) (int, error) {
 	if _, err := s.expire(ctx, detailsTable, window, before, limit); err != nil {

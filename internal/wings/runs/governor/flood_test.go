@@ -19,7 +19,7 @@ import (
 
 // flooded returns a governor without a store, and a function that opens a run of an owner and lets a
 // request of it in. The refusal is that of its room.
-func flooded(t testing.TB) (g *Governor, let func(owner, name string, now time.Time) (*run, *schema.Error)) {
+func flooded(t testing.TB, most *Most) (g *Governor, let func(owner, name string, now time.Time) (*run, *schema.Error)) {
 	t.Helper()
 	none := func(context.Context) (quota.Snapshots, error) { return nil, errors.New("there is no store") }
 	ledger := quota.New(quota.Settings{}, quota.Options{Dir: t.TempDir(), OpenSnapshots: none})
@@ -29,8 +29,8 @@ func flooded(t testing.TB) (g *Governor, let func(owner, name string, now time.T
 	}})
 	t.Cleanup(func() { _ = book.Close(context.Background()) }) // what was spent is not written
 	g = New(Options{
-		Settings: settings,
-		Book:     func(func(*quota.Row) bool, func(*quota.Row)) *budget.Book { return book },
+		Settings: settings, Most: most,
+		Book: func(*budget.Runs) *budget.Book { return book },
 	})
 	caller := &access.Caller{Header: http.Header{}}
 	return g, func(owner, name string, now time.Time) (*run, *schema.Error) {
@@ -48,7 +48,8 @@ func nameOf(i int) string { return fmt.Sprintf("4a353e4e-ee1c-4fca-8362-%012d", 
 // Beyond the memory that runs may take the idlest rest, and come back as they were. A run with a call
 // under way does not rest.
 func TestTheIdlestOfTooManyRunsRest(t *testing.T) {
-	g, let := flooded(t)
+	const mostRuns, mostBytes = 25_000, 8 << 20 // tables of this size are as full as those of 200,000
+	g, let := flooded(t, &Most{mostRuns, mostRuns, mostBytes})
 	heap := func() uint64 {
 		var stats runtime.MemStats
 		runtime.GC()
@@ -98,7 +99,7 @@ func TestTheIdlestOfTooManyRunsRest(t *testing.T) {
 // A run that no request was let in of takes no room and stays no longer than its requests.
 func TestARefusedRequestBeginsNoRun(t *testing.T) {
 	t.Parallel()
-	g, _ := flooded(t)
+	g, _ := flooded(t, nil)
 	who := identity{"key", "n"}
 	one := g.open(who, known.Run{ID: "n"}, &access.Caller{}, time.Now())
 	if other := g.open(who, known.Run{ID: "n"}, &access.Caller{}, time.Now()); other != one {
@@ -125,7 +126,9 @@ func end(t *testing.T, r *run) {
 // The room of an owner is as large as it is; beyond it the idlest run gives way that does not hold its
 // room, and where all do, new runs are refused until one has been idle.
 func TestTheRoomOfAnOwner(t *testing.T) {
-	g, let := flooded(t)
+	t.Parallel()
+	const mostOfOwner = 500
+	g, let := flooded(t, &Most{mostOfOwner, mostRuns, mostBytes})
 	began := time.Now()
 	victim, _ := let("victim", "n", began)
 	var all []*run
@@ -176,7 +179,9 @@ func TestTheRoomOfAnOwner(t *testing.T) {
 // Where there are too many runs of all owners, the one with the most gives way first, and ended runs keep
 // no other owner from beginning its own.
 func TestTheOwnerWithTheMostGivesWay(t *testing.T) {
-	g, let := flooded(t)
+	t.Parallel()
+	const mostRuns = 2_000
+	g, let := flooded(t, &Most{mostRuns, mostRuns, 1 << 20})
 	now := time.Now()
 	small, _ := let("small", "n", now)
 	const owners, each = 11, (mostRuns - 1) / 11
@@ -213,7 +218,7 @@ func TestTheOwnerWithTheMostGivesWay(t *testing.T) {
 
 // BenchmarkOpen is the work for the first request of a run, in an owner's full room.
 func BenchmarkOpen(b *testing.B) {
-	_, let := flooded(b)
+	_, let := flooded(b, nil)
 	now := time.Now()
 	for i := range mostOfOwner {
 		let("key", nameOf(i), now)

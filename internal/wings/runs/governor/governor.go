@@ -3,6 +3,7 @@
 package governor
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"hash/maphash"
@@ -32,9 +33,11 @@ import (
 // Options are the parts and settings of a Governor.
 type Options struct {
 	Settings runs.Settings
-	// Book returns the book of runs, which asks goesOn about the runs that the ledger has, and tells of
-	// those that other gateways have begun.
-	Book func(goesOn func(*quota.Row) bool, found func(*quota.Row)) *budget.Book
+	// Book returns the book of runs, which asks the governor about the runs in the ledger. Found is to
+	// be removed where gateways share no database.
+	Book func(*budget.Runs) *budget.Book
+	// Most bounds the runs; nil has the usual values.
+	Most *Most
 	// Data is where the state of runs is kept that the ledger does not have; nil keeps none.
 	Data     *durable.Dir
 	Currency func() string
@@ -66,6 +69,8 @@ type Governor struct {
 	// resting has the runs of which little is kept in memory, and rooms the runs of each owner.
 	resting map[identity]*rest
 	rooms   rooms
+	// hasTaken says that the runs of earlier processes were taken over.
+	hasTaken bool
 	// found are the runs that the ledger has and that go on, until they are taken over.
 	finding sync.Mutex // held for found, also while the book is locked
 	found   []quota.Row
@@ -79,6 +84,9 @@ type Governor struct {
 	others  others
 	warned  sync.Map // the models without a price that the log has told of
 }
+
+// Most are the bounds of the runs of an owner, of all runs, and of the memory of those that do not rest.
+type Most struct{ OfOwner, InAll, Bytes int }
 
 // identity names a run: its owner is the id of a key or of the bearer of a token, and empty where
 // no keys are needed.
@@ -135,7 +143,12 @@ func New(options Options) *Governor {
 		resting: map[identity]*rest{}, rooms: rooms{of: map[string]*room{}}, saved: map[string]savedRun{},
 	}
 	g.others.board, g.others.isPolled = options.Board, options.IsPolled
-	g.book = options.Book(g.goesOn, g.find)
+	most := cmp.Or(options.Most, &Most{mostOfOwner, mostRuns, mostBytes})
+	g.options.Most = most
+	g.book = options.Book(&budget.Runs{
+		Idle: g.idle(), GoesOn: g.goesOn, Found: g.find,
+		Bound: quota.Bound{OfOwner: most.OfOwner, InAll: most.InAll, Keeps: g.keeps},
+	})
 	g.readSaved()
 	g.book.Begin()
 	g.takeFound(time.Now())

@@ -45,10 +45,11 @@ func startWith(t *testing.T, edit func(*runs.Settings)) *governor.Governor {
 	open := func(ctx context.Context) (quota.Snapshots, error) { return sqlstore.Open(ctx, "sqlite:totals.db", dir) }
 	g := governor.New(governor.Options{
 		Settings: settings, Currency: func() string { return "USD" }, Log: slog.New(slog.DiscardHandler),
-		Book: func(goesOn func(*quota.Row) bool, _ func(*quota.Row)) *budget.Book {
+		Book: func(r *budget.Runs) *budget.Book {
+			r.Found = nil
 			return budget.New(budget.Options{
 				Ledger: quota.New(counted, quota.Options{Dir: filepath.Join(dir, "runs"), OpenSnapshots: open}),
-				Runs:   &budget.Runs{Idle: idle, GoesOn: goesOn},
+				Runs:   r,
 			})
 		},
 	})

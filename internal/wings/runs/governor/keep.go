@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -85,12 +86,14 @@ func (g *Governor) find(row *quota.Row) {
 
 // takeFound takes the runs over that go on.
 func (g *Governor) takeFound(now time.Time) {
-	g.finding.Lock()
-	found := g.found
-	g.found = nil
-	g.finding.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.finding.Lock()
+	found := g.found
+	g.found, g.hasTaken = nil, true
+	g.finding.Unlock()
+	// Where there is no room for all, the oldest ones are lost.
+	slices.SortFunc(found, func(a, b quota.Row) int { return a.Start.Compare(b.Start) })
 	for i := range found {
 		row := &found[i]
 		if who := (identity{row.Key.APIKey, row.Key.User}); g.wake(who) == nil {

@@ -25,7 +25,7 @@ func TestSubAgentsCountForTheBoundOfMemory(t *testing.T) {
 	t.Cleanup(func() { _ = book.Close(context.Background()) }) // nothing was spent
 	g := New(Options{
 		Settings: runs.DefaultSettings(),
-		Book:     func(func(*quota.Row) bool, func(*quota.Row)) *budget.Book { return book },
+		Book:     func(*budget.Runs) *budget.Book { return book },
 	})
 	const many = mostBytes/(mostAgents*agentBytes) + 10
 	caller, now := &access.Caller{Header: http.Header{}}, time.Now()

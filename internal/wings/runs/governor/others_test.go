@@ -59,7 +59,7 @@ func beside(t *testing.T, w *wall) *Governor {
 	t.Cleanup(func() { _ = book.Close(context.Background()) }) // nothing was spent
 	return New(Options{
 		Settings: settings, Board: w, IsPolled: true, Log: slog.New(slog.DiscardHandler),
-		Book: func(func(*quota.Row) bool, func(*quota.Row)) *budget.Book { return book },
+		Book: func(*budget.Runs) *budget.Book { return book },
 	})
 }
 

@@ -19,7 +19,7 @@ const restBytes = 1000
 // makeMemory lets the idlest runs rest until more bytes fit; mu is held. The run that was used last
 // stays, and so does one with requests under way.
 func (g *Governor) makeMemory(bytes int) {
-	for oldest := g.used.Back(); oldest != g.used.Front() && g.bytes+bytes > mostBytes; {
+	for oldest := g.used.Back(); oldest != g.used.Front() && g.bytes+bytes > g.options.Most.Bytes; {
 		next := oldest.Prev()
 		if r, _ := oldest.Value.(*run); r.pins == 0 && r.seat != nil {
 			g.rest(r)

@@ -5,6 +5,7 @@ import (
 	"container/list"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -135,10 +136,10 @@ func (g *Governor) seat(r *run, now time.Time) *schema.Error {
 	if r.seat != nil || g.runs[r.identity] != r {
 		return nil
 	}
-	in := g.rooms.of[r.owner]
-	if in != nil && in.size() >= mostOfOwner && !g.giveWay(in, now) ||
-		g.rooms.all >= mostRuns && !g.makeRoom(in, now) {
-		refusal := schema.CodedError(schema.CodeTooManyRuns, "run.too_many", "most", mostOfOwner)
+	in, most := g.rooms.of[r.owner], g.options.Most
+	if in != nil && in.size() >= most.OfOwner && !g.giveWay(in, now) ||
+		g.rooms.all >= most.InAll && !g.makeRoom(in, now) {
+		refusal := schema.CodedError(schema.CodeTooManyRuns, "run.too_many", "most", most.OfOwner)
 		refusal.RetryAfter, refusal.Of = roomRetryAfter, r.of
 		return refusal
 	}
@@ -209,6 +210,22 @@ func (g *Governor) isHolding(s *seat, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return now.Sub(r.account.Used()) < g.idle() && r.holds(r.account, now)
+}
+
+// keeps reports whether the run of a row in the ledger is known here. One that had to give way is not,
+// also while another one of its name is.
+func (g *Governor) keeps(key *quota.Key, start time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	who, began := identity{key.APIKey, key.User}, time.Time{}
+	if k := g.resting[who]; k != nil {
+		began = k.account.Began()
+	} else if r := g.runs[who]; r != nil {
+		began = r.latest().Began()
+	} else {
+		return !g.hasTaken || g.hasFound()
+	}
+	return !start.Before(began.Truncate(time.Second))
 }
 
 // remove removes a run, unless requests use it; mu is held.

@@ -59,13 +59,12 @@ func optionsOf(core *wing.Core) (Options, error) {
 		Settings: doc.AgentRuns, Data: core.Store.Data(), Log: core.Log,
 		Currency:  func() string { return core.Current.Load().Currency },
 		PublicURL: strings.TrimSuffix(doc.Server.PublicURL, "/"),
-		Book: func(goesOn func(*quota.Row) bool, found func(*quota.Row)) *budget.Book {
+		Book: func(r *budget.Runs) *budget.Book {
 			if _, isFile := sqlstore.File(doc.Store.URL, doc.Server.DataDir); isFile {
-				found = nil
+				r.Found = nil
 			}
-			return core.NewBook(filepath.Join(doc.Server.DataDir, budget.RunsJournalDir),
-				&budget.Runs{Idle: doc.AgentRuns.Idle.Std(), GoesOn: goesOn, Found: found,
-					Likely: doc.AgentRuns.Reserve == quota.Likely})
+			r.Likely = doc.AgentRuns.Reserve == quota.Likely
+			return core.NewBook(filepath.Join(doc.Server.DataDir, budget.RunsJournalDir), r)
 		},
 	}
 	if keys := core.Takeovers.Keys(); keys != nil {
