@@ -61,6 +61,11 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 	first := make(map[string]int, len(s.Models))
 	for i, m := range s.Models {
+		for name, most := range map[string]int64{"maxInputTokens": m.MaxInputTokens, "maxOutputTokens": m.MaxOutputTokens} {
+			if most < 0 {
+				report(fmt.Sprintf("models[%d].%s", i, name), say.New("field.at_least", "least", "0", "found", most))
+			}
+		}
 		at := fmt.Sprintf("models[%d].model", i)
 		if m.Model == "" {
 			report(at, say.New("field.required"))
@@ -70,9 +75,6 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 			report(at, say.New("field.same_as", "other", fmt.Sprintf("models[%d]", before)))
 		}
 		first[m.Model] = i
-		if least := min(m.MaxInputTokens, m.MaxOutputTokens); least < 0 {
-			report(fmt.Sprintf("models[%d]", i), say.New("field.at_least", "least", "0", "found", least))
-		}
 	}
 }
 
