@@ -41,7 +41,8 @@ import (
 // A section with the tag from:"file" cannot come from the environment or the command line.
 // Management can change a section with the tag managed; see ManagedSection.
 type Document struct {
-	Format     int                            `json:"format" minimum:"1" maximum:"1"` // the format that the file was written in
+	// Format is the format that the file was written in.
+	Format     int                            `json:"format" minimum:"1" maximum:"1"`
 	Server     Server                         `json:"server"`
 	Limits     Limits                         `json:"limits" effect:"now"`
 	Services   map[schema.ServiceType]Service `json:"services" effect:"now"`

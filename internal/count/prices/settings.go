@@ -61,7 +61,8 @@ func (s Settings) Check(report func(path string, fault say.Sentence)) {
 	}
 	first := make(map[string]int, len(s.Models))
 	for i, m := range s.Models {
-		for name, most := range map[string]int64{"maxInputTokens": m.MaxInputTokens, "maxOutputTokens": m.MaxOutputTokens} {
+		sizes := map[string]int64{"maxInputTokens": m.MaxInputTokens, "maxOutputTokens": m.MaxOutputTokens}
+		for name, most := range sizes {
 			if most < 0 {
 				report(fmt.Sprintf("models[%d].%s", i, name), say.New("field.at_least", "least", "0", "found", most))
 			}
