@@ -75,8 +75,15 @@ func TestTheChartRefuses(t *testing.T) {
 		says   string
 	}{
 		{set("replicas=3"), "replicas"},
-		{set("config.security.keys=null"), "could use /v1"},
+		{set("config.security.keys=null"), "config.security.keys has no key"},
 		{set("config.security.enabled=false"), "would not start"},
+		{set("config.services.chat.load-balancer=fastest"), "load-balancer"},
+		{set("config.server.shutdown-grace=abc"), "shutdown-grace"},
+		{set("config.services.chat.adapter=nonesuch"), "adapter"},
+		{set("config.limits.max-attempts=many"), "max-attempts"},
+		{set("config.limits.max-attempts=11"), "max-attempts"},
+		{set("config.quota.enabled=perhaps"), "enabled"},
+		{set("config.services.chat.instances=m"), "instances"},
 		{set("config.limit.max-attempts=3"), "limit"},
 		{set("config.limits.maxAttempts=3"), "maxAttempts"},
 		{set("config.services.chatt.load-balancer=random"), "chatt"},
@@ -99,6 +106,10 @@ func TestTheChartRefuses(t *testing.T) {
 	for _, values := range [][]string{
 		set("config.security.keys=null", "allowNoKeys=true"), set("replicaCount=2", store), set("replicaCount=2", "allowSeparate=true"),
 		set("persistence.enabled=true"), set("autoscaling.enabled=true", store), set("config.services.imgGen.load-balancer=random"),
+		set("config.services.chat.load-balancer=leastTime", "config.services.chat.adapter=Open_AI"),
+		set("config.services.chat.load-balancer=${BALANCER}", "config.limits.max-attempts=${TRIES:3}"),
+		set("config.services.chat.instances[0].weight=0.5", "config.services.chat.instances[0].name=m"),
+		set("config.server.shutdown-grace=1m30s", "config.quota.enabled=no", "config.log.level=null"),
 		set("config.services.chat.aliases.small=large"), set("config.services.chat.instances[0].headers.X-Key=a", "config.services.chat.instances[0].name=m"),
 	} {
 		if output, err := render(t, values...); err != nil {
@@ -300,49 +311,38 @@ func TestTheChartKnowsEverySetting(t *testing.T) {
 	}
 }
 
-// chartSchema returns the definitions of a schema of settings for a chart: the names at all
-// levels, each in the one spelling that the templates read. Values are left to the gateway.
+// chartSchema returns the definitions of a schema of settings for a chart: as they are for the
+// file, each name in the one spelling that the templates read.
 func chartSchema(settings map[string]any) map[string]any {
-	definitions := map[string]any{}
-	for name, definition := range settings["$defs"].(map[string]any) {
-		if name != "reference" {
-			definitions[name] = namesOnly(definition)
-		}
-	}
+	definitions := settings["$defs"].(map[string]any)
 	delete(settings["properties"].(map[string]any), "patchbay")
-	definitions["config"] = namesOnly(settings)
+	definitions["config"] = map[string]any{"type": settings["type"], "properties": settings["properties"], "additionalProperties": false}
+	for name, definition := range definitions {
+		definitions[name] = inChart(definition)
+	}
 	return definitions
 }
 
-// namesOnly leaves of a schema which names there may be.
-func namesOnly(schema any) any {
-	s, _ := schema.(map[string]any)
-	switch {
-	case s["$ref"] == "#/$defs/reference":
-		return map[string]any{}
-	case s["$ref"] != nil:
-		return map[string]any{"$ref": strings.Replace(s["$ref"].(string), "#/$defs/", "#/definitions/", 1)}
-	case s["properties"] != nil:
-		properties := map[string]any{}
-		for name, member := range s["properties"].(map[string]any) {
-			properties[name] = namesOnly(member)
+// inChart returns a schema in the form that a chart has it.
+func inChart(schema any) any {
+	switch s := schema.(type) {
+	case []any:
+		for i := range s {
+			s[i] = inChart(s[i])
 		}
-		if generation, isServices := properties["img-gen"]; isServices { // which the API calls imgGen
-			properties["imgGen"], properties["imgEdit"] = generation, properties["img-edit"]
+	case map[string]any:
+		if ref, has := s["$ref"].(string); has {
+			return map[string]any{"$ref": strings.Replace(ref, "#/$defs/", "#/definitions/", 1)}
 		}
-		return map[string]any{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}
-	case s["additionalProperties"] != nil:
-		return map[string]any{"type": []string{"object", "null"}, "additionalProperties": namesOnly(s["additionalProperties"])}
-	case s["items"] != nil:
-		if items := namesOnly(s["items"]).(map[string]any); len(items) > 0 {
-			return map[string]any{"type": []string{"array", "string", "null"}, "items": items} // a text refers to a list
+		made := map[string]any{}
+		for name, member := range s {
+			made[name] = inChart(member)
 		}
-	case s["anyOf"] != nil:
-		for _, alternative := range s["anyOf"].([]any) { // at most one has names, beside texts and numbers
-			if named := namesOnly(alternative).(map[string]any); len(named) > 0 {
-				return named
-			}
+		delete(made, "patternProperties")
+		if generation, isServices := made["img-gen"]; isServices { // which the API calls imgGen
+			made["imgGen"], made["imgEdit"] = generation, made["img-edit"]
 		}
+		return made
 	}
-	return map[string]any{}
+	return schema
 }

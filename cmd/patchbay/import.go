@@ -136,8 +136,8 @@ func importHint(name string, content []byte) string {
 	} else if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("\nThis looks like a configuration of %s, which this makes one of Patchbay: "+
-		"patchbay import --from %s %s", title, source, shellWord(name))
+	return fmt.Sprintf("%s looks like a configuration of %s, which this makes one of Patchbay: "+
+		"patchbay import --from %s %s", name, title, source, shellWord(name))
 }
 
 // openBeside returns a function that reads files by their paths from the directory of a

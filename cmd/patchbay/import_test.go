@@ -162,7 +162,7 @@ func TestAFileOfAnotherGatewayIsNamed(t *testing.T) {
 	} {
 		for _, verb := range []string{"check", "serve", "doctor"} {
 			code, stdout, stderr := runFor(t, verb, file)
-			says := strings.Contains(stdout+stderr, "This looks like a configuration "+want) && strings.Contains(stdout+stderr, "patchbay import --from ")
+			says := strings.Contains(stdout+stderr, file+" looks like a configuration "+want) && !strings.Contains(stdout+stderr, "unknown key") && strings.Contains(stdout+stderr, "patchbay import --from ")
 			if code == exitOK || says != (want != "") {
 				t.Errorf("%s %s: %d %s%s", verb, file, code, stdout, stderr)
 			}

@@ -159,6 +159,11 @@ func newModelsList(env []string, stdout io.Writer) *cobra.Command {
 			if flags.json {
 				return writeJSON(stdout, lines)
 			}
+			if len(lines) == 0 {
+				fmt.Fprintln(stdout, "no model is loaded or put to sleep for requests (residency of a service type, "+
+					"processes); GET /v1/models lists those that are served")
+				return nil
+			}
 			table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, "MODEL\tHOST\tSTATE\tUSED\tMEMORY\tPINNED\tLOADS\tEVICTIONS\tWHY")
 			for i := range lines {

@@ -101,3 +101,13 @@ func TestWhoMayMoveModels(t *testing.T) {
 		}
 	}
 }
+
+// A gateway that keeps no models in memory gets a sentence in place of an empty table.
+func TestModelsListWithoutResidency(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", "http://127.0.0.1:1", "")))
+	code, stdout, stderr := runFor(t, "models", "list", "--url", r.URL)
+	if code != exitOK || strings.Contains(stdout, "HOST") || !strings.Contains(stdout, "GET /v1/models lists") {
+		t.Errorf("got code %d, %q, %q, want a sentence", code, stdout, stderr)
+	}
+}

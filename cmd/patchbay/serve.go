@@ -266,6 +266,8 @@ func startFailure(err error) error {
 		return &exitError{exitConfig, err}
 	case errors.As(err, &inUse):
 		return &exitError{exitPort, err}
+	case errors.Is(err, syscall.ENOSPC):
+		err = fmt.Errorf("%w; free some of the disk, or name a directory on another one with --data-dir", err)
 	}
 	return failed(err)
 }

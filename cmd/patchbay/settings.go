@@ -108,8 +108,10 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 		loaded, err = config.Load(source)
 	}
 	if err != nil {
-		return nil, &exitError{exitConfig, fmt.Errorf("the configuration has mistakes:\n%w%s", err,
-			foreignHint(source.File, source.Content))}
+		if hint := foreignHint(source.File, source.Content); hint != "" {
+			return nil, &exitError{exitConfig, errors.New(hint)}
+		}
+		return nil, &exitError{exitConfig, fmt.Errorf("the configuration has mistakes:\n%w", err)}
 	}
 	loaded.Warnings = append(loaded.Warnings, lint.Warnings(loaded)...)
 	if f.extend != nil {

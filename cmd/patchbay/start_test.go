@@ -4,6 +4,9 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway"
@@ -20,5 +23,13 @@ func TestListenerThatFailsEndsTheProgram(t *testing.T) {
 	var decided *exitError
 	if !errors.As(err, &decided) || decided.code != exitFailed || !errors.Is(err, net.ErrClosed) {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// The failure of a start on a full disk names what helps.
+func TestStartOnAFullDisk(t *testing.T) {
+	err := startFailure(&os.PathError{Op: "write", Path: "data/x", Err: syscall.ENOSPC})
+	if err == nil || !strings.Contains(err.Error(), "write data/x") || !strings.Contains(err.Error(), "--data-dir") {
+		t.Errorf("got %v, want the path and what helps", err)
 	}
 }

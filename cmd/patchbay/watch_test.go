@@ -23,7 +23,7 @@ func TestTailShowsCalls(t *testing.T) {
 		r.Chat(strings.Replace(gatewaytest.PlainHi, `"m"`, `"nobody-has-it"`, 1))
 		select {
 		case got := <-out:
-			if !strings.Contains(got, "chat - -> - 503 service_unavailable") || strings.Count(got, "\n") != 1 {
+			if !strings.Contains(got, "chat nobody-has-it -> - 503 service_unavailable") || strings.Count(got, "\n") != 1 {
 				t.Errorf("%q", got)
 			}
 			return

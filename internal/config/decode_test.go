@@ -88,6 +88,8 @@ func TestWhatIsRefused(t *testing.T) {
 		{"patchbay twice", "patchbay: {}\nPatchbay: {}\n", `patchbay.yaml:2:1  patchbay: duplicate key "Patchbay", first given at line 1 as "patchbay"`},
 		{"patchbay is no mapping", "patchbay: 7\n", "patchbay.yaml:1:11  patchbay: want a mapping, found a single value"},
 		{"dotted key twice", "log: {level: info}\nlog.level: warn\n", `patchbay.yaml:2:1  log.level: duplicate key "log.level", first given at line 1`},
+		{"word of an instance's key", "services: {chat: {instances: [{name: m, base-url: 'http://x', url: x}]}}", `patchbay.yaml:1:63  services.chat.instances[0].url: unknown key "url" (did you mean "base-url"?)`},
+		{"word of a key's key", "security: {keys: [{id: a, key-sha256: " + strings.Repeat("a", 64) + ", key: x}]}", `patchbay.yaml:1:105  security.keys[0].key: unknown key "key" (did you mean "key-sha256"?)`},
 		{"unknown dotted key", "log.leval: warn\n", `patchbay.yaml:1:1  ["log.leval"]: unknown key "leval" (did you mean "level"?)`},
 		{"key is a list", "? [a, b]\n: 1\n", "patchbay.yaml:1:3  a key must be a single word"},
 		{"text for a switch", "quota: {enabled: 1}", `patchbay.yaml:1:18  quota.enabled: want true or false, found "1"`},

@@ -41,7 +41,8 @@ import (
 // A section with the tag from:"file" cannot come from the environment or the command line.
 // Management can change a section with the tag managed; see ManagedSection.
 type Document struct {
-	Format     int                            `json:"format"` // the format that the file was written in
+	// Format is the format that the file was written in.
+	Format     int                            `json:"format" minimum:"1" maximum:"1"`
 	Server     Server                         `json:"server"`
 	Limits     Limits                         `json:"limits" effect:"now"`
 	Services   map[schema.ServiceType]Service `json:"services" effect:"now"`
@@ -107,7 +108,7 @@ type Server struct {
 	PublicURL string `json:"publicUrl"`
 	// UnknownModel is the status of requests for a model that no instance serves: 503, or 404
 	// for clients that repeat a request after any 5xx.
-	UnknownModel int `json:"unknownModel"`
+	UnknownModel int `json:"unknownModel" minimum:"404" maximum:"503"`
 }
 
 // Security says who may use the gateway.
@@ -137,11 +138,11 @@ type Limits struct {
 	FirstTokenTimeout schema.Duration `json:"firstTokenTimeout"`
 	TotalTimeout      schema.Duration `json:"totalTimeout"`
 	// MaxAttempts is the number of instances that one request may try.
-	MaxAttempts int `json:"maxAttempts"`
+	MaxAttempts int `json:"maxAttempts" minimum:"1" maximum:"10"`
 	// MaxDiscovered is how many models an instance may find.
-	MaxDiscovered int `json:"maxDiscovered"`
+	MaxDiscovered int `json:"maxDiscovered" minimum:"1" maximum:"1000"`
 	// MaxInFlight is how many requests may run at once; more are turned away.
-	MaxInFlight int `json:"maxInFlight"`
+	MaxInFlight int `json:"maxInFlight" minimum:"0"`
 	// Memory is how much memory the program may use before it turns requests away; 0
 	// leaves it to the environment's GOMEMLIMIT or, without that, takes a share of the
 	// memory of the container or the machine.
@@ -233,7 +234,7 @@ type Store struct {
 	Config string `json:"config"`
 	// KeepVersions is how many of the newest versions of the configuration are kept,
 	// always including the current one. 0 keeps all.
-	KeepVersions int `json:"keepVersions"`
+	KeepVersions int `json:"keepVersions" minimum:"0"`
 }
 
 // Redis says where the shared counters live.

@@ -1,13 +1,17 @@
 package config
 
 import (
+	"encoding"
 	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"path"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
@@ -62,7 +66,7 @@ func (d schemaDeriver) of(typ reflect.Type, at schemaPlace) map[string]any {
 	if typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	if s := scalarSchema(typ); s != nil {
+	if s := d.scalar(typ); s != nil {
 		return s
 	}
 	switch typ.Kind() {
@@ -109,12 +113,11 @@ func (d schemaDeriver) object(typ reflect.Type, at schemaPlace) map[string]any {
 		member, tag := at.member(f.name), typ.FieldByIndex(f.index).Tag
 		s := d.of(typ.FieldByIndex(f.index).Type, member)
 		jsonName, _, _ := strings.Cut(tag.Get("json"), ",")
-		if kind := typ.FieldByIndex(f.index).Type.Kind(); kind == reflect.Int || kind == reflect.Float64 {
-			bounded(s, tag)
-		}
+		bounded(s, tag)
 		if values := choices[jsonName]; values != nil {
-			s = anyOf(map[string]any{"enum": values}, map[string]any{"type": "string"}) // aliases are read too
+			s = d.named(jsonName, values, folded)
 		}
+		s = nullable(s)
 		if text := d.meaning(member.heading, member.key); text != "" {
 			s["description"] = text
 		} else if text := tag.Get("doc"); text != "" {
@@ -127,23 +130,38 @@ func (d schemaDeriver) object(typ reflect.Type, at schemaPlace) map[string]any {
 		"additionalProperties": false}
 }
 
-// bounded gives the numbers among the alternatives of a setting the bounds of its tag.
+// bounded gives the numbers among the alternatives of a setting the bounds of its tag. A
+// pattern cannot compare: of numbers in quotes only the sign is bounded.
 func bounded(s map[string]any, tag reflect.StructTag) {
 	alternatives, _ := s["anyOf"].([]any)
+	if len(alternatives) == 0 {
+		return
+	}
+	number := alternatives[0].(map[string]any)
+	if number["type"] != "integer" && number["type"] != "number" {
+		return
+	}
 	for _, keyword := range []string{"minimum", "maximum"} {
-		bound, err := strconv.ParseFloat(tag.Get(keyword), 64)
-		if number, isNumber := first(alternatives)["type"]; err == nil && isNumber && number != "boolean" {
-			first(alternatives)[keyword] = bound
+		if bound, err := strconv.ParseFloat(tag.Get(keyword), 64); err == nil {
+			number[keyword] = bound
 		}
+	}
+	if least, has := number["minimum"].(float64); has && least >= 0 {
+		text := alternatives[1].(map[string]any)
+		text["pattern"] = strings.Replace(text["pattern"].(string), signs, `^\+?`, 1)
 	}
 }
 
-func first(alternatives []any) map[string]any {
-	if len(alternatives) == 0 {
-		return nil
+// nullable returns a schema that allows null, which leaves a setting at its default.
+func nullable(s map[string]any) map[string]any {
+	null := map[string]any{"type": "null"}
+	if alternatives, has := s["anyOf"].([]any); has {
+		return anyOf(append(slices.Clip(alternatives), null)...)
 	}
-	one, _ := alternatives[0].(map[string]any)
-	return one
+	if types, has := s["type"].([]string); has && !slices.Contains(types, "null") {
+		s["type"] = append(slices.Clip(types), "null")
+	}
+	return s
 }
 
 func refersTo(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
@@ -184,49 +202,91 @@ func anyCase(text string) string {
 	return pattern.String()
 }
 
-// scalarSchema returns the schema of values that are written as one word, or nil.
-func scalarSchema(typ reflect.Type) map[string]any {
-	text := map[string]any{"type": "string"}
-	withUnit := func(pattern string) map[string]any {
-		return anyOf(map[string]any{"type": "integer", "minimum": 0},
-			map[string]any{"type": "string", "pattern": pattern}, refersTo("reference"))
-	}
+// signs begins the patterns of numbers.
+const signs = `^[-+]?`
+
+// The patterns of lengths of time: with units, in ISO 8601, and as one amount.
+const (
+	timePattern   = "^\\+?(([0-9]+\\.?[0-9]*|\\.[0-9]+)([num\u00b5\u03bc]?s|m|h))+$"
+	isoPattern    = `^[pP]([0-9]+[dD])?([tT]([0-9]+[hH])?([0-9]+[mM])?([0-9]+([.,][0-9]{1,9})?[sS])?)?$`
+	periodPattern = `^0*[1-9][0-9]*([sShHdD]|[mM][oO]?)?$`
+)
+
+// scalar returns the schema of values that are written as one word, or nil. The schemas of
+// numbers can be bounded: the number is the first alternative, and its text the second.
+func (d schemaDeriver) scalar(typ reflect.Type) map[string]any {
+	plain := map[string]any{"type": []string{"string", "number", "boolean"}} // a text may look like a number
+	text := func(pattern string) map[string]any { return map[string]any{"type": "string", "pattern": pattern} }
+	integer := func(least int) map[string]any { return map[string]any{"type": "integer", "minimum": least} }
+	or := func(alternatives ...any) map[string]any { return anyOf(append(alternatives, refersTo("reference"))...) }
 	switch typ {
-	case reflect.TypeFor[backend.Secret](), reflect.TypeFor[netip.Prefix](), reflect.TypeFor[metrics.Interval]():
-		return text
+	case reflect.TypeFor[backend.Secret]():
+		return plain
+	case reflect.TypeFor[netip.Prefix]():
+		return or(text(`^([0-9]+(\.[0-9]+){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*)(/[0-9]+)?$`))
+	case reflect.TypeFor[metrics.Interval]():
+		return or(text(timePattern), text(isoPattern))
 	case reflect.TypeFor[schema.Duration](), reflect.TypeFor[quota.Timeout]():
-		return withUnit(`^([0-9.]+(ms|s|m|h))+$|^[0-9]+$`)
+		milliseconds := integer(0)
+		milliseconds["maximum"] = math.MaxInt64 / int64(time.Millisecond)
+		return or(milliseconds, text(`^\+?[0-9]+$|`+timePattern))
 	case reflect.TypeFor[schema.Bytes]():
-		return withUnit(`^[0-9]+ *([kKmMgG]?[iI]?[bB])?$`)
+		return or(integer(0), text(`^ *\+?[0-9]+ *(([kKmMgG][iI]?)?[bB])? *$`))
 	case reflect.TypeFor[backend.Concurrency]():
-		return anyOf(map[string]any{"type": "integer", "minimum": -1},
-			map[string]any{"type": "string", "pattern": `^(auto|-1|[0-9]+)$`}, refersTo("reference"))
+		return or(integer(-1), text(`^(auto|-1|\+?[0-9]+)$`))
 	case reflect.TypeFor[prices.Amount]():
-		return anyOf(map[string]any{"type": "number", "minimum": 0},
-			map[string]any{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?$`}, refersTo("reference"))
+		return or(map[string]any{"type": "number", "minimum": 0, "maximum": prices.MostMoney},
+			text(`^([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,2})?$`))
 	case reflect.TypeFor[quota.Period]():
-		return withUnit(`^[0-9]+ *[a-z]*$`)
+		days := integer(1)
+		days["maximum"] = quota.MostDays
+		return or(days, text(periodPattern))
 	}
-	if _, names := namesOf(typ); names != nil {
-		var patterns []string
-		for _, name := range names {
-			patterns = append(patterns, anyCase(name))
+	if noun, names := namesOf(typ); names != nil {
+		reads := func(name string) bool {
+			target, ok := reflect.New(typ).Interface().(encoding.TextUnmarshaler)
+			return ok && target.UnmarshalText([]byte(name)) == nil
 		}
-		return anyOf(map[string]any{"enum": names},
-			map[string]any{"type": "string", "pattern": "^(" + strings.Join(patterns, "|") + ")$"},
-			refersTo("reference"))
+		if reads("") {
+			names = append(names, "")
+		}
+		spell := anyCase
+		switch upper := strings.ToUpper(names[0]); {
+		case reads("_" + upper):
+			spell = folded
+		case !reads(upper):
+			spell = func(name string) string { return strings.ReplaceAll(name, "-", "[-_]") }
+		}
+		return d.named(path.Base(typ.PkgPath())+"-"+strings.ReplaceAll(noun, " ", "-"), names, spell)
 	}
 	if !isScalarType(typ) {
 		return nil
 	}
 	switch typ.Kind() {
 	case reflect.Bool:
-		return anyOf(map[string]any{"type": "boolean"}, refersTo("reference"))
+		return or(map[string]any{"type": "boolean"},
+			text("^("+anyCase("true")+"|"+anyCase("false")+"|"+anyCase("yes")+"|"+anyCase("no")+"|"+
+				anyCase("on")+"|"+anyCase("off")+")$"))
 	case reflect.Float64, reflect.Float32:
-		return anyOf(map[string]any{"type": "number"}, refersTo("reference"))
+		return or(map[string]any{"type": "number"}, text(signs+`([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$`))
 	case reflect.Int, reflect.Int64, reflect.Int32:
-		return anyOf(map[string]any{"type": "integer"}, refersTo("reference"))
+		return or(map[string]any{"type": "integer"}, text(signs+`[0-9]+$`))
 	}
-	// A text may look like a number or a switch.
-	return map[string]any{"type": []string{"string", "number", "boolean"}}
+	return plain
+}
+
+// named returns the schema of a value with one of some names, which spell turns into patterns.
+func (d schemaDeriver) named(noun string, names []string, spell func(name string) string) map[string]any {
+	patterns := make([]string, len(names))
+	for i, name := range names {
+		patterns[i] = spell(name)
+	}
+	d.definitions[noun] = anyOf(map[string]any{"enum": names},
+		map[string]any{"type": "string", "pattern": "^(" + strings.Join(patterns, "|") + ")$"}, refersTo("reference"))
+	return anyOf(refersTo(noun))
+}
+
+// folded returns a pattern for the names that schema.Fold makes equal to a name.
+func folded(name string) string {
+	return anyCase(strings.Join(strings.Split(schema.Fold(name), ""), "-"))
 }

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/docs"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 )
 
 // schemaFaults checks a value against the keywords that JSONSchema uses.
@@ -151,6 +152,8 @@ func TestSchemaAllowsWhatLoadReads(t *testing.T) {
 		"services: {chat: {instances: [{name: m, baseUrl: 'http://x', weight: 0.5, adapter: claude, headers: {X-A: b}, timeouts: {first_byte: 1m30s}}]}}\n",
 		"prices: {models: [{model: m, input: 2.5, output: 10, cached-input: '0.25'}]}\nsecurity: {keys: [{id: k, key-sha256: x, budgets: {day: {cost: 2.5}}}]}\n",
 		"services: {chat: {instances: [{name: m, base-url: 'http://x', weight: 0, tier: 100, max-concurrency: auto}]}}\n",
+		"services: {chat: {load-balancer: leastTime, adapter: Open_AI, instances: [{name: m, base-url: 'http://x', adapter: '${KIND}'}]}}\n",
+		"services: {chat: {load-balancer: , instances: }}\nserver: {listen: , trusted-proxies: ['10.0.0.0/8', '::ffff:10.0.0.1']}\n",
 	}
 	sample, err := os.ReadFile(filepath.Join("testdata", "sample.yaml"))
 	if err != nil {
@@ -176,9 +179,10 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		"quota: {enabled: perhaps}", "services: {chat: {instances: {name: m}}}", "services: {chat: {instances: [{title: m}]}}",
 		"services: {chat: {instances: [{name: m, base-url: 'http://x', weight: -1}]}}", "services: {chat: {instances: [{name: m, base-url: 'http://x', weight: 1e9}]}}",
 		"services: {chat: {instances: [{name: m, base-url: 'http://x', tier: 101}]}}", "prices: {models: [{model: m, input: -1}]}",
-		"prices: {models: [{model: m, input: much}]}",
+		"prices: {models: [{model: m, input: much}]}", "services: {chat: {adapter: nonesuch}}", "server: {trusted-proxies: [abc]}",
+		"services: {chat: {instances: [{name: m, base-url: 'http://x', adapter: nonesuch}]}}",
 	} {
-		if _, err := Load(Source{File: "x.yaml", Content: []byte(content)}); err == nil {
+		if _, err := Load(Source{File: "x.yaml", Content: []byte(content), KnownAdapter: kinds.Check}); err == nil {
 			t.Errorf("Load reads %s", content)
 		}
 		if len(yamlFaults(t, root, content)) == 0 {

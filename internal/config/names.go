@@ -145,7 +145,20 @@ func suggest(withNear, withAll say.Code, written string, known []string, pairs .
 	return say.New(withAll, append(pairs, "known", strings.Join(known, ", "))...)
 }
 
+// unknownKey refuses a key with the nearest known name, or the shortest that has it as a word: url
+// means base-url.
 func unknownKey(written string, known []string) say.Sentence {
+	if len(schema.Nearest(written, known, 1)) == 0 {
+		near := ""
+		for _, name := range known {
+			if slices.Contains(strings.Split(name, "-"), written) && (near == "" || len(name) < len(near)) {
+				near = name
+			}
+		}
+		if near != "" {
+			return say.New("field.unknown_key", "name", written, "near", near)
+		}
+	}
 	return suggest("field.unknown_key", "field.unknown_key_known", written, known, "name", written)
 }
 

@@ -134,9 +134,46 @@ func (o Opening) open() (*Control, error) {
 	return c, err
 }
 
+// Stored returns the configuration that the current version of the store and the configuration file
+// give, for a program without a gateway. It changes nothing: an edit of the file that no version has
+// is left out, but for the settings that only the file has.
+func (o Opening) Stored() (*config.Document, error) {
+	c, err := o.unopened()
+	if err != nil {
+		return nil, err
+	}
+	last, err := c.readStore()
+	if err != nil {
+		return nil, err
+	}
+	if len(last.numbers) == 0 {
+		return nil, versions.ErrNoVersion
+	}
+	v, err := c.local.store.Load(last.candidates()[0])
+	if err != nil {
+		return nil, err
+	}
+	c.state.Store(&state{doc: o.Document})
+	return c.stateOf(v).doc, nil
+}
+
 // newControl returns a Control with nothing in force. It encrypts the secrets of the store
 // that are stored as plain text or with the previous key, and signs its records.
 func (o Opening) newControl() (*Control, error) {
+	c, err := o.unopened()
+	if err != nil {
+		return nil, err
+	}
+	r := c.newRenewal("the data directory")
+	if err := c.local.store.Renew(r, o.BeforeFirst); err != nil {
+		return nil, err
+	}
+	c.reportFound(r)
+	return c, nil
+}
+
+// unopened returns a Control whose store is as it was.
+func (o Opening) unopened() (*Control, error) {
 	keys, err := newKeys(o.Document)
 	if err != nil {
 		return nil, err
@@ -148,11 +185,6 @@ func (o Opening) newControl() (*Control, error) {
 	}
 	c.file.applied = appliedFileOf(o.Document)
 	c.file.setRead(o.Document)
-	r := c.newRenewal("the data directory")
-	if err := c.local.store.Renew(r, o.BeforeFirst); err != nil {
-		return nil, err
-	}
-	c.reportFound(r)
 	if o.Shared != nil {
 		c.shared = newSharedLog(o.Shared, keys, &c.mu, o.Log)
 	}

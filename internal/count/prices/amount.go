@@ -21,11 +21,13 @@ const (
 	// decimals is how many digits an amount has behind the point.
 	decimals = 12
 	unit     = 1_000_000_000_000
+	// MostMoney is the greatest Amount in whole units of the currency.
+	MostMoney = math.MaxInt64 / unit
 	// micro is a millionth of the currency's unit. Amounts are shown in it.
 	micro = 1_000_000
 )
 
-var errAmount = say.Error("field.amount", "most", 9223372, "digits", decimals, "example", "2.5")
+var errAmount = say.Error("field.amount", "most", MostMoney, "digits", decimals, "example", "2.5")
 
 // ParseAmount reads a decimal number, with or without an exponent.
 func ParseAmount(text string) (Amount, error) {

@@ -61,6 +61,12 @@ func (s Settings) Check(report say.Report) {
 	}
 	first := make(map[string]int, len(s.Models))
 	for i, m := range s.Models {
+		sizes := map[string]int64{"maxInputTokens": m.MaxInputTokens, "maxOutputTokens": m.MaxOutputTokens}
+		for name, most := range sizes {
+			if most < 0 {
+				report(fmt.Sprintf("models[%d].%s", i, name), say.New("field.at_least", "least", "0", "found", most))
+			}
+		}
 		at := fmt.Sprintf("models[%d].model", i)
 		if m.Model == "" {
 			report(at, say.New("field.required"))
@@ -70,9 +76,6 @@ func (s Settings) Check(report say.Report) {
 			report(at, say.New("field.same_as", "other", fmt.Sprintf("models[%d]", before)))
 		}
 		first[m.Model] = i
-		if least := min(m.MaxInputTokens, m.MaxOutputTokens); least < 0 {
-			report(fmt.Sprintf("models[%d]", i), say.New("field.at_least", "least", "0", "found", least))
-		}
 	}
 }
 

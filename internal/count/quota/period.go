@@ -37,8 +37,10 @@ type Period struct {
 	Unit   Unit
 }
 
-// maxPeriod bounds periods: dates computed with them stay meaningful.
-const maxPeriod = 100 * 366 * 24 * time.Hour
+// MostDays bounds periods: dates computed with them stay meaningful.
+const MostDays = 100 * 366
+
+const maxPeriod = MostDays * 24 * time.Hour
 
 // String prints the period with its unit.
 func (p Period) String() string {

@@ -72,7 +72,7 @@ type Settings struct {
 	// FailOpen lets requests pass when the ledger fails.
 	FailOpen bool `json:"failOpen"`
 	// FlushIntervalSeconds is the time between two writes of snapshots.
-	FlushIntervalSeconds int `json:"flushIntervalSeconds"`
+	FlushIntervalSeconds int `json:"flushIntervalSeconds" minimum:"1" maximum:"1000000000"`
 	// Windows are the kinds of windows that count requests.
 	Windows     []Window    `json:"windows"`
 	Retention   Retention   `json:"retention"`

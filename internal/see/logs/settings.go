@@ -14,7 +14,7 @@ type Settings struct {
 	// Access writes a line for every request. AccessSample is the share of successful
 	// requests that get one.
 	Access       bool    `json:"access"`
-	AccessSample float64 `json:"accessSample"`
+	AccessSample float64 `json:"accessSample" minimum:"0" maximum:"1"`
 	// AccessFields are the fields of such a line that are personal and have to be asked for.
 	AccessFields []string `json:"accessFields"`
 }

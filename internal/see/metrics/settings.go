@@ -57,7 +57,7 @@ type Settings struct {
 	Sampling    Sampling          `json:"sampling"`
 	Performance Performance       `json:"performance"`
 	// Calls is how many of the latest calls are remembered; it is read at start.
-	Calls int `json:"calls"`
+	Calls int `json:"calls" minimum:"0" maximum:"100000"`
 	// Capture lists the headers and bodies to keep.
 	Capture Capture `json:"capture"`
 }
@@ -66,13 +66,13 @@ type Settings struct {
 type Sampling struct {
 	Enabled bool `json:"enabled"`
 	// Rate is the recorded part, from 0 to 1.
-	Rate float64 `json:"rate"`
+	Rate float64 `json:"rate" minimum:"0" maximum:"1"`
 }
 
 // Performance says how records of calls are moved on from their buffer: when
 // BatchSize of them wait, and at least once every FlushInterval.
 type Performance struct {
-	BatchSize     int      `json:"batchSize"`
+	BatchSize     int      `json:"batchSize" minimum:"1" maximum:"1000000"`
 	FlushInterval Interval `json:"flushInterval"`
 }
 

@@ -51,7 +51,7 @@ type Settings struct {
 	Headers map[string]string `json:"headers"`
 	// Sample is the part of the requests without a trace that begins one, from 0
 	// to 1. Requests that belong to a trace follow its decision.
-	Sample      float64 `json:"sample"`
+	Sample      float64 `json:"sample" minimum:"0" maximum:"1"`
 	ServiceName string  `json:"serviceName"`
 	// Metrics are sent to the collector too, every collection interval of
 	// monitoring, whether or not traces are.

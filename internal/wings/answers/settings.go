@@ -16,7 +16,7 @@ type Settings struct {
 	MaxBytes schema.Bytes `json:"maxBytes"`
 	// MaxResponses is how many are kept in memory; the one that was unused for the
 	// longest time gives way.
-	MaxResponses int `json:"maxResponses"`
+	MaxResponses int `json:"maxResponses" minimum:"1"`
 	// MaxSharedBytes bounds the answers of all gateways together in Redis.
 	MaxSharedBytes schema.Bytes `json:"maxSharedBytes"`
 	// Shared keeps responses in Redis, where all gateways find them.

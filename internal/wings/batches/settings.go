@@ -12,19 +12,19 @@ type Settings struct {
 	// Enabled turns batches on, and the files that they need.
 	Enabled bool `json:"enabled" effect:"restart"`
 	// MaxLines is how many requests a batch may have.
-	MaxLines int `json:"maxLines"`
+	MaxLines int `json:"maxLines" minimum:"1" maximum:"1000000"`
 	// MaxOpen is how many open batches an owner may have.
-	MaxOpen int `json:"maxOpen"`
+	MaxOpen int `json:"maxOpen" minimum:"1" maximum:"1000000"`
 	// MaxKept is how many batches of an owner are kept, ended or not, and MaxKeptInAll how
 	// many of all owners together. The oldest that have ended give way to new ones.
-	MaxKept      int `json:"maxKept"`
-	MaxKeptInAll int `json:"maxKeptInAll"`
+	MaxKept      int `json:"maxKept" minimum:"1" maximum:"1000000"`
+	MaxKeptInAll int `json:"maxKeptInAll" minimum:"1" maximum:"1000000"`
 	// MaxInFlight is how many requests of all batches run at a time at most.
-	MaxInFlight int `json:"maxInFlight"`
+	MaxInFlight int `json:"maxInFlight" minimum:"1" maximum:"10000"`
 	// Window is the longest time that a batch may take.
 	Window schema.Duration `json:"window"`
 	// Attempts is how often a request is sent while its backend fails.
-	Attempts int `json:"attempts"`
+	Attempts int `json:"attempts" minimum:"1" maximum:"20"`
 	// WaitForBudget lets a batch wait where the budget of its owner is used up.
 	WaitForBudget bool `json:"waitForBudget"`
 }

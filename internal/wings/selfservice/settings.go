@@ -11,7 +11,7 @@ import (
 // Settings bound the keys that people make. They are read at start.
 type Settings struct {
 	// Keys is how many keys a person may have at a time; 0 means none.
-	Keys int `json:"keys"`
+	Keys int `json:"keys" minimum:"0" maximum:"1000"`
 	// Terms bound every such key, beside the terms of its tenant.
 	Terms access.Terms `json:"terms"`
 	// LongestLife bounds the time until a key expires.

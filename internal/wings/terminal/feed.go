@@ -70,6 +70,7 @@ type Call struct {
 	Time       time.Time `json:"time"`
 	Service    string    `json:"service"`
 	Model      string    `json:"model"`
+	Asked      string    `json:"asked"` // the name that the client wrote; it may be absent
 	Instance   string    `json:"instance"`
 	KeyID      string    `json:"keyId"`
 	Status     string    `json:"status"`

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ func (s Style) paint(colour, text string) string {
 func (s Style) Call(c *Call) string {
 	var b strings.Builder
 	b.WriteString(s.paint(faint, c.Time.Local().Format(time.TimeOnly)))
-	fmt.Fprintf(&b, " %s %s -> %s ", c.Service, plain(orNone(c.Model)), plain(orNone(c.Instance)))
+	fmt.Fprintf(&b, " %s %s -> %s ", c.Service, plain(orNone(cmp.Or(c.Model, c.Asked))), plain(orNone(c.Instance)))
 	switch status := fmt.Sprint(c.HTTPStatus); {
 	case c.ClientGone:
 		b.WriteString(s.paint(yellow, "left"))

@@ -47,10 +47,11 @@ export function OwnKeys({ at, places, mine, currency }: {
   const isMaking = search.create === '1'
   usePageCalls(isMaking ? [{ method: 'POST', path: `${at}/keys`, body: { name: '' } }] : [{ path: `${at}/keys` }])
   const list = (query.data ?? []).filter(({ status }) => status !== 'REVOKED')
-  const edited = isTeam ? list.find(({ id }) => id === search.key) : undefined
+  // The file and the operators decide about the keys that they made; a team can only revoke them.
+  const isFixed = (key: Key) => key.origin === 'file' || key.origin === 'management'
+  const edited = isTeam ? list.find((key) => key.id === search.key && !isFixed(key)) : undefined
   const close = () => setSearch({ create: undefined, key: undefined })
   const isOthers = (key: Key) => isTeam && (key.owner ?? '') !== '' && key.owner !== mine
-  const isFixed = (key: Key) => key.source === 'config'
   const isOpen = (isMaking || edited !== undefined) && issued === null && places.length > 0
   return (
     <div className={isOpen ? 'split narrow' : ''}>
@@ -63,7 +64,7 @@ export function OwnKeys({ at, places, mine, currency }: {
           selected={edited?.id}
           empty={t('own.noKeys')}
           columns={[
-            { head: t('key.name'), className: 'cut', cell: (key) => <Named name={key.name ?? key.id} below={isTeam ? (key.owner ?? t('own.ofTeam')) : key.id} isData onOpen={isTeam ? () => setSearch({ key: key.id, create: undefined }, true) : undefined} /> },
+            { head: t('key.name'), className: 'cut', cell: (key) => <Named name={key.name ?? key.id} below={isTeam ? (key.owner ?? t('own.ofTeam')) : key.id} isData onOpen={isTeam && !isFixed(key) ? () => setSearch({ key: key.id, create: undefined }, true) : undefined} /> },
             !isTeam && places.length > 1 && { head: t('key.tenant'), className: 'lo cut w-[14%]', cell: ({ tenant }) => tenant },
             { head: t('key.status'), className: 'w-[88px]', cell: ({ status }) => <span className={`tag ${status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${status}`)}</span> },
             { head: t('key.models'), className: 'lo cut w-[16%]', cell: ({ models }) => <Cut words={models} none={t('key.anyModel')} /> },
@@ -81,7 +82,7 @@ export function OwnKeys({ at, places, mine, currency }: {
                     </button>
                   }
                   items={[
-                    { label: t('key.rotate'), disabled: isFixed(key) || isOthers(key), title: isOthers(key) ? t('own.others') : isFixed(key) ? t('key.fromFile') : undefined, onSelect: () => setRotating(key) },
+                    ...(isFixed(key) ? [] : [{ label: t('key.rotate'), disabled: isOthers(key), title: isOthers(key) ? t('own.others') : undefined, onSelect: () => setRotating(key) }]),
                     { label: t('key.revoke'), danger: true, onSelect: () => setRevoking(key) },
                   ]}
                 />
@@ -90,7 +91,7 @@ export function OwnKeys({ at, places, mine, currency }: {
           ]}
         />
       )}
-      {isOpen && <KeyDrawer key={edited?.id ?? 'new'} at={at} places={places} stored={edited ?? null} isFixed={edited !== undefined && isFixed(edited)} onClose={close} onIssued={setIssued} />}
+      {isOpen && <KeyDrawer key={edited?.id ?? 'new'} at={at} places={places} stored={edited ?? null} onClose={close} onIssued={setIssued} />}
       {rotating !== null && <RotateKey rotating={rotating} at={`${at}/keys`} queries={['own']} onClose={() => setRotating(null)} onIssued={(key) => { setRotating(null); setIssued(key) }} />}
       {issued !== null && <IssuedKey issued={issued} onClose={() => { setIssued(null); close() }} />}
       {revoking !== null && (
@@ -133,7 +134,7 @@ interface OwnForm extends TermForm {
 }
 
 /** Makes a key, or changes one of a team, within the terms of its tenant. */
-function KeyDrawer({ at, places, stored, isFixed, onClose, onIssued }: { at: string; places: readonly Place[]; stored: Key | null; isFixed: boolean; onClose(): void; onIssued(key: Key): void }) {
+function KeyDrawer({ at, places, stored, onClose, onIssued }: { at: string; places: readonly Place[]; stored: Key | null; onClose(): void; onIssued(key: Key): void }) {
   const { t, said } = useI18n()
   const toast = useToast()
   const client = useQueryClient()
@@ -166,11 +167,9 @@ function KeyDrawer({ at, places, stored, isFixed, onClose, onIssued }: { at: str
           <button type="button" className="btn" onClick={onClose}>
             {t(dirty ? 'common.discard' : 'common.close')}
           </button>
-          {!isFixed && (
-            <button type="submit" form="own-key" className="btn pri" disabled={save.isPending || (stored !== null && !dirty)}>
-              {t(stored === null ? 'key.createAs' : 'key.save')}
-            </button>
-          )}
+          <button type="submit" form="own-key" className="btn pri" disabled={save.isPending || (stored !== null && !dirty)}>
+            {t(stored === null ? 'key.createAs' : 'key.save')}
+          </button>
         </>
       }
     >
@@ -187,13 +186,10 @@ function KeyDrawer({ at, places, stored, isFixed, onClose, onIssued }: { at: str
           save.mutate()
         }}
       >
-        {isFixed && <div className="note mb-3">{t('key.fromFile')}</div>}
-        <fieldset disabled={isFixed} className="contents">
-          {stored === null && <TextField label={t('key.name')} extra={t('common.optional')} value={form.name} hint={t('own.nameHint')} error={errorsAt(errors, 'name')} name="name" onChange={(next) => set('name', next)} />}
-          {stored === null && places.length > 1 && <SelectField label={t('key.tenant')} value={form.tenant} error={errorsAt(errors, 'tenant')} options={places.map(({ tenant }) => ({ value: tenant, label: tenant }))} onChange={(next) => set('tenant', next)} />}
-          <TermFields form={form} set={set} errors={errors} fixed={isFixed} within={places.find(({ tenant }) => tenant === form.tenant)} />
-          <button type="submit" className="sr-only" tabIndex={-1} aria-hidden="true" disabled={save.isPending} />
-        </fieldset>
+        {stored === null && <TextField label={t('key.name')} extra={t('common.optional')} value={form.name} hint={t('own.nameHint')} error={errorsAt(errors, 'name')} name="name" onChange={(next) => set('name', next)} />}
+        {stored === null && places.length > 1 && <SelectField label={t('key.tenant')} value={form.tenant} error={errorsAt(errors, 'tenant')} options={places.map(({ tenant }) => ({ value: tenant, label: tenant }))} onChange={(next) => set('tenant', next)} />}
+        <TermFields form={form} set={set} errors={errors} fixed={false} within={places.find(({ tenant }) => tenant === form.tenant)} />
+        <button type="submit" className="sr-only" tabIndex={-1} aria-hidden="true" disabled={save.isPending} />
       </form>
     </Drawer>
   )

@@ -13,8 +13,8 @@ type Settings struct {
 	MaxSize schema.Bytes `json:"maxSize"`
 	// MaxFiles is how many files an owner may have, with results of batches, and
 	// MaxFilesInAll how many all may have together.
-	MaxFiles      int `json:"maxFiles"`
-	MaxFilesInAll int `json:"maxFilesInAll"`
+	MaxFiles      int `json:"maxFiles" minimum:"1" maximum:"10000000"`
+	MaxFilesInAll int `json:"maxFilesInAll" minimum:"1" maximum:"10000000"`
 	// MaxBytesPerKey is how much of the disk an owner may use, and MaxBytes how much all
 	// may use together; 0 is a part of the disk.
 	MaxBytesPerKey schema.Bytes `json:"maxBytesPerKey"`

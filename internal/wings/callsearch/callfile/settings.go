@@ -9,7 +9,7 @@ import (
 type Settings struct {
 	Enabled bool `json:"enabled"`
 	// Days is how long they are kept, and MaxBytes how much of the disk they may take.
-	Days     int          `json:"days"`
+	Days     int          `json:"days" minimum:"1" maximum:"366"`
 	MaxBytes schema.Bytes `json:"maxBytes"`
 }
 

@@ -14,10 +14,10 @@ import (
 // Settings bound the WebSockets of clients.
 type Settings struct {
 	// Connections is how many there may be in all; 0 refuses every one.
-	Connections int `json:"connections"`
+	Connections int `json:"connections" minimum:"0"`
 	// PerKey is how many WebSockets the bearer of a key may have or, where callers need no
 	// key, an address.
-	PerKey int `json:"perKey"`
+	PerKey int `json:"perKey" minimum:"1"`
 	// Idle is how long one may stay open without a request or an answer.
 	Idle schema.Duration `json:"idle"`
 	// Ping is the time between two pings, and how long the client may take to answer one.

@@ -40,7 +40,7 @@ func (a *Action) UnmarshalText(name []byte) error {
 type Settings struct {
 	// Repeats is which equal call or result of a tool in a row is the first that is acted on; two
 	// that alternate are acted on after twice as many. 0 turns all rules off.
-	Repeats int `json:"repeats"`
+	Repeats int `json:"repeats" minimum:"0" maximum:"10000"`
 	// Action is what happens, unless a rule says otherwise.
 	Action Action `json:"action"`
 	// Rules change single rules.
@@ -62,7 +62,7 @@ type Rules struct {
 // Limit is how often something happens in a row until it is acted on.
 type Limit struct {
 	// Threshold is that number; 0 is the number of the rule.
-	Threshold int `json:"threshold"`
+	Threshold int `json:"threshold" minimum:"0" maximum:"10000"`
 	// Action is what happens; left out, it is the action of all rules.
 	Action *Action `json:"action,omitzero"`
 }
