@@ -34,9 +34,9 @@ export async function serve(home, config) {
 }
 
 // agents describe how each agent is run on a model: base is the address of the gateway, own a folder for what
-// the agent keeps.
+// the agent keeps, window the context window that it is told, if any.
 export const agents = {
-  'Claude Code': (base, model, own) => ({
+  'Claude Code': (base, model, own, window) => ({
     command: 'claude',
     args: ['-p', task, '--model', model, '--permission-mode', 'acceptEdits', '--allowedTools', 'Read,Write,Edit,Bash,Task,Agent'],
     goOn: ['-p', 'Go on.', '--continue', '--model', model],
@@ -47,28 +47,29 @@ export const agents = {
       ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
       CLAUDE_CONFIG_DIR: own,
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+      ...(window && { CLAUDE_CODE_MAX_CONTEXT_TOKENS: `${window}` }),
     },
   }),
-  Codex: (base, model, own) => codex(base, model, own, ''),
+  Codex: (base, model, own, window) => codex(base, model, own, '', window),
   'Codex over a WebSocket': (base, model, own) => ({ ...codex(base, model, own, ', supports_websockets=true'), upgrades: true }),
-  OpenCode: (base, model) => ({
+  OpenCode: (base, model, own, window) => ({
     command: 'opencode',
     args: ['run', '-m', `patchbay/${model}`, task],
     env: {
       OPENCODE_DISABLE_AUTOUPDATE: '1',
       OPENCODE_DISABLE_MODELS_FETCH: '1',
       OPENCODE_CONFIG_CONTENT: JSON.stringify({
-        provider: { patchbay: { npm: '@ai-sdk/openai-compatible', name: 'Patchbay', options: { baseURL: `${base}/v1`, apiKey: key }, models: { [model]: { name: model } } } },
+        provider: { patchbay: { npm: '@ai-sdk/openai-compatible', name: 'Patchbay', options: { baseURL: `${base}/v1`, apiKey: key }, models: { [model]: { name: model, ...(window && { limit: { context: window, output: 4096 } }) } } } },
         permission: { '*': 'allow' },
       }),
     },
   }),
-  'Qwen Code': (base, model, own) => {
+  'Qwen Code': (base, model, own, window) => {
     mkdirSync(join(own, '.qwen'), { recursive: true });
     writeFileSync(join(own, '.qwen/settings.json'), JSON.stringify({
       privacy: { usageStatisticsEnabled: false },
       general: { enableAutoUpdate: false },
-      model: { generationConfig: { customHeaders: { 'x-router-run': '$QWEN_RUN' } } },
+      model: { generationConfig: { contextWindowSize: window, customHeaders: { 'x-router-run': '$QWEN_RUN' } } },
     }));
     return {
       command: 'qwen',
@@ -78,11 +79,12 @@ export const agents = {
   },
 };
 
-function codex(base, model, own, more) {
+function codex(base, model, own, more, window) {
   const settings = [
     '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '-m', model,
     '-c', 'model_provider="patchbay"',
     '-c', `model_providers.patchbay={name="Patchbay", base_url="${base}/v1", env_key="PATCHBAY_KEY", wire_api="responses"${more}}`,
+    ...(window ? ['-c', `model_context_window=${window}`] : []),
   ];
   return {
     command: 'codex',
@@ -94,14 +96,14 @@ function codex(base, model, own, more) {
 
 // run runs an agent in a new folder of the home, and returns its exit code, what it said, and the folder. The input
 // has a secret. In the folder of a run before, the agent goes on with its session.
-export async function run(home, { base, agent, model, backend, secret, goOnIn }) {
+export async function run(home, { base, agent, model, backend, secret, goOnIn, window }) {
   const dir = goOnIn ?? mkdtempSync(join(home, 'work-'));
   const own = join(dir, '.agent');
   mkdirSync(own, { recursive: true });
   writeFileSync(join(dir, input), `${secret}\n`);
   backend.state.dir = dir;
   backend.state.requests = [];
-  const { command, args, goOn, env, upgrades } = agents[agent](base, model, own);
+  const { command, args, goOn, env, upgrades } = agents[agent](base, model, own, window);
   const child = spawn(join(here, 'node_modules/.bin', command), goOnIn ? goOn : args, {
     cwd: dir,
     stdio: ['ignore', 'pipe', 'pipe'],

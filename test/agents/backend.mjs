@@ -154,10 +154,10 @@ export const dialects = {
 };
 
 // start starts the backend on loopback. The directory is where the agent works, and decide
-// tells what the model says; both may be set for every run. The requests that it got are
+// tells what the model says, and window is in tokens; all may be set for every run. The requests that it got are
 // kept for people who look at a failure.
 export async function start() {
-  const state = { dir: '', decide: next, requests: [] };
+  const state = { dir: '', decide: next, requests: [], window: Infinity };
   const server = createServer((request, response) => {
     let text = '';
     request.setEncoding('utf8').on('data', (piece) => (text += piece));
@@ -167,6 +167,12 @@ export async function start() {
       state.requests.push({ method: request.method, path: request.url, body: text });
       if (request.method !== 'POST' || dialect === undefined) {
         response.writeHead(404, { 'content-type': 'application/json' }).end('{"error":{"message":"not scripted"}}');
+        return;
+      }
+      if (text.length / 4 > state.window) {
+        state.requests.at(-1).tooLong = true;
+        const message = `This model's maximum context length is ${state.window} tokens. However, your messages resulted in ${text.length / 4} tokens.`;
+        response.writeHead(400, { 'content-type': 'application/json' }).end(JSON.stringify({ error: { message, type: 'invalid_request_error', code: 'context_length_exceeded' } }));
         return;
       }
       const { tools, results, stream } = dialect.read(JSON.parse(text), path);

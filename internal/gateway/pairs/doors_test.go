@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -71,10 +72,23 @@ func doors() []door {
 // manyInputs is how many texts are embedded at a time, enough for two instances.
 const manyInputs = 4
 
+// memberMark separates a model from the name of a member that the request also has.
+const memberMark = ";"
+
+// withMember returns the name of a model, and a body with the member that is asked for with it.
+func withMember(model, body string) (string, string) {
+	model, member, isNamed := strings.Cut(model, memberMark)
+	if isNamed {
+		body = strings.Replace(body, "{", `{"`+member+`":"x",`, 1)
+	}
+	return model, body
+}
+
 // posting returns a door to which requests are posted.
 func posting(path, body string) func(*testing.T, *gatewaytest.Gateway, string) func(context.Context) result {
 	return func(t *testing.T, g *gatewaytest.Gateway, model string) func(context.Context) result {
 		t.Helper()
+		model, body := withMember(model, body)
 		put := strings.NewReplacer("MODEL", model)
 		return func(ctx context.Context) result {
 			return post(g, g.Request(ctx, http.MethodPost, put.Replace(path), put.Replace(body), bearer(g)...))
@@ -85,7 +99,8 @@ func posting(path, body string) func(*testing.T, *gatewaytest.Gateway, string) f
 func transcribing(t *testing.T, g *gatewaytest.Gateway, model string) func(context.Context) result {
 	t.Helper()
 	return func(ctx context.Context) result {
-		body, contentType := gatewaytest.FormBody(gatewaytest.Recording(), gatewaytest.Field("model", model))(t)
+		model, member, _ := strings.Cut(model, memberMark)
+		body, contentType := gatewaytest.FormBody(gatewaytest.Recording(), gatewaytest.Field("model", model), gatewaytest.Field(cmp.Or(member, "language"), "en"))(t)
 		return post(g, g.Request(ctx, http.MethodPost, "/v1/audio/transcriptions", body, append(bearer(g), "Content-Type", contentType)...))
 	}
 }
@@ -119,6 +134,7 @@ func codeIn(text string) string {
 func talking(path, message string) func(*testing.T, *gatewaytest.Gateway, string) func(context.Context) result {
 	return func(t *testing.T, g *gatewaytest.Gateway, model string) func(context.Context) result {
 		t.Helper()
+		model, message := withMember(model, message)
 		put := strings.NewReplacer("MODEL", model)
 		var socket *gatewaytest.Socket
 		return func(ctx context.Context) result {
@@ -170,7 +186,8 @@ func sendBatch(t *testing.T, g *gatewaytest.Gateway, model string, count int) (i
 	t.Helper()
 	var lines strings.Builder
 	for i := range count {
-		fmt.Fprintf(&lines, `{"custom_id":"%d","method":"POST","url":"/v1/chat/completions","body":{"model":%q,"temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}}`+"\n", i+1, model)
+		name, asked := withMember(model, `{"model":MODEL,"temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`)
+		fmt.Fprintf(&lines, `{"custom_id":"%d","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n", i+1, strings.Replace(asked, "MODEL", strconv.Quote(name), 1))
 	}
 	body, contentType := gatewaytest.FormBody(gatewaytest.Field("purpose", "batch"), gatewaytest.Upload("file", "lines.jsonl", "application/jsonl", lines.String()))(t)
 	file := idIn(t, g.Do(http.MethodPost, "/v1/files", body, append(bearer(g), "Content-Type", contentType)...).Succeeds(t).Body)

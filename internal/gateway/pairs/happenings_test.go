@@ -26,6 +26,7 @@ func happenings() []happening {
 		{"rate limit", rateLimit},
 		{"key limit", keyLimit},
 		{"instances of a key", placedKey},
+		{"member for operators of engines", operatedMember},
 		{"token in place of a key", callerToken},
 		{"key that sleeps", sleepingKey},
 		{"target of the first token", target},
@@ -127,6 +128,14 @@ func placedKey(c *cell) {
 		}
 	}
 	c.has(a, 0)
+}
+
+// operatedMember names a member that is meant for the operator of the engine.
+func operatedMember(c *cell) {
+	e, url := startEngine(c.T)
+	c.start(settings{instances: []string{instance(url, "adapter: vllm")}})
+	c.refuses(c.ask("m"+memberMark+"bootstrap_host"), http.StatusBadRequest, "member_not_allowed")
+	c.has(e, 0)
 }
 
 // callerToken asks with the token of an issuer: it is let in with the terms of its rule, counted for

@@ -32,6 +32,7 @@ var senseless = func() map[pair]string {
 	add("usage without detail", "sound is not counted in tokens", "transcription")
 	add("scatter", "the request has one input", "chat", "stream", "messages", "responses", "responses over WebSocket", "realtime", "completions", "Ollama", "Gemini",
 		"transcription", "batch line")
+	add("member for operators of engines", "a conversation is no request with members, and is passed on", "realtime")
 	add("answer cache", "no two conversations are equal", "realtime")
 	add("answer cache", "recordings are not compared", "transcription")
 	add("answer cache in a run without money", "no two conversations are equal", "realtime")

@@ -22,13 +22,14 @@ const (
 	AtLimit              // its own rate limit is reached
 	NoSlot               // it has as many calls as it may have at a time
 	Standby              // it is ready, and so is an instance of a lower tier
+	Narrow               // the context window of a ready instance suits the prompt better
 )
 
 // Obstacles is how many obstacles there are, NoObstacle included.
-const Obstacles = int(Standby) + 1
+const Obstacles = int(Narrow) + 1
 
 var obstacleNames = [Obstacles]string{"none", "disabled", "no_weight", "faulty", "unhealthy", "breaker_open",
-	"at_limit", "no_slot", "standby"}
+	"at_limit", "no_slot", "standby", "context_window"}
 
 // String returns the name.
 func (o Obstacle) String() string { return obstacleNames[o] }
@@ -107,4 +108,5 @@ func (i *Instance) WhyNot(o Obstacle, now time.Time) say.Sentence {
 var obstacleCodes = [Obstacles]say.Code{
 	NoObstacle: "instance.ready", Disabled: "instance.off", NoWeight: "instance.no_weight", Faulty: "instance.faulty",
 	AtLimit: "instance.at_limit", NoSlot: "instance.no_slot", Standby: "instance.standby",
+	Narrow: "instance.narrow",
 }

@@ -176,3 +176,44 @@ func TestAnEngineCountsPromptsThatAreAboutAsLongAsItsWindow(t *testing.T) {
 		t.Errorf("got %d requests, want the call alone: nothing else could take it", got-before)
 	}
 }
+
+// TestExplainAndRecordsNameTheWindow asks for the reason of instances that are passed over because of their
+// window, and compares it with what becomes of the request.
+func TestExplainAndRecordsNameTheWindow(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		window int // of the smaller instance, 0 for unknown
+		bytes  int
+		want   string // the code of the reason
+	}{
+		"certainly too long": {1000, 80_000, "instance.window"},
+		"likely too long":    {1000, 8000, "instance.narrow"},
+		"an unknown window":  {0, 8000, "instance.narrow"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			small, large, narrow := windowed(t, 0), windowed(t, 0), windowed(t, 0)
+			r := gatewaytest.Start(t, gatewaytest.PolicyYAML(gatewaytest.NoBreakerNoChecks,
+				of("m", small, c.window), of("m", large, 100_000), of("m", narrow, 1000)))
+			explained := r.API(http.MethodPost, "/api/route/explain?door=chat", saying(c.bytes)).Is(t, 200)
+			type candidate struct {
+				Said []struct {
+					Code string `json:"code"`
+				} `json:"said"`
+			}
+			got := gatewaytest.DataOf[struct {
+				Candidates []candidate `json:"candidates"`
+			}](t, explained).Candidates
+			if len(got) != 3 || len(got[0].Said) != 1 || got[0].Said[0].Code != c.want || len(got[1].Said) != 0 || len(got[2].Said) != 1 {
+				t.Errorf("got %+v, want %s, nothing, and a reason", got, c.want)
+			}
+			r.Chat(saying(c.bytes)).Succeeds(t)
+			if got := calls(small, large, narrow); fmt.Sprint(got) != "[0 1 0]" {
+				t.Errorf("got %v calls, want the larger instance alone", got)
+			}
+			if records := r.Do(http.MethodGet, "/api/monitoring/calls", "").Succeeds(t).Body; !strings.Contains(records, `"ready":1,"passedOver":{"context_window":2}`) {
+				t.Errorf("got %s, want two instances with the reason context_window", records)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -167,8 +168,9 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 	x.ServiceLimit = service.Limiter.Peek(q.Client, now)
 	x.ModelLimit = x.Pool.Limiter.Peek(q.Client, now)
 	var s Survey
-	s.AskAll(x.Pool, x.exclude(&q), now)
-	x.Candidates = s.candidates(q.Door)
+	excluded, reasons := x.exclude(&q)
+	s.AskAll(x.Pool, excluded, now)
+	x.Candidates = s.candidates(q.Door, reasons)
 	x.Refusal = x.refusal(&s, &q)
 	if x.Pool.Service.Policy.Queue.Size > 0 && s.MayComeFree() && (len(s.Ready) == 0 || !x.Pool.Queue.Quiet()) {
 		x.Queue = x.Pool.Outlook(q.caller(), x.Queue.Class)
@@ -238,31 +240,40 @@ func (x *Explanation) refusal(s *Survey, q *Subject) *schema.Error {
 	return nil
 }
 
-// exclude excludes the instances that have no answer to requests of a door, or have a
-// dialect that cannot express the request.
-func (x *Explanation) exclude(q *Subject) *Exclusions {
-	excluded := new(Exclusions)
+// exclude excludes the instances that cannot hold the prompt, have no answer to requests of a door, or
+// refuse the request. The reasons are by position, zero for the instances that are not excluded.
+func (x *Explanation) exclude(q *Subject) (*Exclusions, []say.Sentence) {
+	excluded, reasons := new(Exclusions), make([]say.Sentence, len(x.Pool.Instances))
 	if narrowest, _ := x.Pool.Narrowest(); q.Request != nil && narrowest > 0 {
 		if prompt, isLimited := estimate.PromptOf(q.Request, nil, true); isLimited {
 			excluded.Fit(x.Pool, prompt, 0, false)
 		}
 	}
-	for _, i := range x.Pool.Instances {
-		err := i.Target.RefuseDoor(q.Door)
+	for n, i := range x.Pool.Instances {
+		err, reason := i.Target.RefuseDoor(q.Door), say.New("instance.no_door", "door", q.Door)
 		if err == nil && q.Request != nil && (q.Speaks != nil || q.Door.IsUnified()) {
-			err = i.Target.RefuseRequest(q.Request, q.Speaks)
+			err, reason = i.Target.RefuseRequest(q.Request, q.Speaks), say.New("instance.dialect")
 		}
-		if err != nil && !i.Fault.Is() {
-			excluded.Untranslatable = append(excluded.Untranslatable, i)
-			excluded.Reason = TranslationError(err)
+		if err == nil || i.Fault.Is() {
+			continue
 		}
+		known := TranslationError(err)
+		if known.Code == schema.CodeMemberNotAllowed {
+			reason = say.New("instance.member", "member", *known.Param)
+		}
+		reasons[n] = reason
+		excluded.Untranslatable = append(excluded.Untranslatable, i)
+		excluded.Reason = cmp.Or(excluded.Reason, known)
 	}
-	return excluded
+	for _, i := range excluded.Narrow {
+		reasons[i.Position] = say.New("instance.window", "window", i.Sizes().Window)
+	}
+	return excluded, reasons
 }
 
 // candidates lists the instances of the pool, with reasons for people who may
-// manage the instances.
-func (s *Survey) candidates(door schema.Door) []Candidate {
+// manage the instances. Reasons has those of the excluded ones.
+func (s *Survey) candidates(door schema.Door, reasons []say.Sentence) []Candidate {
 	var total int64
 	for _, i := range s.Ready {
 		total += i.Share
@@ -270,12 +281,8 @@ func (s *Survey) candidates(door schema.Door) []Candidate {
 	all := make([]Candidate, len(s.pool.Instances))
 	for n, i := range s.pool.Instances {
 		all[n] = Candidate{Instance: i, Obstacle: s.Obstacles[n]}
-		if Contains(s.excluded.Narrow, i) {
-			all[n].Obstacle, all[n].Reason = backend.Disabled, say.New("instance.window", "window", i.Sizes().Window)
-			continue
-		}
-		if s.excluded.Has(i) {
-			all[n].Obstacle, all[n].Reason = backend.Disabled, say.New("instance.no_door", "door", door)
+		if reasons[n].Is() {
+			all[n].Obstacle, all[n].Reason = backend.Disabled, reasons[n]
 			continue
 		}
 		all[n].Translated = !door.IsUnified() && i.Target.Native(door) == nil

@@ -50,7 +50,7 @@ func (s *Survey) Unavailable() *schema.Error {
 	look := outlook{limited: -1, trial: -1, check: -1}
 	for n, i := range s.pool.Instances {
 		if Contains(s.excluded.Narrow, i) {
-			look.candidates = append(look.candidates, Skipped{Instance: i.Handle, Reason: reasonWindow})
+			look.candidates = append(look.candidates, Skipped{Instance: i.Handle, Reason: backend.Narrow.String()})
 			continue
 		}
 		if Contains(s.excluded.Untranslatable, i) {

@@ -69,6 +69,9 @@ func (s *Survey) AskAll(pool *routing.Pool, excluded *Exclusions, now time.Time)
 			steady = steady && o == barrier && (o != backend.NoObstacle || i.Steady(now))
 		}
 		if excluded.Has(i) {
+			if Contains(excluded.Narrow, i) {
+				s.reasons[n] = backend.Narrow
+			}
 			continue
 		}
 		least, list := &shortest, &s.found

@@ -44,13 +44,10 @@ func (e *Exclusions) Fit(pool *routing.Pool, prompt estimate.Prompt, above int64
 // narrow appends the instances that are too small to the details of an error.
 func (e *Exclusions) narrow(to []Skipped) []Skipped {
 	for _, i := range e.Narrow {
-		to = append(to, Skipped{Instance: i.Handle, Reason: reasonWindow})
+		to = append(to, Skipped{Instance: i.Handle, Reason: backend.Narrow.String()})
 	}
 	return to
 }
-
-// reasonWindow is the documented reason of instances that cannot hold the prompt.
-const reasonWindow = "context_window"
 
 // TooLong returns the error for a prompt that is longer than a context window.
 func TooLong(tokens, window int64) *schema.Error {
@@ -79,7 +76,7 @@ func (s *Survey) keepWidest() {
 	s.found = slices.DeleteFunc(s.found, func(i *backend.Instance) bool {
 		isWorse := outlook(i) < best
 		if isWorse {
-			s.reasons[i.Position] = backend.Standby
+			s.reasons[i.Position] = backend.Narrow
 		}
 		return isWorse
 	})

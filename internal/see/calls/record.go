@@ -27,7 +27,7 @@ const maxMerged = 16
 const GivenUp = "given_up"
 
 // maxObstacles is the number of reasons to skip an instance, plus one for eligible.
-const maxObstacles = 9
+const maxObstacles = 10
 
 // maxText bounds the kept text of a failure.
 const maxText = 300

@@ -75,6 +75,8 @@ var facts = []entry{
 	{"instance.at_limit", "at its rate limit"},
 	{"instance.no_slot", "all {slots} slots taken"},
 	{"instance.window", "the prompt is longer than its context window of {window} tokens"},
+	{"instance.narrow", "another ready instance is more likely to hold the prompt in its context window"},
+	{"instance.member", "it does not let callers name '{member}' (allow-members)"},
 	{"instance.standby", "tier {tier} is used only while no instance of a lower tier is ready"},
 	{"instance.dialect", "its dialect cannot express the request"},
 	{"instance.no_door", "its kind does not serve {door} requests"},

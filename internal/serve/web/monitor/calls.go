@@ -118,7 +118,7 @@ type candidates struct {
 func (candidates) Docs() map[string]string {
 	return map[string]string{
 		"passedOver": "The others, by reason: disabled, no_weight, faulty, unhealthy, breaker_open, at_limit, " +
-			"no_slot, standby (a lower tier was ready).",
+			"no_slot, standby (a lower tier was ready), context_window (of another one, which suits better).",
 	}
 }
 

@@ -103,3 +103,55 @@ func TestInstancesThatAllowTheMembersAreChosen(t *testing.T) {
 	}
 	ask(`"priority":1,"id_slot":2`).FailsWith(t, 400, "invalid_request_error", "member_not_allowed", "id_slot")
 }
+
+// Explain passes over the instances that a request with a member does not reach.
+func TestExplainNamesMembersForOperatorsOfEngines(t *testing.T) {
+	t.Parallel()
+	closed, open := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	instances := []string{
+		fmt.Sprintf("{name: m, base-url: %q, adapter: vllm}", closed.URL()),
+		fmt.Sprintf("{name: m, base-url: %q, adapter: vllm, allow-members: [priority]}", open.URL()),
+	}
+	secured := gatewaytest.Start(t, gatewaytest.ChatYAML(instances...)+strings.Replace(twoKeys(), "keys:", "tokens: [{name: a, role: ADMIN, token-sha256: "+gatewaytest.HashOf("admin")+"}], keys:", 1))
+	keyless := gatewaytest.Start(t, gatewaytest.ChatYAML(instances...))
+	type explained struct {
+		Candidates []struct {
+			Eligible bool `json:"eligible"`
+			Said     []struct {
+				Code string `json:"code"`
+			} `json:"said"`
+		} `json:"candidates"`
+		Refusal *struct {
+			Code string `json:"code"`
+		} `json:"refusal"`
+	}
+	for name, c := range map[string]struct {
+		g        *gatewaytest.Gateway
+		members  string
+		eligible string // of the instances
+		refusal  string
+	}{
+		"an instance allows it": {secured, `"priority":1`, "[false true]", ""},
+		"none allows it":        {secured, `"id_slot":1`, "[false false]", "member_not_allowed"},
+		"no such member":        {secured, `"top_k":1`, "[true true]", ""},
+		"without keys":          {keyless, `"id_slot":1`, "[true true]", ""},
+	} {
+		body := `{"model":"m","messages":[{"role":"user","content":"hi"}],` + c.members + "}"
+		for _, query := range []string{"", "&keyId=a"} {
+			x := gatewaytest.DataOf[explained](t, c.g.API(http.MethodPost, "/api/route/explain?door=chat"+query, body, bearer("admin")...).Is(t, 200))
+			eligible, refusal := []bool{}, ""
+			for _, candidate := range x.Candidates {
+				eligible = append(eligible, candidate.Eligible)
+				if !candidate.Eligible && candidate.Said[0].Code != "instance.member" {
+					t.Errorf("%s: got %+v, want instance.member", name, candidate.Said)
+				}
+			}
+			if x.Refusal != nil {
+				refusal = x.Refusal.Code
+			}
+			if fmt.Sprint(eligible) != c.eligible || refusal != c.refusal {
+				t.Errorf("%s: got %v %q, want %s %q", name, eligible, refusal, c.eligible, c.refusal)
+			}
+		}
+	}
+}

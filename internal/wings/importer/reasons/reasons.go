@@ -21,7 +21,10 @@ func For(source, path string) (text string, isKnown bool) {
 // ForProvider says why models of a provider cannot be served.
 func ForProvider(name string) string {
 	switch lower := strings.ToLower(name); {
-	case strings.HasPrefix(lower, "bedrock"), strings.HasPrefix(lower, "sagemaker"):
+	case strings.HasPrefix(lower, "bedrock"):
+		return fmt.Sprintf("requests to %s must be signed, which no adapter does; with a Bedrock API key use "+
+			"patchbay add bedrock, or bedrock-claude for Claude; docs/providers.md", name)
+	case strings.HasPrefix(lower, "sagemaker"):
 		return fmt.Sprintf("requests to %s must be signed, which no adapter does; use an OpenAI-compatible endpoint",
 			name)
 	case strings.HasPrefix(lower, "vertex"):
