@@ -390,7 +390,7 @@ func TestHostileFrames(t *testing.T) {
 func TestHalfAMessageHoldsNothing(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b)+"limits: {json-body: 64KiB}\n", AnswerTokens: 40})
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + "limits: {json-body: 64KiB}\n", AnswerTokens: 40})
 	endless := func(first byte) []byte {
 		return []byte{first, 0xff, 0, 0, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 	}

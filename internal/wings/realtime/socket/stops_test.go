@@ -162,7 +162,7 @@ func TestAResponseIsStopped(t *testing.T) {
 func TestOneOfTwoResponsesIsStopped(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b)+realtimeKey(budgetOfMany), AnswerTokens: 40})
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, realtimeHeaders...)
 	var ids []any
 	for range 2 {
@@ -205,7 +205,7 @@ func TestAResponseIsPaidBeforeItsEndIsVisible(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
-			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b)+realtimeKey(""), AnswerTokens: 40})
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(""), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, issueKey(t, r, "")...)
 			s.Send(`{"type":"response.create","response":{"instructions":"mute"}}`)
 			for range 5 {
@@ -249,7 +249,7 @@ func TestSpeechReservesForTheResponse(t *testing.T) {
 			t.Parallel()
 			b := startRealtime(t)
 			b.session = row.session
-			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b)+realtimeKey(budgetOfMany), AnswerTokens: 40})
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany), AnswerTokens: 40})
 			s := r.OpenSocket(realtimePath, realtimeHeaders...)
 			s.Event()
 			for _, kind := range row.sent {
@@ -309,7 +309,7 @@ func TestSpeechWithoutRoom(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
 	b.session = `,"turn_detection":{"type":"server_vad"}`
-	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b)+realtimeKey(", budgets: {day: {tokens: 100}}"), AnswerTokens: 40})
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(", budgets: {day: {tokens: 100}}"), AnswerTokens: 40})
 	s := r.OpenSocket(realtimePath, realtimeHeaders...)
 	s.Event()
 	s.Send(`{"type":"pause"}`)
