@@ -18,7 +18,7 @@ func TestDoctorSaysWhatIsWrongAndHowToMendIt(t *testing.T) {
 	file := filepath.Join(dir, "patchbay.yaml")
 	flags := []string{"doctor", file, "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data")}
 	gatewaytest.WriteFile(t, file, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL())))
-	if code, stdout, stderr := runFor(t, flags...); code != exitOK || !strings.Contains(stdout, "has 1 models") {
+	if code, stdout, stderr := runFor(t, flags...); code != exitOK || !strings.Contains(stdout, "has 1 model") {
 		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
 	gatewaytest.WriteFile(t, file, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))

@@ -232,8 +232,9 @@ func (w *Writer) recover(ctx context.Context, c *chain, s *State, first string) 
 	if !c.wasOpen { // later, intents are those of operations that are under way
 		for _, intent := range s.Intents {
 			if nonce, _, _ := strings.Cut(intent.ID, "."); intent.ID != w.signer.idOf(nonce, &intent.Record) {
-				w.options.Log.Error("the audit has an operation in progress that this gateway did not begin; it is not recorded",
-					"who", intent.Record.Who, "action", intent.Record.Action, "object", intent.Record.Object)
+				w.options.Log.Error("the audit has an operation in progress that this gateway did not begin, "+
+					"and does not record it", "who", intent.Record.Who, "action",
+					intent.Record.Action, "object", intent.Record.Object)
 				continue
 			}
 			intent.Record.Result = "unknown: the gateway stopped before the end"

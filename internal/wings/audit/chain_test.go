@@ -124,7 +124,8 @@ func TestACutAtEveryByteLosesOnlyWhatIsBehindIt(t *testing.T) {
 	}
 	whole := read(segment)
 	last := records(t, dir)[1]
-	intent := fmt.Appendf(nil, `{"id":"x","record":{"seq":0,"time":%q,"gateway":"g1","who":"ann","role":"ADMIN","address":"127.0.0.1","action":"a1","object":"","result":"","previous":""}}`+"\n", last.Time)
+	intent := fmt.Appendf(nil, `{"id":%q,"record":{"seq":0,"time":%q,"gateway":"g1","who":"ann","role":"ADMIN","address":"127.0.0.1","action":"a1","object":"","result":"","previous":""}}`+"\n",
+		c.IntentID("x", &audit.Record{Time: last.Time, Gateway: "g1", Who: "ann", Role: "ADMIN", Address: "127.0.0.1", Action: "a1"}), last.Time)
 	for end := range len(whole) + 1 {
 		count := bytes.Count(whole[:end], []byte("\n"))
 		for at, mark := range marks {
@@ -168,6 +169,23 @@ func TestAnIntentOfHalfALineIsOfNoOperation(t *testing.T) {
 	c.Close()
 	if got := actions(records(t, dir)); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestAForgedIntentIsNotRecorded puts an operation in progress into the file that the gateway did not
+// begin.
+func TestAForgedIntentIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	forged := `{"id":"x","record":{"seq":0,"time":"2026-11-01T00:00:00.000000Z","gateway":"g1","who":"alice","role":"ADMIN","address":"127.0.0.1","action":"forged","object":"","result":"","previous":""}}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "intents.log"), []byte(forged), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, dir)
+	do(t, c, "a")
+	c.Close()
+	if got := actions(records(t, dir)); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("got %v, want no record of an operation that the gateway did not begin", got)
 	}
 }
 

