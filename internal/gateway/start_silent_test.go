@@ -12,6 +12,7 @@ import (
 // while its database accepts connections and answers nothing. All readers of the database share
 // one bound.
 func TestAStartBesideASilentDatabaseIsBounded(t *testing.T) {
+	gatewaytest.Needs(t, "runs")
 	db := storetest.Postgres(t)
 	b := gatewaytest.StartBackend(t)
 	setup := gatewaytest.Setup{DataDir: t.TempDir(), YAML: gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL())) +
