@@ -438,7 +438,7 @@ func TestFollowersOfAHeldCallAreTold(t *testing.T) {
 	}
 	for n := range 2 {
 		response := ask() // the head of an answer that has not begun
-		defer response.Body.Close()
+		t.Cleanup(func() { _ = response.Body.Close() })
 		text := make([]byte, len(": waiting"))
 		if _, err := io.ReadFull(response.Body, text); err != nil || string(text) != ": waiting" {
 			t.Errorf("request %d: %q, %v", n, text, err)

@@ -47,7 +47,7 @@ func Breakpoints(call *wire.Call) {
 
 // last returns the last element of a list.
 func last(list jsonscan.Value) (element jsonscan.Value) {
-	for element = range list.All() { //nolint:revive // only the last one counts
+	for element = range list.All() { // only the last one counts
 	}
 	return element
 }

@@ -146,7 +146,8 @@ func leastOf(name string, text []byte) (length int) {
 			text = text[1:]
 			continue
 		}
-		size, counts := 1, 1
+		var size int
+		counts := 1
 		switch {
 		case text[0] == '\\' && len(text) > 5 && text[1] == 'u':
 			size = 6

@@ -14,10 +14,10 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("the other server got %s with key %q", r.Method, r.Header.Get("X-Key"))
 	}))
-	defer other.Close()
+	t.Cleanup(other.Close)
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		named := httptest.NewServer(http.RedirectHandler(other.URL, status))
-		defer named.Close()
+		t.Cleanup(named.Close)
 		ask := func(client *http.Client) (*http.Response, error) {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, named.URL, http.NoBody)
 			if err != nil {

@@ -320,7 +320,7 @@ func (r *restoring) stageValues(theirs map[string]access.StoredValue) error {
 // contents.
 func (r *restoring) stageDocuments() error {
 	merged, filed := map[string]documents.Document{}, map[string][]documents.Document{}
-	merge := func(doc documents.Document) error {
+	merge := func(doc documents.Document) error { //nolint:unparam // as eachDocument calls it
 		if before, has := merged[doc.Kind+"/"+doc.ID]; !has || doc.Created.After(before.Created) {
 			merged[doc.Kind+"/"+doc.ID] = doc
 		}
@@ -332,8 +332,9 @@ func (r *restoring) stageDocuments() error {
 	}
 	dirs := map[string]*durable.Dir{}
 	write := func(doc documents.Document) (err error) {
-		path, name := r.place.path(keptOf(r.kept, doc.Kind))
-		if path = filepath.Join(r.stage, name); name == "" {
+		_, name := r.place.path(keptOf(r.kept, doc.Kind))
+		path := filepath.Join(r.stage, name)
+		if name == "" {
 			path = filepath.Join(r.stagedFiles, documentsDir)
 		}
 		if dirs[path] == nil {

@@ -31,16 +31,16 @@ func TestUnknownIssuersAreLoggedWithinBounds(t *testing.T) {
 			if got := note(issuer); got != want {
 				t.Errorf("issuer %q: got %s, want %s", issuer, got, want)
 			}
-			time.Sleep(59 * time.Second) // of the bubble
+			<-time.After(59 * time.Second) // of the bubble
 			if got := note(issuer); got != "" {
 				t.Errorf("issuer %q, again within a minute: got %s, want nothing", issuer, got)
 			}
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			if got := note(issuer); got != want {
 				t.Errorf("issuer %q, after a minute: got %s, want %s", issuer, got, want)
 			}
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		logged := 0
 		for i := range 1000 {
 			if note(fmt.Sprint("issuer-", i)) != "" {
@@ -50,7 +50,7 @@ func TestUnknownIssuersAreLoggedWithinBounds(t *testing.T) {
 		if logged != 16 || len(u.seen) > 16 {
 			t.Errorf("got %d of 1000 issuers in a minute and %d remembered, want 16", logged, len(u.seen))
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if note("issuer-999") == "" {
 			t.Error("a minute later another issuer is not logged")
 		}

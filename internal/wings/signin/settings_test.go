@@ -161,9 +161,10 @@ func TestOnlyVerifiedAddressesGiveRoles(t *testing.T) {
 	} {
 		p := signin.Provider{TrustEmail: test.trusts, Rules: []signin.Rule{rule("email", "boss@example.com", "OPERATOR", "")}}
 		claims := jwt.Claims{"email": "boss@example.com", "email_verified": test.verified}
-		if test.verified == nil {
+		switch test.verified {
+		case nil:
 			delete(claims, "email_verified")
-		} else if test.verified == (null{}) {
+		case null{}:
 			claims["email_verified"] = nil
 		}
 		kept := p.Kept(claims)

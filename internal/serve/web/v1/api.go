@@ -328,7 +328,7 @@ func (a *API) admit(x *exchange) error {
 // refuseOverload counts the request, and returns an error if too many are running or memory
 // is short. A line of a batch that has no room is not counted.
 func (a *API) refuseOverload(x *exchange) error {
-	hasRoom := true
+	var hasRoom bool
 	if x.isLine {
 		hasRoom = a.lines.take(&a.running, x.table.Limits.MaxInFlight)
 		x.isUncounted = !hasRoom
