@@ -54,6 +54,22 @@ func TestBinaryIsBuiltAsItShips(t *testing.T) {
 	t.Error("the Makefile has no BUILD")
 }
 
+// One use of the templates of the standard library keeps every exported method of every type in the binary,
+// because a template may call any of them.
+func TestBinaryHasNoTemplatesAndIsNotTooLarge(t *testing.T) {
+	t.Parallel()
+	const most = 44_000_000
+	content := gatewaytest.ReadFile(t, binary)
+	if len(content) > most {
+		t.Errorf("the binary has %d bytes, want at most %d", len(content), most)
+	}
+	for _, name := range []string{"text/template.(*Template).Execute", "html/template.(*Template).Execute"} {
+		if bytes.Contains(content, []byte(name)) {
+			t.Errorf("%s is reachable; write the page or the text without a template", name)
+		}
+	}
+}
+
 // build builds the program with these flags beside those of shipping.
 func build(to string, more ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

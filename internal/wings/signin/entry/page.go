@@ -1,7 +1,8 @@
 package entry
 
 import (
-	"html/template"
+	"html"
+	"io"
 	"net/http"
 	"strings"
 
@@ -27,14 +28,19 @@ func speak(w http.ResponseWriter, r *http.Request, chosen string) {
 	w.Header().Set(languageHeader, chosen)
 }
 
-// words are the texts of the page in a language.
-type words struct{ Lang, Title, Heading, Why, Back string }
-
-func wordsIn(language string, why say.Sentence) words {
+// pageIn returns the page with the reason in a language.
+func pageIn(language string, why say.Sentence) string {
+	tag, title, heading, reason, back := "en", "Sign-in", "You are not signed in", why.String(), "Back to the sign-in page"
 	if language == chinese {
-		return words{"zh-CN", "登录", "您尚未登录", why.In(console.Chinese), "返回登录页"}
+		tag, title, heading, reason, back = "zh-CN", "登录", "您尚未登录", why.In(console.Chinese), "返回登录页"
 	}
-	return words{"en", "Sign-in", "You are not signed in", why.String(), "Back to the sign-in page"}
+	return `<!doctype html>
+<html lang="` + tag + `"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>` + title + ` · Patchbay</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:12vh auto;padding:0 1rem;color:#1c1d21}
+@media(prefers-color-scheme:dark){body{background:#16171a;color:#e6e6e8}a{color:#8ab4ff}}</style></head>
+<body><h1>` + heading + `</h1><p>` + html.EscapeString(reason) + `</p><p><a href="/">` + back + `</a></p></body></html>
+`
 }
 
 // refuse shows a page that says why nobody was let in.
@@ -46,17 +52,7 @@ func (h *hall) refuse(w http.ResponseWriter, status int, why say.Sentence) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	if err := page().Execute(w, wordsIn(header.Get(languageHeader), why)); err != nil {
+	if _, err := io.WriteString(w, pageIn(header.Get(languageHeader), why)); err != nil {
 		h.core.Log.Debug("a page was not read to its end", "error", err)
 	}
-}
-
-func page() *template.Template {
-	return template.Must(template.New("page").Parse(`<!doctype html>
-<html lang="{{.Lang}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{{.Title}} · Patchbay</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:12vh auto;padding:0 1rem;color:#1c1d21}
-@media(prefers-color-scheme:dark){body{background:#16171a;color:#e6e6e8}a{color:#8ab4ff}}</style></head>
-<body><h1>{{.Heading}}</h1><p>{{.Why}}</p><p><a href="/">{{.Back}}</a></p></body></html>
-`))
 }
