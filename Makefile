@@ -469,6 +469,9 @@ skipped-tests = awk '/^=== (RUN|CONT|NAME)/ { test = $$3; next } \
 # checksums; and in bin/image what is copied to a registry. One build at a time.
 DIST_FLAGS = -version $(VERSION) -commit $(COMMIT) -date $(DATE) -branch "$(BRANCH)"
 
+# What is released is compiled by the newest patch of Go, which `go` downloads if it is another one.
+dist dist-check image: export GOTOOLCHAIN := go1.26.11
+
 .PHONY: dist
 dist: ## Build what is released into bin/dist (ONLY=linux/amd64 for one platform)
 	@cd deploy/dist && nice go run . $(DIST_FLAGS) -only "$(ONLY)" -out ../../bin/dist

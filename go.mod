@@ -2,8 +2,6 @@ module github.com/patchbay-ai/patchbay
 
 go 1.26.0
 
-toolchain go1.26.9
-
 require (
 	github.com/coder/websocket v1.8.15
 	github.com/fsnotify/fsnotify v1.10.1

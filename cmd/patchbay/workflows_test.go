@@ -87,6 +87,26 @@ func TestWorkflowsHaveTheLeastRights(t *testing.T) {
 	}
 }
 
+// What is released is compiled by one version of Go, the newest patch, and not by the oldest that go.mod allows.
+func TestReleasesAreBuiltWithOneVersionOfGo(t *testing.T) {
+	t.Parallel()
+	makefile := string(gatewaytest.ReadFile(t, filepath.Join(repository, "Makefile")))
+	pinned := regexp.MustCompile(`(?m)^dist dist-check image: export GOTOOLCHAIN := go(1\.\d+\.\d+)$`).FindStringSubmatch(makefile)
+	if pinned == nil {
+		t.Fatal("the Makefile pins no version of Go for what is released")
+	}
+	for _, name := range []string{"check.yml", "release.yml"} {
+		w, _ := readWorkflow(t, name)
+		for id, job := range w.Jobs {
+			for _, step := range job.Steps {
+				if strings.HasPrefix(step.Uses, "actions/setup-go@") && step.With["go-version"] != pinned[1] {
+					t.Errorf("%s: the job %s uses Go %v, want %s", name, id, step.With["go-version"], pinned[1])
+				}
+			}
+		}
+	}
+}
+
 // A change is checked before it is merged, by jobs that can change nothing.
 func TestPullRequestsAreChecked(t *testing.T) {
 	t.Parallel()
