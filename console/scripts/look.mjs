@@ -19,7 +19,7 @@ const only = flags.find((flag) => flag.startsWith('--only='))?.slice(7)
 const combinations = only !== undefined ? all.filter((one) => only.split(',').includes(one.join('-'))) : few ? [['en', 'light', 1440], ['zh', 'dark', 390]] : all
 
 // The traffic of the demo does not displace the calls that are looked at.
-const demo = await demoGateway('--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]', '--set', 'batches.enabled=true', '--config', await fileOf('runs: { enabled: true, limits: { cost: 50 } }'), '--set', 'monitoring.calls=20000')
+const demo = await demoGateway('--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]', '--set', 'batches.enabled=true', '--config', await fileOf('runs: { enabled: true, limits: { cost: 5000 } }'), '--set', 'monitoring.calls=20000')
 const [guarded, bare] = await Promise.all([guardedGateway(), few ? null : emptyGateway()])
 await someData(demo.url)
 await someCalls(demo.url, 2)
@@ -41,6 +41,7 @@ const fail = () => fetch(`${demo.url}/v1/chat/completions`, { method: 'POST', he
 
 /** A row of a failed call says why, and then where, which gives way to the reason. */
 async function reasonFirst(page) {
+  await fail()
   const cell = page.locator('.crow .why:has(code)').first()
   await cell.waitFor()
   const [why, where] = await cell.evaluate((node) =>
