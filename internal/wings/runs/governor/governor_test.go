@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -161,6 +162,27 @@ func TestTermsChangeWhileRequestsOfARunAreRefused(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// The next prompt of a conversation has the refused one and more: with the raise of the sentence it has room.
+func TestTheRaiseThatARefusalNamesHasRoomForALongerCall(t *testing.T) {
+	t.Parallel()
+	turn, _ := enter(start(t, budget.RunLimits{Tokens: 1000}), nil)
+	defer turn.Leave(account.End{})
+	for _, row := range []struct {
+		used, limit, wanted int64
+		want                string
+	}{
+		{0, 1000, 90_000, "--tokens 134000`"},
+		{990, 1000, 20, "--tokens 1000`"},
+		{1, 1, 1, "--tokens 1`"},
+	} {
+		refusal := &budget.Refusal{Wanted: budget.Amounts{budget.Tokens: row.wanted}}
+		refusal.Unit, refusal.Used, refusal.Limit = budget.Tokens, row.used, row.limit
+		if said := turn.Refused(refusal).Error(); !strings.Contains(said, row.want) {
+			t.Errorf("%d of %d used, %d wanted: %s", row.used, row.limit, row.wanted, said)
+		}
+	}
 }
 
 // A client that gives up while its call is slowed down waits as long the next time: the call proves

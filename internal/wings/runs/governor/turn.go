@@ -164,7 +164,8 @@ func (t *turn) Refused(refusal *budget.Refusal) *schema.Error {
 		found = held(t.run, say.New("run.held", "limit", told(refusal.Limit), "unit", unit, "used", told(refusal.Used),
 			"reserved", told(refusal.Reserved)))
 	} else {
-		more := max(refusal.Limit, refusal.Used-refusal.Limit+refusal.Wanted[refusal.Unit])
+		// The next call of a conversation is longer than the refused one.
+		more := max(refusal.Limit, refusal.Used-refusal.Limit+refusal.Wanted[refusal.Unit]*3/2)
 		flag := "--" + refusal.UnitName() + " " + number(more)
 		found = final(t.run, schema.CodeRunLimit, say.New("run.limit", "used", told(refusal.Used),
 			"limit", told(refusal.Limit), "unit", unit, "wanted", told(refusal.Wanted[refusal.Unit]),
