@@ -196,7 +196,7 @@ size: ## Count the tokens of the product's code; fails above the limit in tools/
 	@go run -modfile=tools/go.mod tools/size/main.go
 
 .PHONY: test-agents
-test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code, Codex, OpenCode and Qwen Code (1.2 GB, from npm) against the binary, on a scripted backend in each dialect
+test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code, Codex, OpenCode, Qwen Code and Continue (1.3 GB, from npm) against the binary, on a scripted backend in each dialect
 	@cd $(AGENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec
 
 .PHONY: test-keycloak

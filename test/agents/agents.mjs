@@ -77,6 +77,16 @@ export const agents = {
       env: { QWEN_RUN: `task-${own}` }, // Qwen Code tells nothing of its sessions
     };
   },
+  Continue: (base, model, own, window) => {
+    const config = join(own, 'config.yaml');
+    const completion = window && { defaultCompletionOptions: { contextLength: window } };
+    const headers = { 'x-router-run': `task-${own}` }; // Continue tells nothing of its sessions
+    writeFileSync(config, JSON.stringify({
+      name: 'Patchbay', version: '1.0.0', schema: 'v1',
+      models: [{ name: model, provider: 'openai', model, apiBase: `${base}/v1`, apiKey: key, requestOptions: { headers }, ...completion }],
+    }));
+    return { command: 'cn', args: ['-p', task, '--config', config, '--auto'], env: { CONTINUE_GLOBAL_DIR: own } };
+  },
 };
 
 function codex(base, model, own, more, window) {

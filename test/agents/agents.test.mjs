@@ -37,7 +37,7 @@ async function usedOneConnection(from) {
 
 for (const agent of Object.keys(agents)) {
   for (const dialect of Object.keys(dialects)) {
-    if (dialect !== 'openai' && ['OpenCode', 'Qwen Code'].includes(agent)) continue; // slow, at a door that others try
+    if (dialect !== 'openai' && ['OpenCode', 'Qwen Code', 'Continue'].includes(agent)) continue; // slow, at a door that others try
     test(`${agent} on a backend that speaks ${dialect}`, { timeout: limit }, async () => {
       const secret = `secret-${Math.random().toString(36).slice(2)}`;
       const printedBefore = gateway.printed.length;

@@ -10,6 +10,11 @@ export const done = 'The work is done.';
 
 // steps are the calls of tools that an agent offers, by the tool that tells it apart.
 const steps = {
+  Checklist: [ // of Continue
+    (dir) => ['Read', { filepath: `${dir}/${input}` }],
+    () => ['Bash', { command: `wc -c ${input}` }],
+    (dir, secret) => ['Write', { filepath: `${dir}/${output}`, content: `${secret}\n` }],
+  ],
   Write: [
     (dir) => ['Read', { file_path: `${dir}/${input}` }],
     () => ['Bash', { command: `wc -c ${input}`, description: 'Count the bytes' }],
