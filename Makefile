@@ -122,7 +122,7 @@ lane-%:
 # which the binary makes) and the same tools, by their contents, as go test does it for packages. make clean forgets it.
 unless-passed-%: build
 	+@sum=$$({ cat $(BINARY) Makefile; find $(if $(filter console%,$*),$(CONSOLE),test/$*) \( -name node_modules -o -path '*/src/api/schema.ts' \) -prune -o -type f -print | LC_ALL=C sort | tr '\n' '\0' | xargs -0 cksum; \
-		for tool in go node python3 chromium; do command -v $$tool && "$$tool" $$(test $$tool = go || echo --)version; done; } 2>/dev/null | sha256sum); \
+		for tool in go node python3 chromium $${OLLAMA:-ollama}; do command -v $$tool && "$$tool" $$(test $$tool = go || echo --)version; done; } 2>/dev/null | sha256sum); \
 	if test "$$sum" = "$$(cat bin/$*.passed 2>/dev/null)"; then \
 		echo "$*: has passed with this binary and these files"; \
 	else \
@@ -226,7 +226,8 @@ test-tester: build ## Run openai-compatible-tester in strict mode against the bi
 	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) python3 test/suites/tester.py $(TESTER)
 
 .PHONY: test-ollama
-test-ollama: build ## Compare what Ollama answers with what the gateway's Ollama endpoints answer in front of it (OLLAMA=FILE MODELS=FOLDER of Modelfiles)
+test-ollama: build $(CLIENTS)/node_modules/.package-lock.json ## Run the commands of Ollama's program against the binary, and compare what Ollama answers with what the gateway's Ollama endpoints answer in front of it (OLLAMA=FILE MODELS=FOLDER of Modelfiles)
+	@cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) OLLAMA=$(OLLAMA) node --test --test-reporter=spec --test-name-pattern='of the program' ollama.test.js
 	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) OLLAMA=$(OLLAMA) python3 test/suites/ollama.py $(MODELS)
 
 .PHONY: test-collector
@@ -281,6 +282,7 @@ clients: build ## Run the official clients against the binary
 	else \
 		echo "client tests in Node"; \
 		command -v chromium >/dev/null || { echo "viewer.test.js, signin.test.js, people.test.js: no Chromium is installed" >> $(SKIPS); touch bin/$@.skipped; }; \
+		command -v $${OLLAMA:-ollama} >/dev/null || echo "the commands of Ollama's program: ollama is not installed" >> $(SKIPS); \
 		$(MAKE) --no-print-directory $(CLIENTS)/node_modules/.package-lock.json && \
 		cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec; \
 	fi

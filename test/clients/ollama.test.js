@@ -1,15 +1,33 @@
-// The official client of Ollama's API, on a backend of each dialect.
+// The official clients of Ollama's API, on a backend of each dialect: the package, and the program where it is
+// installed or OLLAMA names it.
 import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { promisify, stripVTControlCharacters } from 'node:util';
 import { Ollama } from 'ollama';
 import { anyBackend, dialectModels, prompt, start, weather } from './gateway.js';
+
+const program = process.env.OLLAMA || 'ollama';
+const home = mkdtempSync(join(tmpdir(), 'patchbay-ollama-')); // where the program keeps a key of its own
+let version = '';
+try {
+  version = ' ' + execFileSync(program, ['--version'], { encoding: 'utf8', env: { ...process.env, HOME: home }, stdio: ['ignore', 'pipe', 'ignore'] }).match(/[0-9.]+/)[0];
+} catch {
+  // It is not there.
+}
 
 let gateway, ollama;
 before(async () => {
   gateway = await start();
   ollama = new Ollama({ host: gateway.base.replace(/\/v1$/, '/ollama'), headers: { Authorization: 'Bearer any' } });
 });
-after(() => gateway?.stop());
+after(async () => {
+  await gateway?.stop();
+  rmSync(home, { recursive: true, force: true });
+});
 
 const messages = [{ role: 'user', content: prompt }];
 
@@ -56,5 +74,24 @@ describe('ollama', { concurrency: true, timeout: 120_000 }, () => {
     assert.ok((await ollama.ps()).models.length > 0);
     await assert.rejects(ollama.pull({ model: 'demo-chat' }), { status_code: 403 });
     await assert.rejects(ollama.chat({ model: 'nothing', messages }), /nothing/);
+  });
+
+  test(`ollama: ls, ps, show, run, stop and pull of the program${version}`, { skip: version ? false : 'ollama is not installed' }, async () => {
+    const env = { ...process.env, HOME: home, OLLAMA_HOST: gateway.base.replace(/\/v1$/, '/ollama') };
+    const command = async (...args) => {
+      const running = promisify(execFile)(program, args, { env, timeout: 60_000 });
+      running.child.stdin.end(); // else run waits for more of the prompt
+      return stripVTControlCharacters((await running).stdout);
+    };
+    const listed = await command('ls');
+    for (const model of dialectModels) {
+      assert.match(listed, new RegExp(`^${model} +[0-9a-f]{12} `, 'm'));
+      assert.match(await command('show', model), /completion/);
+      assert.match(anyBackend(await command('run', model, prompt)), /a simulated backend/);
+    }
+    assert.equal(await command('ls').then((again) => again.match(/demo-chat +\S+/)[0]), listed.match(/demo-chat +\S+/)[0]);
+    assert.match(await command('ps'), /^NAME +ID[^]*^demo-\S+ +[0-9a-f]{12} /m);
+    await command('stop', 'demo-ollama');
+    await assert.rejects(command('pull', 'llama3.2'), { code: 1, stderr: /This is a gateway: its models .* cannot be pulled/ });
   });
 });
