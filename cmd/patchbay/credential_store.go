@@ -63,9 +63,6 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 		return fmt.Errorf("there is no data directory at %s", doc.Server.DataDir)
 	}
 	store, err := files.Open(doc.Server.DataDir)
-	if errors.Is(err, files.ErrInUse) {
-		return fmt.Errorf("%w: the gateway runs, so ask it: --url %s", err, managementURL(doc.Server))
-	}
 	if err != nil {
 		return err
 	}

@@ -67,15 +67,14 @@ func managementAddresses(server config.Server) []string {
 	return server.Listen
 }
 
-// managementURL returns the value of --url for the gateway with this configuration, or
-// the setting to add where only a socket reaches it.
-func managementURL(server config.Server) string {
+// howToAsk tells how verbs ask the gateway with this configuration.
+func howToAsk(server config.Server) string {
 	for _, address := range managementAddresses(server) {
 		if _, isSocket := listening.SocketPath(address); !isSocket {
-			return ownURL(server, address)
+			return ": the gateway runs, so ask it: --url " + ownURL(server, address)
 		}
 	}
-	return "(add a port to server.management-listen: --url takes no socket)"
+	return ": the gateway runs; add a port to server.management-listen, because --url takes no socket"
 }
 
 // dialable turns an address to listen on into one to connect to: a wildcard is

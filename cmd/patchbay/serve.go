@@ -199,6 +199,9 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger,
 		})
 	}
 	g.Start()
+	if err := g.Store.Introduce(howToAsk(serverOf(g))); err != nil {
+		log.Warn("verbs that find the data directory in use do not learn the gateway's address", "error", err)
+	}
 	ready(g, log)
 	manager := notify.FromEnvironment(func(name string) string { return variable(flags.env, name) }, os.Getpid())
 	if err := manager.Ready("listening on " + g.Address()); err != nil {
@@ -235,12 +238,18 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger,
 	}
 }
 
+// serverOf returns the settings of a gateway with the addresses that it really has.
+func serverOf(g *gateway.Gateway) config.Server {
+	server := g.Document.Server
+	server.Listen, server.ManagementListen = []string{g.Address()}, g.ManagementAddresses()
+	return server
+}
+
 // isAlive returns a check that the gateway answers at its own address. A gateway that
 // asks clients for certificates does not answer itself, so the check only tries to
 // connect.
 func isAlive(g *gateway.Gateway) func(context.Context) bool {
-	server := g.Document.Server
-	server.Listen, server.ManagementListen = []string{g.Address()}, []string{g.ManagementAddress()}
+	server := serverOf(g)
 	at := ownGateway(server)
 	return func(ctx context.Context) bool {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.base+"/actuator/health/liveness", nil)

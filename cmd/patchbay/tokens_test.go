@@ -4,10 +4,12 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
@@ -114,6 +116,31 @@ func writeConfig(t *testing.T, content string) string {
 	path := t.TempDir() + "/patchbay.yaml"
 	gatewaytest.WriteFile(t, path, content)
 	return path
+}
+
+// TestVerbsBesideAGatewayNameItsAddress issues keys in a data directory that others use.
+func TestVerbsBesideAGatewayNameItsAddress(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	want := func(parts string, absent ...string) {
+		t.Helper()
+		code, _, stderr := runFor(t, "keys", "create", "x", "--data-dir", dir)
+		if code != exitFailed || !strings.HasSuffix(stderr, parts+"\n") || slices.ContainsFunc(absent, func(part string) bool { return strings.Contains(stderr, part) }) {
+			t.Errorf("got %d %s, want %s and none of %q", code, stderr, parts, absent)
+		}
+	}
+	c := serving(t, "--data-dir", dir)
+	want(dir + ": the gateway runs, so ask it: --url " + c.url())
+	c.kill()
+	c = serving(t, "--data-dir", dir, "--set", "server.management-listen=unix:"+filepath.Join(t.TempDir(), "s"))
+	want("the gateway runs; add a port to server.management-listen, because --url takes no socket")
+	c.kill()
+	store, err := files.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	want(dir, "the gateway runs", "--url")
 }
 
 // TestKeysAndTokensHaveTheSameVerbs goes through the life of both with the same words.

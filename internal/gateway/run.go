@@ -71,15 +71,17 @@ func (g *Gateway) Err() error { return g.failure }
 // Address returns where the gateway listens, the first address if there are several.
 func (g *Gateway) Address() string { return g.Ports[0].Listener.Addr().String() }
 
-// ManagementAddress returns where management is served, the first address if there are
-// several.
-func (g *Gateway) ManagementAddress() string {
+// ManagementAddress returns the first address of management.
+func (g *Gateway) ManagementAddress() string { return g.ManagementAddresses()[0] }
+
+// ManagementAddresses returns the addresses of management.
+func (g *Gateway) ManagementAddresses() (all []string) {
 	for _, port := range g.Ports {
 		if port.serves == everything || port.serves == onlyManagement {
-			return port.Listener.Addr().String()
+			all = append(all, port.Listener.Addr().String())
 		}
 	}
-	return ""
+	return all
 }
 
 func (g *Gateway) closeListeners() {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -70,9 +71,11 @@ func OpenToRestore(dataDir string) (*Store, error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	if err := lockExclusively(lock); err != nil {
+		holder, _ := io.ReadAll(lock)
 		_ = lock.Close()
-		return nil, fmt.Errorf("%w: %s", ErrInUse, dataDir)
+		return nil, fmt.Errorf("%w: %s%s", ErrInUse, dataDir, holder)
 	}
+	_ = lock.Truncate(0)
 	s := &Store{lock: lock}
 	if s.data, err = durable.Open(dataDir); err == nil {
 		s.dir, err = durable.Open(filepath.Join(dataDir, versionsDir))
@@ -99,6 +102,12 @@ func (s *Store) Exchange(exchange func() error) error {
 // lock on it. It makes and removes nothing.
 func Peek(dataDir string) *Store {
 	return &Store{data: durable.At(dataDir), dir: durable.At(filepath.Join(dataDir, versionsDir))}
+}
+
+// Introduce adds a text about this process to the error of others that open the store meanwhile.
+func (s *Store) Introduce(text string) error {
+	_, err := s.lock.WriteAt([]byte(text), 0)
+	return err
 }
 
 // Data returns the data directory, where other packages keep files, too.
