@@ -391,6 +391,38 @@ func TestAProgramThatCannotBeStartedIsNotTriedAgain(t *testing.T) {
 	})
 }
 
+// TestAFailedStartHasNoLineOfTheRunBefore stops a process that wrote, and takes its program away.
+func TestAFailedStartHasNoLineOfTheRunBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		m := h.manager(five(), 0)
+		defer m.Close()
+		release, err := m.Ensure(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		release()
+		if view, _, _ := m.View("a"); view.Line != "a loads" {
+			t.Errorf("got the line %q, want that of the run", view.Line)
+		}
+		if err := m.Stop("a"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		h.mu.Lock()
+		h.loads["a"] = -1
+		h.mu.Unlock()
+		if err := m.Start("a"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		view, lines, _ := m.View("a")
+		if fault := m.server("a").Fault(); view.State != Failed || view.Line != "" || fault.Line != "" || len(lines) != 1 {
+			t.Errorf("got %+v, the fault %+v and %d lines, want a failure without a line and the output of the run", view, fault, len(lines))
+		}
+	})
+}
+
 // TestAServerOfSomebodyElseIsNotTakenForTheProcess has a foreign program listen where the
 // process is to be, until that ends.
 func TestAServerOfSomebodyElseIsNotTakenForTheProcess(t *testing.T) {

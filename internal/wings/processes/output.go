@@ -34,6 +34,7 @@ type output struct {
 	lines [maxLines]Line // a ring
 	next  int            // where the next line goes
 	count int64          // lines since the beginning
+	begun int64          // count when the process was started
 
 	partial  []byte // of the line that is being written
 	isCut    bool   // the rest of that line is left out
@@ -122,12 +123,21 @@ func printable(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// lastLine returns the text of the last line, empty if there is none.
+// begin is called when the process is started.
+func (o *output) begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.begun = o.count
+}
+
+// lastLine returns the text of the last line since the start, empty if there is none.
 func (o *output) lastLine() string {
-	for _, line := range o.last(1) {
-		return line.Text
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.count == o.begun {
+		return ""
 	}
-	return ""
+	return o.lines[(o.next-1+maxLines)%maxLines].Text
 }
 
 // last returns up to n of the lines, the oldest first.

@@ -42,6 +42,7 @@ func (m *Manager) start(p *process) {
 	p.setState(Starting)
 	p.reason, p.isFailing = say.Sentence{}, false
 	p.starts++
+	p.out.begin()
 	if p.failures > 0 {
 		p.restarts++
 	}
