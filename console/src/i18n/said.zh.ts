@@ -300,6 +300,7 @@ export const said: Record<Code, string> = {
   'signin.nonce': '登录方回应的是另一次登录，请重新开始。',
   'signin.no_rule': '您在 {provider} 的身份是 {name}，但本网关没有任何规则允许您访问；请管理员添加规则或群组。',
   'signin.failed': '在 {provider} 登录失败：{why} 请稍后重试；持有管理令牌的人可以用令牌登录。',
+  'signin.away': '暂时无法使用该登录方。',
   'signin.not_kept': '暂时无法保存会话，请稍后重试。',
   'signin.refused': '登录方拒绝了请求：{error}。',
   'signin.answer': '无法读取登录方的回应。',

@@ -51,6 +51,7 @@ var tokens = []entry{
 		"administrator for a rule or a group."},
 	{"signin.failed", "The sign-in at {provider} failed: {why} Try again shortly; who has a management token can log " +
 		"in with it."},
+	{"signin.away", "The provider cannot be used now."},
 	{"signin.not_kept", "The session cannot be kept now; try again shortly."},
 	{"signin.refused", "The provider refuses: {error}."},
 	{"signin.answer", "The provider's answer cannot be read."},

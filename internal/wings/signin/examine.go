@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 )
@@ -57,9 +58,13 @@ func (s Settings) Examine(publicURL string, report func(level, area, message, fi
 func (c *Client) examine(ctx context.Context, report func(level, message, fix string)) {
 	meta, keys, err := c.Discover(ctx)
 	if err != nil {
+		fix := "compare issuer with what the provider has"
+		if say.From(err).Code == "issuer.away" {
+			fix = "see whether the provider runs and this machine reaches it, and whether ca has the authority of its " +
+				"certificate"
+		}
 		report("fail", "the settings of the provider ("+strings.TrimSuffix(c.Issuer, "/")+wellKnown+"): "+err.Error(),
-			"compare issuer with what the provider says, and ca where its certificate is of a private authority; "+
-				"people with a management token can log in all the same")
+			fix+"; people with a management token can log in all the same")
 		return
 	}
 	reading, cancel := context.WithTimeout(ctx, stepTime)

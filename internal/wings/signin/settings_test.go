@@ -117,12 +117,12 @@ func TestDoctorExaminesProviders(t *testing.T) {
 	for name, test := range map[string]struct{ issuer, meta, keys, level, says string }{
 		"good":      {"", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys","backchannel_logout_supported":true`, keys, "ok", "it tells when people sign out there"},
 		"no logout": {"", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys"`, keys, "ok", "max-age bounds their sessions"},
-		"slash":     {"/", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys"`, keys, "fail", "the provider calls itself U, and not U/"},
+		"slash":     {"/", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys"`, keys, "fail", "the provider calls itself U, and not U/; write issuer just as the provider does; fix: compare issuer"},
 		"no keys":   {"", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys"`, `{"keys":[]}`, "fail", "no public key"},
 		"no PKCE":   {"", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys","code_challenge_methods_supported":["plain"]`, keys, "warn", "PKCE"},
 		"no secret": {"", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys","token_endpoint_auth_methods_supported":["private_key_jwt"]`, keys, "fail", "takes no client secret"},
 		"no token":  {"", `"authorization_endpoint":"U/a","jwks_uri":"U/keys"`, keys, "fail", "token_endpoint"},
-		"away":      {"away", "", "", "fail", "cannot be read"},
+		"away":      {"away", "", "", "fail", "connection refused; fix: see whether the provider runs"},
 	} {
 		server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/keys" {
@@ -137,7 +137,7 @@ func TestDoctorExaminesProviders(t *testing.T) {
 		}
 		found := map[string]string{}
 		signin.Settings{{Name: "corp", Issuer: issuer, ClientID: "c", ClientSecret: "s"}}.Examine("https://ai.example.com",
-			func(level, _, message, _ string) { found[level] += message })
+			func(level, _, message, fix string) { found[level] += message + "; fix: " + fix })
 		if want := strings.ReplaceAll(test.says, "U", server.URL); !strings.Contains(found[test.level], want) && !strings.Contains(found[test.level], test.says) {
 			t.Errorf("%s: %v", name, found)
 		}

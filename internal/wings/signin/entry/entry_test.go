@@ -299,6 +299,27 @@ func TestAProviderThatHangsLocksNobodyOut(t *testing.T) {
 	}
 }
 
+// TestAProviderThatIsAwayIsToldInOneSentence gives people no error of the network; the log has it.
+func TestAProviderThatIsAwayIsToldInOneSentence(t *testing.T) {
+	t.Parallel()
+	p := startProvider(t)
+	r := gatewaytest.Start(t, yamlOf(p, ""))
+	p.Server.Close()
+	b := newBrowser(t, r)
+	for language, want := range map[string]string{
+		"en": "The sign-in at corp failed: The provider cannot be used now. Try again shortly;",
+		"zh": "在 corp 登录失败：暂时无法使用该登录方。 请稍后重试；",
+	} {
+		b.language = language
+		if page := b.signIn("/"); page.status != http.StatusBadGateway || !strings.Contains(page.body, want) {
+			t.Errorf("got %d %s, want %s", page.status, page.body, want)
+		}
+	}
+	if !strings.Contains(r.Logs.String(), "connection refused") {
+		t.Errorf("got the log %s, want the cause", r.Logs.String())
+	}
+}
+
 // Settings of a provider that contradict the file, or lead to forbidden places, are not used.
 func TestSettingsOfAProviderAreChecked(t *testing.T) {
 	t.Parallel()

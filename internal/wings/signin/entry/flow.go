@@ -272,7 +272,8 @@ func (h *hall) deny(w http.ResponseWriter, status int, err error) {
 	h.refuse(w, status, say.From(err))
 }
 
-// fail shows a person that the provider cannot be used now, or refuses the code, and logs why.
+// fail shows a person that the provider cannot be used now, or refuses the code, and logs why. A cause that is not
+// a whole sentence is for the log alone.
 func (h *hall) fail(w http.ResponseWriter, p *signin.Client, err error) {
 	h.core.Log.Warn("a sign-in failed", "provider", p.Name, "error", err)
 	if errors.Is(err, signin.ErrCode) {
@@ -280,5 +281,8 @@ func (h *hall) fail(w http.ResponseWriter, p *signin.Client, err error) {
 		return
 	}
 	h.core.SignIns.Failed.Add(1)
-	h.refuse(w, http.StatusBadGateway, say.New("signin.failed", "provider", p.Name, "why", say.From(err)))
+	if !strings.HasSuffix(err.Error(), ".") {
+		err = say.Error("signin.away")
+	}
+	h.refuse(w, http.StatusBadGateway, say.New("signin.failed", "provider", p.Name, "why", err))
 }
