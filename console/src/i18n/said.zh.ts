@@ -460,7 +460,7 @@ export const said: Record<Code, string> = {
   'manage.revoked_key': '密钥 {name} 已被吊销',
   'manage.revoked_token': '令牌 {name} 已被吊销',
   'manage.cache_away': '无法连接回答缓存的存储；可能还有部分回答：{why}',
-  'manage.open': '为 false：现在任何人都能签发的令牌，在开启安全后仍然有效。请先开启安全，或在网关停止时用 patchbay tokens issue 签发',
+  'manage.open': '为 false：现在任何人都能签发的令牌，在开启安全后仍然有效。请先开启安全，或在网关停止时用 patchbay tokens create 签发',
   'manage.no_sessions': '为 false：不要求令牌，也没有会话',
   'manage.restart': '只在下次启动时生效，不能在这里更改；请去掉它们，没有更改任何内容',
   'manage.query': '无法读取地址中的查询参数：值里的 ; 和 % 请写作 %3B 和 %25',

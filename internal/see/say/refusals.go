@@ -268,7 +268,7 @@ var refusals = []entry{
 	{"manage.revoked_token", "the token {name} is revoked already"},
 	{"manage.cache_away", "the store of the cache of answers cannot be reached; some answers may be left: {why}"},
 	{"manage.open", "is false: a token that anybody may issue now would be good when security is on. Turn security " +
-		"on first, or issue it with patchbay tokens issue while the gateway is stopped"},
+		"on first, or issue it with patchbay tokens create while the gateway is stopped"},
 	{"manage.no_sessions", "is false: nobody is asked for a token, and there are no sessions"},
 	{"manage.restart",
 		"take effect at the next start only and cannot be changed here; leave them out, nothing was changed"},

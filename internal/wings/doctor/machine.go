@@ -62,7 +62,7 @@ func (e *examination) metrics(context.Context) []Finding {
 		return []Finding{skip(area, "security is off")}
 	case settings.ShowsSpending():
 		return []Finding{warn(area, "set security.metrics: token, and give Prometheus a management token of the role "+
-			"VIEWER (patchbay tokens issue)",
+			"VIEWER (patchbay tokens create)",
 			"anyone who reaches the gateway can read in its metrics which keys there are and what they spend")}
 	}
 	return []Finding{ok(area, "a management token is needed")}

@@ -67,7 +67,7 @@ export function ApiKeys() {
             <div className="mb-2">{t('key.offText')}</div>
             <CodeBox text={'security:\n  enabled: true'} />
             <div className="my-2">{t('key.offToken')}</div>
-            <CodeBox text="patchbay tokens issue --name me --role ADMIN" />
+            <CodeBox text="patchbay tokens create --name me --role ADMIN" />
           </div>
         </div>
       )}

@@ -114,7 +114,7 @@ export function Tokens() {
           {isOwn(acting.token) && <b> {t('key.tokenOwn')}</b>}
           {acting.act === 'revoke' && last(acting.token) && (
             <p className="mt-2">
-              {t('key.tokenLast')} <code>patchbay tokens issue --role ADMIN</code>
+              {t('key.tokenLast')} <code>patchbay tokens create --role ADMIN</code>
             </p>
           )}
         </Confirm>

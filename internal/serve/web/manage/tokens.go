@@ -135,7 +135,7 @@ func (a *API) revokeToken(c *web.Call) (revokedToken, error) {
 	changed, err := revokeCredential(c, "token", name, a.options.Credentials.Tokens.Revoke)
 	if changed && !c.DryRun && a.options.Credentials.Enforced() &&
 		!a.options.Credentials.Roster().HasAdmin(time.Now()) {
-		c.Message += " It was the last one of the role ADMIN: issue another with patchbay tokens issue while the " +
+		c.Message += " It was the last one of the role ADMIN: issue another with patchbay tokens create while the " +
 			"gateway is stopped."
 	}
 	return revokedToken{name, changed, c.DryRun}, err

@@ -99,7 +99,7 @@ var known = []reason{
 	{"litellm", "model_info", "what is said about a model is not shown to callers"},
 	{"litellm", "litellm_params.", "body of the instance sets members of requests; docs/configuration.md"},
 	{"", "].description", "there are no notes at keys; comments of the file may have them"},
-	{"jairouter", "permissions", "a key is for /v1 only; issue management tokens with patchbay tokens issue"},
+	{"jairouter", "permissions", "a key is for /v1 only; issue management tokens with patchbay tokens create"},
 	{"jairouter", "persistence", "versions and state are files in server.data-dir, or in PostgreSQL and Redis; " +
 		"docs/scaling.md"},
 	{"jairouter", "fallback", "there is no answer in place of a failed one; failover tries other instances, and " +
@@ -108,7 +108,7 @@ var known = []reason{
 	{"jairouter", "default-expiration-days", "patchbay keys create --expires says it for each key"},
 	{"jairouter", "hash-algorithm", "ip-hash needs no choice of an algorithm"},
 	{"jairouter", "virtual-nodes", "ip-hash needs no virtual nodes"},
-	{"jairouter", "jwt", "issue management tokens with patchbay tokens issue"},
+	{"jairouter", "jwt", "issue management tokens with patchbay tokens create"},
 	{"jairouter", "sanitization", "answers are not changed"},
 	{"jairouter", "audit", "every change is recorded without a setting; docs/audit.md"},
 	{"jairouter", "security.quota", "the ledger is off unless quota.enabled is set; docs/quota.md"},
@@ -137,7 +137,7 @@ var known = []reason{
 	{"bifrost", "logs_store", "calls are in the access log and at /api/monitoring/calls"},
 	{"bifrost", "vector_store", "there is no cache by meaning; answer-cache keeps answers of equal requests; " +
 		"docs/caching.md"},
-	{"bifrost", "auth_config", "issue management tokens with patchbay tokens issue"},
+	{"bifrost", "auth_config", "issue management tokens with patchbay tokens create"},
 	{"bifrost", "routing_rules", "a request goes to the instances of its model, by no rules; aliases, fallbacks and " +
 		"tiers are in docs/models.md and docs/balancing.md, and instances of a key in docs/management.md"},
 	{"bifrost", "model_configs", "a budget is that of a key or a tenant, not of a model"},
