@@ -22,9 +22,9 @@ import (
 var lacks = map[string][]string{
 	"guardrails": {"guard", "moderat-"}, "内容护栏": {"guard"},
 	"single sign-on": {"oidc", "saml", "/auth/login"}, "单点登录": {"oidc", "saml", "/auth/login"},
-	"Bedrock": {"bedrock"}, "Vertex AI": {"vertex"},
+	"Bedrock by signed requests (SigV4)": {"bedrock", "sigv4"}, "签名请求（SigV4）的 Bedrock": {"bedrock", "sigv4"}, "Vertex AI": {"vertex"},
 
-	"many more providers with APIs of their own (Bedrock, Vertex AI, ...)": {"bedrock", "vertex"},
+	"many more providers with APIs of their own (Bedrock by signed requests, Vertex AI, ...)": {"bedrock", "sigv4", "vertex"},
 	"caches by meaning":           {"semantic", "similarity"},
 	"prompt management":           {"/api/prompts", "prompts."},
 	"accounts for people":         {"/api/users", "/api/me"},
@@ -152,7 +152,7 @@ func TestFalseClaimsAreFound(t *testing.T) {
 	t.Parallel()
 	for page, want := range map[string]string{
 		"| not yet | guardrails, single sign-on |\n":                               "",
-		"| not yet | Bedrock and telepathy |\n":                                    `"telepathy" is not in lacks`,
+		"| not yet | Vertex AI and telepathy |\n":                                  `"telepathy" is not in lacks`,
 		"| 尚未支持 | 单点登录 |\n":                                                        "",
 		"| what | who has it |\n|---|---|\n| caches by meaning, payment | x |\n\n": `it says that "caches by meaning" is missing, but the program has "semantic"`,
 		"Streams that broke cannot go on.":                                         `"Streams that broke cannot go on": nothing holds`,
