@@ -130,8 +130,8 @@ func (f *addFlags) complete() error {
 		f.backend, f.path = p.BaseURL, p.Path
 		f.adapter = cmp.Or(f.adapter, p.Adapter)
 		f.keyVariable = cmp.Or(f.keyVariable, p.Variable)
-		if p.Path != "" {
-			f.serviceType = cmp.Or(f.serviceType, schema.Chat.String())
+		if len(p.Serves) == 1 && len(f.models) > 0 {
+			f.serviceType = cmp.Or(f.serviceType, p.Serves[0].String())
 		}
 	}
 	if f.serviceType != "" {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -125,4 +128,105 @@ func TestAddKnowsProviders(t *testing.T) {
 		t.Error(list)
 	}
 	r.API("GET", "/api/config/providers", "").Is(t, 200, `"name":"deepseek"`, `"baseUrl":"https://api.deepseek.com"`, `"keyVariable":"DEEPSEEK_API_KEY"`, `"path":"/chat/completions"`)
+}
+
+// TestAddReachesBedrockByKey has a server with the names of Bedrock's endpoints behind a proxy, with the paths, headers
+// and answers of the documentation of AWS: bedrock-runtime has no list of models.
+func TestAddReachesBedrockByKey(t *testing.T) {
+	t.Parallel()
+	const (
+		openAI, claude = "openai.gpt-oss-20b-1:0", "anthropic.claude-sonnet-4-6"
+		chatted        = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"` + openAI + `","service_tier":"default","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Hello there"}}],"usage":{"prompt_tokens":68,"completion_tokens":20,"total_tokens":88}}`
+		message        = `{"id":"msg_bdrk_1","type":"message","role":"assistant","model":"claude-sonnet-4-6","content":[{"type":"text","text":"Hello there"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":68,"output_tokens":20}}`
+		listed         = `{"data":[{"type":"model","id":"` + claude + `","display_name":"Claude Sonnet 4.6","created_at":"2026-02-01T00:00:00Z"}],"has_more":false,"first_id":"` + claude + `","last_id":"` + claude + `"}`
+	)
+	for name, c := range map[string]struct {
+		args      string
+		host      string
+		model     string
+		answers   map[string]string // by method and path; 404 for others
+		key       string            // header of the call and its value
+		variable  string
+		wantError string // of add without --model
+	}{
+		"chat": {"bedrock", "bedrock-runtime.us-east-1.amazonaws.com", openAI,
+			map[string]string{"POST /openai/v1/chat/completions": chatted}, "Authorization: Bearer the-key", "AWS_BEARER_TOKEN_BEDROCK", "no list of models was found"},
+		"another region and variable": {"https://bedrock-runtime.eu-central-1.amazonaws.com/openai --adapter openai --type chat --key-env HOUSE_KEY", "bedrock-runtime.eu-central-1.amazonaws.com", openAI,
+			map[string]string{"POST /openai/v1/chat/completions": chatted}, "Authorization: Bearer the-key", "HOUSE_KEY", "no list of models was found"},
+		"Claude": {"bedrock-claude", "bedrock-mantle.us-east-1.api.aws", claude,
+			map[string]string{"GET /anthropic/v1/models": listed, "POST /anthropic/v1/messages": message}, "X-Api-Key: the-key", "AWS_BEARER_TOKEN_BEDROCK", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			header, value, _ := strings.Cut(c.key, ": ")
+			bedrock := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answer, is := c.answers[r.Method+" "+r.URL.Path]
+				w.Header().Set("Content-Type", "application/json")
+				switch {
+				case r.Host != c.host || r.Header.Get(header) != value:
+					w.WriteHeader(http.StatusForbidden)
+				case !is:
+					w.WriteHeader(http.StatusNotFound)
+				}
+				fmt.Fprint(w, answer)
+			}))
+			authority := gatewaytest.NewAuthority(t)
+			certificateFile, keyFile := authority.Pair(t, c.host)
+			bedrock.TLS = &tls.Config{Certificates: []tls.Certificate{gatewaytest.LoadPair(t, certificateFile, keyFile)}, MinVersion: tls.VersionTLS12}
+			bedrock.StartTLS()
+			t.Cleanup(bedrock.Close)
+			gateway := startChildWith(t, []string{"HTTPS_PROXY=" + connectTo(t, c.host, bedrock.Listener.Addr().String()), "SSL_CERT_FILE=" + authority.File}, "serve", "--listen", "127.0.0.1:0")
+			gateway.waitFor(`"msg":"listening"`)
+			add := func(env []string, more ...string) (int, string) {
+				var out bytes.Buffer
+				code := run(append(append([]string{"add", "--url", gateway.url()}, strings.Fields(c.args)...), more...), env, &out, &out)
+				return code, out.String()
+			}
+			env := []string{c.variable + "=the-key"}
+			if code, said := add(nil); code != exitFailed || !strings.Contains(said, c.variable+" has no key") {
+				t.Errorf("without a key: got %d %s, want the variable", code, said)
+			}
+			if code, said := add(env, "--dry-run"); (code == exitOK) != (c.wantError == "") || !strings.Contains(said, c.wantError) {
+				t.Errorf("without a model: got %d %s, want %q", code, said, c.wantError)
+			}
+			if code, said := add(env, "--model", c.model); code != exitOK || !strings.Contains(said, "added 1 instance") || strings.Contains(said, "the-key") {
+				t.Fatalf("got %d %s, want an instance, and no key", code, said)
+			}
+			reply := gateway.ask(http.MethodPost, "/v1/chat/completions", `{"model":"`+c.model+`","messages":[{"role":"user","content":"hi"}]}`)
+			if reply.Status != http.StatusOK || !strings.Contains(reply.Body, "Hello there") || !strings.Contains(reply.Body, `"total_tokens":88`) {
+				t.Errorf("got %d %s, want the answer of Bedrock", reply.Status, reply.Body)
+			}
+		})
+	}
+}
+
+// connectTo starts a proxy that connects everybody who asks for port 443 of a host to an address. It returns its URL.
+func connectTo(t *testing.T, host, address string) string {
+	t.Helper()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect || r.Host != host+":443" {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		to, err := new(net.Dialer).DialContext(r.Context(), "tcp", address)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer to.Close()
+		from, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer from.Close()
+		fmt.Fprint(from, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() {
+			_, _ = io.Copy(to, from)
+			to.Close()
+		}()
+		_, _ = io.Copy(from, to)
+	}))
+	t.Cleanup(proxy.Close)
+	return proxy.URL
 }

@@ -37,7 +37,7 @@ type Provider struct {
 }
 
 const (
-	noList        = "It has no list of models where others have it: --model and --type name them."
+	noList        = "It has no list of models where others have it: --model names them."
 	bedrockRegion = "The address names the region; the key is a Bedrock API key."
 )
 
@@ -79,7 +79,7 @@ var table = []Provider{
 		Variable: "BASETEN_API_KEY", Serves: onlyChat},
 	{Name: "bedrock", Title: "Amazon Bedrock", Adapter: "openai",
 		BaseURL: "https://bedrock-runtime.us-east-1.amazonaws.com/openai", Variable: "AWS_BEARER_TOKEN_BEDROCK",
-		Serves: onlyChat, Note: bedrockRegion + " With responses: true the Responses API is passed on."},
+		Serves: onlyChat, Note: bedrockRegion + " " + noList + " With responses: true the Responses API is passed on."},
 	{Name: "bedrock-claude", Names: []string{"bedrock-mantle"}, Title: "Claude on Amazon Bedrock",
 		Adapter: "anthropic", BaseURL: "https://bedrock-mantle.us-east-1.api.aws/anthropic",
 		Variable: "AWS_BEARER_TOKEN_BEDROCK", Serves: onlyChat, Note: bedrockRegion},

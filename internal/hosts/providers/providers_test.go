@@ -92,8 +92,8 @@ func TestThePageHasEveryProvider(t *testing.T) {
 			key = "`" + p.Variable + "`"
 		}
 		line := "`patchbay add " + p.Name + "`"
-		if p.Path != "" || p.Name == "voyage" {
-			line = "`patchbay add " + p.Name + " --model NAME --type " + p.Listed()[0].String() + "`"
+		if strings.Contains(p.Note, "no list of models") {
+			line = "`patchbay add " + p.Name + " --model NAME`"
 		}
 		address := "`" + p.BaseURL + "`"
 		if p.Path != "" {
