@@ -49,7 +49,7 @@ func (o *Operations) Visit(a *Account) error {
 		when = "batch.at_once"
 	}
 	return refusedFor(refusal, say.New("batch.operations", "when", say.New(when), "most", refusal.State.Limit,
-		"time", refusal.State.RetryAfter.Round(time.Millisecond)))
+		"time", refusal.State.RetryAfter))
 }
 
 func (o *Operations) prune(now time.Time) {

@@ -19,7 +19,7 @@ import (
 // model/m.
 func OverLimit(d ratelimit.Decision, of string) *schema.Error {
 	known := schema.CodedError(schema.CodeRateLimitExceeded,
-		"call.rate_limit", "limit", d.Limit, "wait", d.RetryAfter.Round(time.Millisecond))
+		"call.rate_limit", "limit", d.Limit, "wait", d.RetryAfter)
 	known.Of, known.RetryAfter, known.Spread = of, max(d.RetryAfter, time.Millisecond), true
 	return known
 }
@@ -124,7 +124,7 @@ func keyLimited(r *allowance.Refusal) *schema.Error {
 		unit = "unit.tokens"
 	}
 	return refusedFor(r, ofOwner("call.limit", r.Account.Name, "limit", r.State.Limit, "unit", say.New(unit),
-		"wait", r.State.RetryAfter.Round(time.Millisecond)))
+		"wait", r.State.RetryAfter))
 }
 
 // refusedFor returns the error of a limit of a key or a tenant, with a message.

@@ -89,7 +89,7 @@ func (i *Instance) WhyNot(o Obstacle, now time.Time) say.Sentence {
 	switch o {
 	case Unhealthy:
 		if wait := i.overloadedFor(now); wait > 0 && !i.Health.Marked() && !i.Health.Out() {
-			return say.New("instance.overloaded", "wait", wait.Round(time.Millisecond))
+			return say.New("instance.overloaded", "wait", wait)
 		}
 		if reason := i.Health.Reason(); reason.Is() {
 			return reason
@@ -99,7 +99,7 @@ func (i *Instance) WhyNot(o Obstacle, now time.Time) say.Sentence {
 		if hold, held := i.Breaker.HeldOpen(); held {
 			return say.New("instance.held", "by", hold.By, "since", hold.Since.UTC().Format(time.RFC3339))
 		}
-		return say.New("instance.breaker", "wait", i.Breaker.RetryAfter(now).Round(time.Millisecond))
+		return say.New("instance.breaker", "wait", i.Breaker.RetryAfter(now))
 	}
 	return say.New(obstacleCodes[o], "slots", i.Slots(), "tier", i.Settings.Tier)
 }

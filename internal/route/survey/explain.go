@@ -2,7 +2,6 @@ package survey
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -310,10 +309,8 @@ func residenceOf(i *backend.Instance, now time.Time) say.Sentence {
 	case "loaded":
 		return say.Sentence{}
 	case "loading":
-		return say.New("instance.loading", "left", inSeconds(known.Left))
+		return say.New("instance.loading", "left", known.Left)
 	default:
-		return say.New("instance.asleep", "state", known.State, "takes", inSeconds(known.Loads))
+		return say.New("instance.asleep", "state", known.State, "takes", known.Loads)
 	}
 }
-
-func inSeconds(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
@@ -218,7 +217,7 @@ func (o *slowness) said(own, peer *backend.Instance, now time.Time) say.Sentence
 		why = say.New("slow.and", "first", why, "next", reason)
 	}
 	return say.New(o.code, "model", own.Settings.Name, "host", calls.HostOf(own.ID), "peer", calls.HostOf(peer.ID),
-		"times", rounded(float64(o.own)/float64(o.peer)), "own", brief(o.own), "theirs", brief(o.peer),
+		"times", rounded(float64(o.own)/float64(o.peer)), "own", o.own, "theirs", o.peer,
 		"calls", o.calls, "why", why)
 }
 
@@ -239,7 +238,7 @@ func (o *slowness) reasonsNow(own, peer *backend.Instance, now time.Time) []say.
 		why = append(why, say.New("slow.memory", "state", a.State))
 	}
 	if a.Queue >= 0.1 && a.Queue >= marked*b.Queue {
-		why = append(why, say.New("slow.queue", "own", brief(inSeconds(a.Queue)), "theirs", brief(inSeconds(b.Queue))))
+		why = append(why, say.New("slow.queue", "own", inSeconds(a.Queue), "theirs", inSeconds(b.Queue)))
 	}
 	if a.PerToken >= marked*b.PerToken {
 		why = append(why, say.New("slow.prefill", "own", rounded(1/a.PerToken), "theirs", rounded(1/b.PerToken)))
@@ -251,7 +250,7 @@ func (o *slowness) reasonsNow(own, peer *backend.Instance, now time.Time) []say.
 func (o *slowness) reasons() []say.Sentence {
 	var why []say.Sentence
 	if o.ownSums.held > 0 {
-		why = append(why, say.New("slow.loading", "time", brief(o.ownSums.held)))
+		why = append(why, say.New("slow.loading", "time", o.ownSums.held))
 	}
 	mine, theirs := perCall(o.ownSums.tokensIn, &o.ownSums), perCall(o.peerSums.tokensIn, &o.peerSums)
 	if theirs > 0 && mine >= marked*theirs {
@@ -265,33 +264,12 @@ func (o *slowness) reasons() []say.Sentence {
 		}
 	}
 	if o.peerPace > 0 && float64(o.ownPace) >= marked*float64(o.peerPace) && o.code != "slow.token" {
-		why = append(why, say.New("slow.decode", "own", brief(o.ownPace), "theirs", brief(o.peerPace)))
+		why = append(why, say.New("slow.decode", "own", o.ownPace, "theirs", o.peerPace))
 	}
 	return why
 }
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// brief returns a length of time with two digits and its unit, such as "1.5 s".
-func brief(d time.Duration) string {
-	step := time.Duration(1)
-	for d.Abs() >= 100*step {
-		step *= 10
-	}
-	d = d.Round(step)
-	size, unit := time.Microsecond, "µs"
-	switch {
-	case d >= time.Hour:
-		size, unit = time.Hour, "h"
-	case d >= time.Minute:
-		size, unit = time.Minute, "min"
-	case d >= time.Second:
-		size, unit = time.Second, "s"
-	case d >= time.Millisecond:
-		size, unit = time.Millisecond, "ms"
-	}
-	return strconv.FormatFloat(rounded(float64(d)/float64(size)), 'f', -1, 64) + " " + unit
-}
 
 // rounded returns a number with two digits, or all before the point.
 func rounded(x float64) float64 {

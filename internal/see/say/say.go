@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Code names a sentence. A code that a release had keeps its meaning.
@@ -39,7 +40,8 @@ type Sentence struct {
 }
 
 // New returns the sentence of a code with values, which are given as pairs of a name and a
-// value. A value may be a sentence itself, or an error: From then gives its sentence. Values
+// value. A value may be a sentence itself, or an error: From then gives its sentence. A
+// time.Duration was measured; one of a setting is a schema.Duration, as it is written. Values
 // between double quotes are escaped as Go does.
 func New(code Code, pairs ...any) Sentence {
 	s := Sentence{Code: code}
@@ -52,6 +54,8 @@ func New(code Code, pairs ...any) Sentence {
 			s.putInner(name, From(value))
 		case []byte:
 			s.put(name, string(value))
+		case time.Duration:
+			s.put(name, brief(value))
 		default:
 			s.put(name, fmt.Sprint(value))
 		}
@@ -63,6 +67,27 @@ func New(code Code, pairs ...any) Sentence {
 		}
 	}
 	return s
+}
+
+// brief returns a length of time with three digits and its unit, such as "1.52 s".
+func brief(d time.Duration) string {
+	step := time.Duration(1)
+	for d >= 1000*step {
+		step *= 10
+	}
+	d = d.Round(step)
+	size, unit := time.Microsecond, "µs"
+	switch {
+	case d >= time.Hour:
+		size, unit = time.Hour, "h"
+	case d >= time.Minute:
+		size, unit = time.Minute, "min"
+	case d >= time.Second || d <= 0:
+		size, unit = time.Second, "s"
+	case d >= time.Millisecond:
+		size, unit = time.Millisecond, "ms"
+	}
+	return strconv.FormatFloat(float64(d)/float64(size), 'g', 3, 64) + " " + unit
 }
 
 // Plain returns a text without a code as a sentence. The text is not translated, and counts

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestCodesAndTextsAreUnique(t *testing.T) {
@@ -197,5 +198,18 @@ func TestValuesAreMapped(t *testing.T) {
 	}
 	if want := []string{"ten", `"a\""`}; !slices.Equal(seen, want) {
 		t.Errorf("%q, want %q", seen, want)
+	}
+}
+
+// TestMeasuredTimesHaveThreeDigitsAndAUnit writes lengths of time as people read them.
+func TestMeasuredTimesHaveThreeDigitsAndAUnit(t *testing.T) {
+	for value, want := range map[any]string{
+		7443 * time.Millisecond: "7.44 s", 300 * time.Millisecond: "300 ms", 90 * time.Second: "1.5 min", time.Hour: "1 h",
+		59*time.Second + 999*time.Millisecond: "1 min", 999_999 * time.Nanosecond: "1 ms", 41 * time.Microsecond: "41 µs", time.Duration(0): "0 s",
+		-time.Second: "-1 s", 1234567 * time.Microsecond: "1.23 s", 744 * time.Hour: "744 h",
+	} {
+		if got := New("instance.breaker", "wait", value).Values["wait"]; got != want {
+			t.Errorf("%v: got %q, want %q", value, got, want)
+		}
 	}
 }

@@ -64,5 +64,5 @@ func whySoonest(expected []balance.Expected) []say.Sentence {
 
 // duration returns seconds as people read them.
 func duration(seconds float64) time.Duration {
-	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
+	return time.Duration(seconds * float64(time.Second))
 }

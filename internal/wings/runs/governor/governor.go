@@ -427,7 +427,7 @@ func (g *Governor) refuseEnded(r *run, now time.Time) *schema.Error {
 	}
 	if lasted := now.Sub(acc.Began()); limit > 0 && lasted >= limit+terms.Longer {
 		limit += terms.Longer
-		refusal := final(r, schema.CodeRunLimit, say.New("run.time", "used", lasted.Round(time.Second), "limit", limit,
+		refusal := final(r, schema.CodeRunLimit, say.New("run.time", "used", lasted, "limit", limit,
 			"how", g.how(r, "--time 1h")))
 		refusal.Details = runDetails{Run: r.id, Unit: "time", Used: seconds(lasted), Limit: seconds(limit)}
 		return refusal
