@@ -128,8 +128,8 @@ func (c *Control) reportFollowing(err error) {
 		isNew = isNew || before.Reason != err.Error()
 	}
 	if isNew {
-		c.log.Log(context.Background(), level, "the shared configuration cannot be followed; the last known one "+
-			"serves and nothing can be changed", "version", c.Version(), "error", err)
+		c.log.Log(context.Background(), level, "the shared configuration cannot be followed: nothing can be "+
+			"changed, and the last known one serves if there is one", "version", c.Version(), "error", err)
 	}
 }
 

@@ -115,6 +115,21 @@ func TestModelsOfAHostThatFailAlikeAreOne(t *testing.T) {
 	}
 }
 
+// TestABackendThatRefusesTheKeyAnswers: it is not shown as one that does not.
+func TestABackendThatRefusesTheKeyAnswers(t *testing.T) {
+	t.Parallel()
+	r := newRig()
+	for range 2 {
+		r.call(func(c *calls.Record) {
+			c.Fail(schema.CodeUpstreamAuth, "", say.New("call.credentials"))
+			c.Code, c.Status = schema.CodeUpstreamAuth, 502
+		}, try{down, 401, "who are you?"})
+	}
+	if got, want := r.report(Object{}).Said.String(), "down at gpu:1: calls lost: 2, rescued: 0. The backend refused the gateway's credentials."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // refusedBy makes a call one that a limit or budget of an account refused.
 func refusedBy(account, code string) func(*calls.Record) {
 	return func(c *calls.Record) {

@@ -167,7 +167,7 @@ func (k *Keeper) summary(g *Group, now time.Time, words bool) say.Sentence {
 	}
 	at := []any{"models", models, "host", g.Host, "cause", cause}
 	switch {
-	case g.State == Losing && k.failsWholly(g, now):
+	case g.State == Losing && g.Code != schema.CodeUpstreamAuth && k.failsWholly(g, now):
 		return say.New("problem.dead", append(at, "lost", g.Lost)...)
 	case g.Lost > 0:
 		return say.New("problem.lost", append(at, "lost", g.Lost, "rescued", g.Rescued)...)

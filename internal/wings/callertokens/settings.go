@@ -163,7 +163,7 @@ func (s Settings) Examine(report func(level, area, message, fix string)) {
 				"compare the address with what the issuer says (jwks_uri in its discovery document), and set ca where "+
 					"its certificate is of a private authority; API keys work all the same")
 		} else {
-			report("ok", area, fmt.Sprintf("%d keys", keys.Set().Size()), "")
+			report("ok", area, say.Counted(keys.Set().Size(), "key"), "")
 		}
 		keys.Close()
 	}

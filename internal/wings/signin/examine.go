@@ -87,5 +87,5 @@ func (c *Client) examine(ctx context.Context, report func(level, message, fix st
 	if !meta.BackChannel {
 		ends = "it does not tell when people sign out there: security.session.max-age bounds their sessions"
 	}
-	report("ok", fmt.Sprintf("%d keys; %s; register %s there", keys.Set().Size(), ends, c.callback), "")
+	report("ok", fmt.Sprintf("%s; %s; register %s there", say.Counted(keys.Set().Size(), "key"), ends, c.callback), "")
 }

@@ -115,7 +115,7 @@ func TestDoctorExaminesProviders(t *testing.T) {
 	away.Close()
 	keys := `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"a"}]}`
 	for name, test := range map[string]struct{ issuer, meta, keys, level, says string }{
-		"good":      {"", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys","backchannel_logout_supported":true`, keys, "ok", "it tells when people sign out there"},
+		"good":      {"", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys","backchannel_logout_supported":true`, keys, "ok", "1 key; it tells when people sign out there"},
 		"no logout": {"", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys"`, keys, "ok", "max-age bounds their sessions"},
 		"slash":     {"/", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys"`, keys, "fail", "the provider calls itself U, and not U/; write issuer just as the provider does; fix: compare issuer"},
 		"no keys":   {"", `"authorization_endpoint":"U/a","token_endpoint":"U/t","jwks_uri":"U/keys"`, `{"keys":[]}`, "fail", "no public key"},

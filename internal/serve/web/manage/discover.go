@@ -58,7 +58,7 @@ func (a *API) discover(c *web.Call, wanted *discoverRequest) (Discovery, error) 
 	if errors.As(err, &field) {
 		err = web.Invalid(field.Field, say.From(field.Err))
 	}
-	c.Say("The backend has %d models.", len(found.Models))
+	c.Say("The backend has %s.", say.Counted(len(found.Models), "model"))
 	if found.Adapter == "" {
 		c.Say("No list of models was found at this address.")
 	}

@@ -46,7 +46,7 @@ func (a *API) addInstances(c *web.Call) (changeView, error) {
 	if err != nil {
 		return changeView{}, err
 	}
-	c.Say("%d instances were added.", len(body.Instances))
+	c.Say("Added %s.", say.Counted(len(body.Instances), "instance"))
 	return a.edit(c, func(doc *config.Document) error {
 		if len(body.Instances) == 0 {
 			return web.BadInput("instances", "field.required")

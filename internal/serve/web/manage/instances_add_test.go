@@ -18,7 +18,7 @@ func TestSeveralInstancesAreAddedAsOneVersion(t *testing.T) {
 	}
 	chat, embedding := one("chat", "m", b.URL()), one("embedding", "e", b.URL())
 	r.API(http.MethodPost, path+"?dryRun=true", `{"instances":[`+chat+`,`+embedding+`]}`).Is(t, 200, `"dryRun":true`)
-	r.API(http.MethodPost, path, `{"instances":[`+chat+`,`+embedding+`]}`).Is(t, 201, "2 instances were added", `"version":2`)
+	r.API(http.MethodPost, path, `{"instances":[`+chat+`,`+embedding+`]}`).Is(t, 201, "Added 2 instances.", `"version":2`)
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	r.Post("/v1/embeddings", `{"model":"e","input":"x"}`).Succeeds(t)
 	if got := b.Requests()[0].Header.Get("Authorization"); got != "Bearer k" {
