@@ -200,7 +200,7 @@ func (f *initFlags) report(stdout io.Writer, o starter.Options, token, key strin
 		fmt.Fprintf(stdout, "\nmanagement token  %s\nAPI key           %s\nThey are shown this once; the file has "+
 			"their hashes.\n", token, key)
 	}
-	fmt.Fprintf(stdout, "\nnext: patchbay serve %s\n", shellWord(f.file))
+	fmt.Fprintf(stdout, "\nnext: patchbay serve %s\nthen the gateway listens on %s\n", shellWord(f.file), o.Listen)
 	if models == 0 {
 		fmt.Fprintf(stdout, "then: patchbay add http://HOST:PORT, which adds the models of a backend\n")
 	}

@@ -51,7 +51,8 @@ func TestInitWritesAConfigurationThatRoutes(t *testing.T) {
 func TestInitNeedsNothing(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
-	if code, stdout, stderr := runFor(t, "init", file, "--ports", "0"); code != exitOK || !strings.Contains(stdout, "0 instances") {
+	if code, stdout, stderr := runFor(t, "init", file, "--ports", "0"); code != exitOK || !strings.Contains(stdout, "0 instances") ||
+		!strings.Contains(stdout, "then the gateway listens on 127.0.0.1:8080\n") {
 		t.Fatalf("%d %s%s", code, stdout, stderr)
 	}
 	if code, _, stderr := runFor(t, "check", file); code != exitOK {
@@ -109,7 +110,7 @@ func TestInitAsks(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", part, content)
 		}
 	}
-	if !strings.Contains(errs.String(), "no list of models") || !strings.Contains(asked.String(), "Address of another backend") {
+	if !strings.Contains(errs.String(), "no list of models was found at "+simulator.DownURL+" (GET /") || !strings.Contains(asked.String(), "Address of another backend") {
 		t.Errorf("%s\n%s", errs.String(), asked.String())
 	}
 }

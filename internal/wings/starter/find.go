@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Ports returns the ports of the usual model servers: Ollama, vLLM, llama.cpp, LM Studio,
@@ -89,7 +90,7 @@ func Ask(ctx context.Context, send discover.Send, b discover.Backend) (Backend, 
 		return Backend{}, err
 	}
 	if found.Adapter == "" {
-		return Backend{}, fmt.Errorf("no list of models was found at %s: %v", b.BaseURL, found.Errors)
+		return Backend{}, fmt.Errorf("no list of models was found at %s (%s)", b.BaseURL, say.Join(found.Errors))
 	}
 	return Backend{Title: titleOf(found.Adapter) + " at " + b.BaseURL, BaseURL: b.BaseURL, Adapter: found.Adapter,
 		Models: found.Models}, nil
