@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +73,32 @@ func TestBinaryHasNoTemplatesAndIsNotTooLarge(t *testing.T) {
 	}
 }
 
-// build builds the program with these flags beside those of shipping.
+// The figures may be a tenth away, so that a small change does not touch four documents.
+func TestDocumentsNameTheSizeOfTheBinary(t *testing.T) {
+	t.Parallel()
+	size := float64(len(gatewaytest.ReadFile(t, binary)))
+	for _, figure := range []struct {
+		document, text string
+		unit           float64
+	}{
+		{"docs/llama-swap.md", `(\d+) MiB, with the console`, 1 << 20},
+		{"docs/images/binary.svg", `>(\d+)M patchbay`, 1 << 20},
+		{"docs/install.md", `and (\d+) MB unpacked`, 1e6},
+		{"docs/zh/install.md", `解压后 (\d+) MB`, 1e6},
+	} {
+		found := regexp.MustCompile(figure.text).FindSubmatch(gatewaytest.ReadFile(t, "../../"+figure.document))
+		if found == nil {
+			t.Errorf("%s does not match %q", figure.document, figure.text)
+			continue
+		}
+		named, _ := strconv.ParseFloat(string(found[1]), 64)
+		if away := named*figure.unit/size - 1; math.Abs(away) > 0.1 {
+			t.Errorf("%s names %s, the binary has %.1f", figure.document, found[0], size/figure.unit)
+		}
+	}
+}
+
+// build builds the program with these flags and those of shipping.
 func build(to string, more ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
