@@ -67,7 +67,7 @@ func managementAddresses(server config.Server) []string {
 	return server.Listen
 }
 
-// howToAsk tells how verbs ask the gateway with this configuration.
+// howToAsk returns how verbs ask the gateway with this configuration.
 func howToAsk(server config.Server) string {
 	for _, address := range managementAddresses(server) {
 		if _, isSocket := listening.SocketPath(address); !isSocket {

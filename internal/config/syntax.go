@@ -108,7 +108,7 @@ func isYAML(content []byte) bool {
 	}
 }
 
-// openQuote returns where a quote begins that the line does not close, or -1.
+// openQuote returns the index of a quote that the line does not close, or -1.
 func openQuote(line string) int {
 	start := -1
 	for i := 0; i < len(line); i++ {

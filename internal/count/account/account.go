@@ -339,7 +339,7 @@ func (a *Account) Leaves() { a.charge.Count() }
 // Settle ends an open account with the usage that the backend reported. The ledger gets that
 // usage: a complete answer of a service type that reports no tokens uses none, and an incomplete
 // answer uses the tokens reported so far. A report of zeros for an answer that is not empty is
-// no report. A request that nobody answered cost nothing.
+// no report. A request that no backend answered cost nothing.
 func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 	if a.stage != open {
 		return

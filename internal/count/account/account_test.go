@@ -334,7 +334,7 @@ func (w *world) ledgerOf(t interface {
 	return requests, tokens
 }
 
-// checkLedgers fails unless the ledgers have what was counted, and nobody holds a cell.
+// checkLedgers fails unless the ledgers have what was counted, and no cell is held.
 func (w *world) checkLedgers(t *rapid.T) {
 	if used, spent := w.ledger.Stats().InFlight, w.spent.Stats().InFlight; used != 0 || spent != 0 {
 		t.Errorf("%d and %d requests are not settled in the ledgers", used, spent)

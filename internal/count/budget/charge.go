@@ -30,7 +30,7 @@ type Charge struct {
 }
 
 type part struct {
-	account  *Account // nil where there are no budgets
+	account  *Account // nil if there are no budgets
 	spans    accountSpans
 	reserved Amounts
 	ticket   quota.Ticket

@@ -51,7 +51,7 @@ type Options struct {
 	// counter that gateways share. Neither is used while the ledger is off.
 	OpenSnapshots func(context.Context) (Snapshots, error)
 	Shared        Shared
-	// Bound is the bound of runs; nil where the ledger counts none, or no more than it may forget a
+	// Bound is the bound of runs; nil if the ledger counts none, or no more than it may forget a
 	// day after they began.
 	Bound *Bound
 	Log   *slog.Logger

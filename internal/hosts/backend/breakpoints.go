@@ -6,13 +6,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Breakpoints says whether prompts are marked for the cache of a backend.
+// Breakpoints reports whether prompts are marked for the cache of a backend.
 type Breakpoints uint8
 
 // The ways to mark prompts.
 const (
 	NoBreakpoints   Breakpoints = iota // as the caller did
-	AutoBreakpoints                    // where the caller did not
+	AutoBreakpoints                    // if the caller did not
 )
 
 var breakpointNames = [...]string{"none", "auto"}

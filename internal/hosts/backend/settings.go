@@ -68,7 +68,7 @@ type Settings struct {
 	// AllowMembers are the members of requests for operators of engines that callers with a key
 	// may name.
 	AllowMembers []schema.EngineMember `json:"allowMembers,omitzero" uniqueItems:"true"`
-	// CacheBreakpoints says whether prompts are marked for the cache of the backend.
+	// CacheBreakpoints reports whether prompts are marked for the cache of the backend.
 	CacheBreakpoints Breakpoints `json:"cacheBreakpoints,omitzero"`
 	// MendToolArguments sends {} for arguments of earlier tool calls that are no object of JSON.
 	MendToolArguments bool `json:"mendToolArguments,omitzero"`

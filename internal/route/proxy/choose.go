@@ -229,7 +229,7 @@ func (c *choice) pick(ctx context.Context, a *attempt) error {
 	return c.wait(ctx, a)
 }
 
-// isNext reports whether nobody waits before the request. The survey of a request of the class
+// isNext reports whether no other request waits before the request. The survey of a request of the class
 // Spare finds no slot that others wait for.
 func (c *choice) isNext() bool { return c.isSpare() || c.pool.IsQuiet() }
 

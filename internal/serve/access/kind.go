@@ -19,7 +19,7 @@ type Change struct {
 	At time.Time
 	// DryRun says that the change is checked, and not made.
 	DryRun bool
-	// MayEnable says that the change enables a credential that is disabled.
+	// MayEnable reports whether the change enables a credential that is disabled.
 	MayEnable bool
 }
 

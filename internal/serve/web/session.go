@@ -30,7 +30,7 @@ func (u PublicURL) CookieName(r *http.Request, name string) string {
 	return name
 }
 
-// NewCookie returns a cookie that scripts cannot read, and nobody on the way if the way is encrypted.
+// NewCookie returns a cookie that scripts cannot read, and that is sent only over https if the request came over it.
 func (u PublicURL) NewCookie(r *http.Request, name, value string) *http.Cookie {
 	return &http.Cookie{
 		Name: u.CookieName(r, name), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,

@@ -9,7 +9,7 @@ import (
 // windowBytes is how many bytes of a request count as a token of its prompt.
 const windowBytes = 4
 
-// ollamaShowPath is where Ollama describes a model. It loads none.
+// ollamaShowPath describes a model of Ollama and loads none.
 const ollamaShowPath = "/api/show"
 
 // isTooLong reports whether the prompt of a request is longer than the window of the backend.

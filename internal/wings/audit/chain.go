@@ -118,7 +118,7 @@ func Open(options Options, now time.Time) (*Writer, error) {
 }
 
 // useNewKey makes the first key, or one in place of a key that cannot be read. The marks are there
-// before the key: where a key is, missing marks were removed.
+// before the key: if there is a key, missing marks were removed.
 func (w *Writer) useNewKey(now time.Time) error {
 	w.signer = makeSigner(w.options.Gateway, nil, now)
 	w.signer.isNew = true

@@ -145,7 +145,7 @@ func (k *courier) sendChain(ctx context.Context, name string, end position, head
 	return true, k.save()
 }
 
-// begin reads where sending ended.
+// begin reads the position at which sending ended.
 func (k *courier) begin() {
 	k.at, k.heads = map[string]position{}, map[string]string{}
 	if text, err := k.options.Dir.Read(k.file()); err == nil && json.Unmarshal(text, &k.at) != nil {

@@ -97,7 +97,7 @@ func verdictOfBackend(a Answer) verdict {
 }
 
 // The waits before a line runs again: where the gateway refused it, where the budget is used
-// up, and, for the first time, where it missed its slot and after a failure of its own, which
+// up, and, for the first time, if it missed its slot and after a failure of its own, which
 // double with each.
 const (
 	missedWait  = 100 * time.Millisecond

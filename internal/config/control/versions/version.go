@@ -44,7 +44,7 @@ type Version struct {
 	// isUnsigned says that it was read where versions are signed, and has no signature.
 	// It gets none if it is saved.
 	isUnsigned bool
-	// isRestored says that an unsigned backup had the version, and that nobody has confirmed it.
+	// isRestored reports whether an unsigned backup had the version, and no ADMIN has confirmed it.
 	isRestored bool
 }
 

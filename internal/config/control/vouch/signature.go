@@ -30,7 +30,7 @@ type Version struct {
 	Record   []byte
 	Services Services
 	Settings config.Managed
-	// IsRestored says that an unsigned backup had the version, and that nobody has confirmed it.
+	// IsRestored reports whether an unsigned backup had the version, and no ADMIN has confirmed it.
 	IsRestored bool
 }
 

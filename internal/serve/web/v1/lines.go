@@ -12,7 +12,7 @@ type lines struct {
 	running int64
 }
 
-// roomForLines returns how many lines of batches may run at a time beside so many other requests.
+// roomForLines returns how many lines of batches may run at a time with so many other requests.
 // The bound of all requests is most; 0 is none. Lines hold nine tenths of it and never the last
 // place. Of a single place a line holds that, while nothing else runs.
 func roomForLines(most int, others int64) int64 {

@@ -41,7 +41,7 @@ func (r *Runner) Use(shell *web.Shell) { r.shell = shell.With(http.HandlerFunc(r
 var _ batches.Runner = (*Runner)(nil)
 
 // Room returns how many lines for a model may run at a time now: the running ones, plus the
-// free slots that nobody waits for. A line that finds none after all holds nothing, and waits for
+// free slots that no request waits for. A line that finds none after all holds nothing, and waits for
 // room again.
 func (r *Runner) Room(endpoint, model string) int {
 	return r.proxy.SpareSlots(serviceOf(endpoint), model)

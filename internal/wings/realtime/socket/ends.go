@@ -52,7 +52,7 @@ func (l *relay) endRefused() (overdue error) {
 	return overdue
 }
 
-// stopRunning takes out a response that has ended, nil where it is not being made, and reports
+// stopRunning takes out a response that has ended, nil if it is not being made, and reports
 // whether one takes too long.
 func (l *relay) stopRunning(id string) (t *turn, isLate bool) {
 	l.mu.Lock()
@@ -78,7 +78,7 @@ func (l *relay) settle(t *turn, usage schema.Usage, code string) {
 		code = known.Code
 	}
 	opened.Caller.Grant.Note(time.Now())
-	// At the price when the response was let in or, where the model is gone, at the price
+	// At the price when the response was let in or, if the model is gone, at the price
 	// before.
 	opened.ServeBy(cmp.Or(opened.Table.Service(record.Service).Find(l.served), l.pool))
 	if err := opened.Count(); err != nil {

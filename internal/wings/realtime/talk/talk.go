@@ -37,7 +37,7 @@ const longestLimit = 32
 // The names of the limit of a response: the present one, and the one of earlier sessions.
 var limitNames = [...]string{"max_output_tokens", "max_response_output_tokens"}
 
-// Set takes over the settings of a session, by its client or as the backend says them.
+// Set takes over the settings of a session, from its client or from the backend.
 func (t *Talk) Set(session jsonscan.Value) {
 	if v := session.Get("instructions"); v.Kind() != jsonscan.Absent {
 		t.instructions = estimate.Length(v.Raw(), false)
@@ -76,7 +76,7 @@ func (t *Talk) tokens() int64 {
 	return t.read + estimate.TokensOf(t.added+max(t.setup()-t.inRead, 0))
 }
 
-// Remembered returns how many tokens a model reads for a response beside the message that
+// Remembered returns how many tokens a model reads for a response in addition to the message that
 // asks for it. A response with an input of its own is apart from the conversation, unless
 // it refers to items of it.
 func (t *Talk) Remembered(asked jsonscan.Value) int64 {

@@ -212,7 +212,7 @@ func (n *named) Tell(ctx context.Context, list []tally.Sheet, isNews bool) ([]ma
 	return n.sheets.Tell(ctx, list, isNews)
 }
 
-// A gateway finds out that its run was removed or replaced, and has it back when it tells of it again,
+// A gateway finds out that its run was removed or replaced, and has it back when it announces it again,
 // whatever order the forged entry has. What another gateway with the key told is no forgery.
 func TestADisplacedRunIsToldAgain(t *testing.T) {
 	t.Parallel()
