@@ -128,7 +128,7 @@ func (t *Target) RefuseRequest(req *schema.Request, client *Client) error {
 	_, speaker := t.ForDoor(req.Door, client)
 	isTranslated := speaker.client != nil || speaker.turn != nil
 	if req.Account != nil {
-		if err := (req.Operated &^ t.allowed).Refuse(); err != nil {
+		if err := t.RefuseMembers(req.Operated); err != nil {
 			return err
 		}
 	}
@@ -137,6 +137,9 @@ func (t *Target) RefuseRequest(req *schema.Request, client *Client) error {
 	}
 	return speaker.Adapter.refuse(req)
 }
+
+// RefuseMembers returns an error unless callers with a key may name the members for operators of engines.
+func (t *Target) RefuseMembers(named schema.Members) error { return (named &^ t.allowed).Refuse() }
 
 // refuseForeign returns an error if a request names ids of the account of the backend that the
 // caller may not.
