@@ -127,10 +127,8 @@ func (t *Target) RefuseDoor(door schema.Door) error {
 func (t *Target) RefuseRequest(req *schema.Request, client *Client) error {
 	_, speaker := t.ForDoor(req.Door, client)
 	isTranslated := speaker.client != nil || speaker.turn != nil
-	if req.Account != nil {
-		if err := t.RefuseMembers(req.Operated); err != nil {
-			return err
-		}
+	if err := t.RefuseMembers(req.Operated); err != nil && req.Account != nil {
+		return err
 	}
 	if err := t.refuseForeign(req, speaker.Account, isTranslated); err != nil || isTranslated {
 		return err
