@@ -114,3 +114,30 @@ func TestRaisesAtTheSameMomentKeepTheLimit(t *testing.T) {
 		t.Errorf("%d raises were made, and the limits are %+v, want 25, 35 requests and 100000 tokens", made.Load(), l)
 	}
 }
+
+// An answer from the cache costs nothing, and is given in a run whose limit of money is below what the call
+// would reserve.
+func TestALimitBelowOneReservationLeavesTheCacheFree(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "answercache")
+	for name, more := range map[string]string{"likely": "", "most": ", reserve: most"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := gatewaytest.StartBackend(t)
+			b.ScriptForever(answer(15, 5))
+			r := gatewaytest.Start(t, governed(b, "limits: {cost: 5}"+more)+cacheOn)
+			exact := strings.Replace(small, "{", `{"temperature":0,`, 1)
+			cacheIs(t, r.Chat(exact), "miss")
+			for range 2 {
+				turn(r, "task", small).FailsWith(t, 400, "invalid_request_error", "run_limit_reached", "")
+				cacheIs(t, turn(r, "task", exact), "hit")
+			}
+			if got := len(b.Requests()); got != 1 {
+				t.Errorf("the backend got %d requests, want 1", got)
+			}
+			if found := listRuns(t, r, ""); len(found) != 1 || found[0].Used.Cost != "0" {
+				t.Errorf("got %+v, want a run that has cost nothing", found)
+			}
+		})
+	}
+}
