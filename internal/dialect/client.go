@@ -127,16 +127,17 @@ func (t *Target) RefuseDoor(door schema.Door) error {
 func (t *Target) RefuseRequest(req *schema.Request, client *Client) error {
 	_, speaker := t.ForDoor(req.Door, client)
 	isTranslated := speaker.client != nil || speaker.turn != nil
-	if req.Account != nil {
-		if err := (req.Operated &^ t.allowed).Refuse(); err != nil {
-			return err
-		}
+	if err := t.RefuseMembers(req.Operated); err != nil && req.Account != nil {
+		return err
 	}
 	if err := t.refuseForeign(req, speaker.Account, isTranslated); err != nil || isTranslated {
 		return err
 	}
 	return speaker.Adapter.refuse(req)
 }
+
+// RefuseMembers returns an error unless callers with a key may name the members for operators of engines.
+func (t *Target) RefuseMembers(named schema.Members) error { return (named &^ t.allowed).Refuse() }
 
 // refuseForeign returns an error if a request names ids of the account of the backend that the
 // caller may not.

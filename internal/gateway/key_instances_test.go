@@ -124,3 +124,63 @@ services:
 	}
 	r.Do(http.MethodGet, "/v1/models/away", "", bearer("east")...).FailsWith(t, 404, "not_found_error", "model_not_found", "model")
 }
+
+// An explanation for a key that is limited to some instances has those as candidates that requests with the key
+// reach, and the refusal that they get.
+func TestExplanationsApplyTheInstancesOfAKey(t *testing.T) {
+	t.Parallel()
+	east, west := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, keyed(`
+services:
+  chat: {health-check: {enabled: false}, load-balancer: round-robin, fallbacks: {alone: [m]}, instances: [{name: m, base-url: "`+east.URL()+`"}, {name: m, base-url: "`+west.URL()+`"}, {name: alone, base-url: "`+east.URL()+`"}, {name: off, enabled: false, base-url: "`+west.URL()+`"}]}
+`, "  tokens: [{name: a, role: ADMIN, token-sha256: "+gatewaytest.HashOf("admin-token")+"}]\n  tenants: [{name: far, instances: ['*@"+west.URL()+"']}]\n", map[string]string{
+		"east": ", instances: ['*@" + east.URL() + "']", "west": ", instances: ['*@" + west.URL() + "']",
+		"nowhere": ", instances: ['*@http://elsewhere*']", "both": ", tenant: far, instances: ['*@" + east.URL() + "']", "free": "",
+	}))
+	type explained struct {
+		Candidates []struct {
+			InstanceID string `json:"instanceId"`
+			Handle     string `json:"handle"`
+			Eligible   bool   `json:"eligible"`
+			Reason     string `json:"reason"`
+		} `json:"candidates"`
+		ServedModel string `json:"servedModel"`
+		Refusal     *struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"refusal"`
+	}
+	const isForbidden = "the key may not use it"
+	for _, key := range []string{"east", "west", "nowhere", "both", "free"} {
+		for _, model := range []string{"m", "alone", "off"} {
+			body := `{"model":"` + model + `",` + gatewaytest.SomeMessages + `}`
+			x := gatewaytest.DataOf[explained](t, r.API(http.MethodPost, "/api/route/explain?door=chat&keyId="+key, body, bearer("admin-token")...).Is(t, 200))
+			want, got, forbidden := map[string]bool{}, map[string]bool{}, 0
+			for _, c := range x.Candidates {
+				if c.Eligible {
+					want[c.Handle] = true
+				}
+				if c.Reason == isForbidden {
+					forbidden++
+				} else if !strings.HasSuffix(c.InstanceID, east.URL()) && key == "east" || !strings.HasSuffix(c.InstanceID, west.URL()) && key == "west" || key == "nowhere" {
+					t.Errorf("%s, %s: got %+v, want %q", key, model, c, isForbidden)
+				}
+			}
+			if key == "free" && forbidden > 0 {
+				t.Errorf("%s, %s: %d instances are forbidden, want none", key, model, forbidden)
+			}
+			var reply gatewaytest.Reply
+			for range 4 {
+				if reply = r.Chat(body, bearer(key)...); reply.Status == http.StatusOK {
+					got[reply.Header.Get("X-Router-Instance")] = true
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s, %s: the instances %v were called, want %v", key, model, got, want)
+			}
+			if (reply.Status == http.StatusOK) != (x.Refusal == nil) || x.Refusal != nil && gatewaytest.At(t, gatewaytest.DecodeObject(t, reply.Body), "error/message") != x.Refusal.Message {
+				t.Errorf("%s, %s: got %d %s, want as explained: %+v", key, model, reply.Status, reply.Body, x.Refusal)
+			}
+		}
+	}
+}

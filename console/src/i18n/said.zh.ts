@@ -70,6 +70,7 @@ export const said: Record<Code, string> = {
   'instance.window': '提示词超过它的上下文窗口（{window} 个 token）',
   'instance.narrow': '另一个就绪实例的上下文窗口更可能容纳该提示词',
   'instance.member': '它不允许调用方使用“{member}”（allow-members）',
+  'instance.key': '该密钥不能使用它',
   'instance.standby': '只有更低层级没有就绪的实例时才使用层级 {tier}',
   'instance.no_door': '其类型不提供 {door} 请求',
   'instance.loading': '正在加载，大约还需 {left}',

@@ -204,7 +204,7 @@ func (r *Rested) Terms() (t Terms) {
 func (r *Rested) Spent() Amounts { return r.all }
 
 // Bounds returns limits of the run with its terms.
-func (r *Rested) Bounds(limits Amounts) Amounts { return r.Terms().bounds(limits) }
+func (r *Rested) Bounds(limits Amounts) Amounts { return r.Terms().Bounds(limits) }
 
 // IsUsedUp reports whether nothing is left of one of the limits.
 func (r *Rested) IsUsedUp(limits Amounts) bool { return r.all.reaches(r.Bounds(limits)) }
@@ -218,7 +218,7 @@ func (r *Rested) Used() time.Time { return time.Unix(0, r.used) }
 // IsUsedUp reports whether nothing is left of one of the limits of a run.
 func (a *Account) IsUsedUp(limits Amounts) bool {
 	spent, _ := a.Figures()
-	return spent.reaches(a.Terms().bounds(limits))
+	return spent.reaches(a.Terms().Bounds(limits))
 }
 
 // reaches reports whether one of the amounts is at its limit, of which 0 is none.
@@ -313,13 +313,13 @@ func (a *Account) bounds(kind int) Amounts {
 		limits[overdraft] = 1
 	}
 	if terms := a.run.terms.Load(); terms != nil {
-		return terms.bounds(limits)
+		return terms.Bounds(limits)
 	}
 	return limits
 }
 
-// bounds returns limits with the terms.
-func (t Terms) bounds(limits Amounts) Amounts {
+// Bounds returns limits with the terms.
+func (t Terms) Bounds(limits Amounts) Amounts {
 	if most := t.MostCost; most > 0 && (limits[Cost] <= 0 || most < limits[Cost]) {
 		limits[Cost] = most
 	}
@@ -354,12 +354,16 @@ func (a *Account) Refresh() error {
 func (a *Account) Terms() Terms { return *a.run.terms.Load() }
 
 // Decide changes the terms of a run, here and at the other gateways. It asks those for their
-// latest decision first. An error means that they cannot be told now, and will be later.
-func (a *Account) Decide(change func(*Terms)) error {
+// latest decision first. If change returns false, the terms stay as they are; other decisions wait until
+// it has returned. An error means that the other gateways cannot be told now, and will be later.
+func (a *Account) Decide(change func(*Terms) bool) error {
 	err := a.Refresh()
 	a.mu.Lock()
 	next := *a.run.terms.Load()
-	change(&next)
+	if !change(&next) {
+		a.mu.Unlock()
+		return nil
+	}
 	next.Version = max(next.Version+1, a.book.options.Now().UnixMilli())
 	a.run.terms.Store(&next)
 	a.mu.Unlock()

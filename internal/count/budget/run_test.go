@@ -157,7 +157,7 @@ func TestLimitsOfARunHoldInRandomHistories(t *testing.T) {
 					return
 				}
 				by := Amounts{0, 0, rapid.Int64Range(1, 500).Draw(rt, "by")}
-				if err := w.pick(rt).account.Decide(func(t *Terms) { t.Raised = t.Raised.plus(by) }); err != nil {
+				if err := w.pick(rt).account.Decide(func(t *Terms) bool { t.Raised = t.Raised.plus(by); return true }); err != nil {
 					rt.Fatal(err)
 				}
 				w.raised = w.raised.plus(by)
@@ -246,7 +246,7 @@ func TestTermsOfARunAreReadAsWritten(t *testing.T) {
 	store := newTeam(time.Now)
 	book := New(Options{Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, FailOpen: true, Timeout: time.Minute, Shared: store.member("w"), Keys: keys, manual: true, Runs: &Runs{Idle: time.Hour, GoesOn: func(*quota.Row) bool { return true }}})
 	account := book.OpenRun(runSubject, time.Now(), Amounts{0, 0, 10})
-	if err := account.Decide(func(t *Terms) { t.IsEnded = true }); err != nil {
+	if err := account.Decide(func(t *Terms) bool { t.IsEnded = true; return true }); err != nil {
 		t.Fatal(err)
 	}
 	store.store.Put(account.place(account.spans[0]), termsWriter, "99999999999999 0 0 0 0 0 0 0 0 forged")

@@ -79,6 +79,17 @@ func (f *Fields) checkKeys(object jsonscan.Value, members *Members) *Error {
 	return nil
 }
 
+// noFields are the fields of objects of which no field is read.
+var noFields = FieldsOf(struct{}{})
+
+// MembersIn returns the members for operators of engines that some objects have.
+func MembersIn(objects ...jsonscan.Value) (set Members) {
+	for _, object := range objects {
+		_ = noFields.checkKeys(object, &set) // no key differs only in case from no field
+	}
+	return set
+}
+
 // checkFormCase refuses a form with a name that differs from a field only in case, and notes the
 // members for operators of engines.
 func (f *Fields) checkFormCase(form *Form, members *Members) error {

@@ -296,6 +296,10 @@ func (r *Request) ParseBody(door Door, body []byte, fields *Fields) error {
 			return err
 		}
 	}
+	// Some doors move the members of extra_body to the top level, as backends behind them may do.
+	if err := fields.checkKeys(root.Get("extra_body"), &r.Operated); err != nil {
+		return err
+	}
 	if r.PathModel != "" {
 		r.Model = []byte(r.PathModel)
 		return checkModelName(r.Model)
@@ -309,7 +313,7 @@ func (r *Request) CheckExtraBody(extra jsonscan.Value) error {
 	if extra.Given() && extra.Kind() != jsonscan.Object {
 		return BadField("extra_body", "value.object")
 	}
-	if err := ChatFields.checkKeys(extra, &r.Operated); err != nil {
+	if err := ChatFields.checkCase(extra); err != nil {
 		return err
 	}
 	return ChatFields.checkExtra(extra, jsonscan.Value{})

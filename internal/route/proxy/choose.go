@@ -73,17 +73,7 @@ func (c *choice) excludeForbidden() {
 	if c.pool == nil || !c.Caller.Grant.IsPlaced() {
 		return
 	}
-	isForbidden := true
-	for _, i := range c.pool.Instances {
-		if c.Caller.Grant.MayCall(i.ID) {
-			isForbidden = false
-		} else if !c.excluded.Has(i) {
-			c.excluded.Untranslatable = append(c.excluded.Untranslatable, i)
-		}
-	}
-	if isForbidden {
-		c.excluded.Reason = schema.CodedError(schema.CodePermissionDenied, "call.key_instances")
-	}
+	c.excluded.Forbid(c.pool, c.Caller.Grant.MayCall)
 }
 
 func (c *choice) unknownModel() *schema.Error {

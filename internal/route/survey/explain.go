@@ -103,6 +103,8 @@ type Subject struct {
 	// Header holds the caller's headers, and Tenant and KeyID say who it would be.
 	Header        http.Header
 	Tenant, KeyID string
+	// MayCall reports whether the caller's key may use an instance; nil if it may use all.
+	MayCall func(id string) bool
 	// Class is how urgent it would be; NoClass means the class of the service type. Target is
 	// within what time it wants its first token, 0 where it does not say.
 	Class  schema.Class
@@ -111,7 +113,8 @@ type Subject struct {
 
 // Explain explains how a request of a door would fare. It reads the same survey and asks
 // the same limits as Do, up to the call, and consumes nothing. Where a fallback would take
-// over, it explains that one. It knows nothing of keys that may not use a model.
+// over, it explains that one. A key that may not use the
+// model is not refused.
 func Explain(table *routing.Table, q Subject, now time.Time) Explanation {
 	asked := ExplainModel(table, q, now)
 	if asked.Refusal == nil && asked.isReady() {
@@ -239,16 +242,23 @@ func (x *Explanation) refusal(s *Survey, q *Subject) *schema.Error {
 	return nil
 }
 
-// exclude excludes the instances that cannot hold the prompt, have no answer to requests of a door, or
-// refuse the request. The reasons are by position, zero for the instances that are not excluded.
+// exclude excludes the instances that the key may not use, that cannot hold the prompt, have no answer to
+// requests of a door, or refuse the request. The reasons are by position, zero for the instances that are not excluded.
 func (x *Explanation) exclude(q *Subject) (*Exclusions, []say.Sentence) {
 	excluded, reasons := new(Exclusions), make([]say.Sentence, len(x.Pool.Instances))
+	if q.MayCall != nil {
+		excluded.Forbid(x.Pool, q.MayCall)
+	}
+	forbidden := slices.Clone(excluded.Untranslatable)
 	if narrowest, _ := x.Pool.Narrowest(); q.Request != nil && narrowest > 0 {
 		if prompt, isLimited := estimate.PromptOf(q.Request, nil, true); isLimited {
 			excluded.Fit(x.Pool, prompt, 0, false)
 		}
 	}
 	for n, i := range x.Pool.Instances {
+		if Contains(forbidden, i) {
+			continue
+		}
 		err, reason := i.Target.RefuseDoor(q.Door), say.New("instance.no_door", "door", q.Door)
 		if err == nil && q.Request != nil && (q.Speaks != nil || q.Door.IsUnified()) {
 			err, reason = i.Target.RefuseRequest(q.Request, q.Speaks), say.New("instance.dialect")
@@ -266,6 +276,9 @@ func (x *Explanation) exclude(q *Subject) (*Exclusions, []say.Sentence) {
 	}
 	for _, i := range excluded.Narrow {
 		reasons[i.Position] = say.New("instance.window", "window", i.Sizes().Window)
+	}
+	for _, i := range forbidden {
+		reasons[i.Position] = say.New("instance.key")
 	}
 	return excluded, reasons
 }

@@ -205,6 +205,21 @@ type Exclusions struct {
 	Spare bool
 }
 
+// Forbid excludes the instances of a pool that the caller's key may not use.
+func (e *Exclusions) Forbid(pool *routing.Pool, mayCall func(id string) bool) {
+	isForbidden := true
+	for _, i := range pool.Instances {
+		if mayCall(i.ID) {
+			isForbidden = false
+		} else if !e.Has(i) {
+			e.Untranslatable = append(e.Untranslatable, i)
+		}
+	}
+	if isForbidden {
+		e.Reason = schema.CodedError(schema.CodePermissionDenied, "call.key_instances")
+	}
+}
+
 // obstacle returns the reason why an instance cannot take the request.
 func (e *Exclusions) obstacle(i *backend.Instance, now time.Time) backend.Obstacle {
 	if e.Spare {

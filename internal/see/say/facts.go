@@ -77,6 +77,7 @@ var facts = []entry{
 	{"instance.window", "the prompt is longer than its context window of {window} tokens"},
 	{"instance.narrow", "another ready instance is more likely to hold the prompt in its context window"},
 	{"instance.member", "it does not let callers name '{member}' (allow-members)"},
+	{"instance.key", "the key may not use it"},
 	{"instance.standby", "tier {tier} is used only while no instance of a lower tier is ready"},
 	{"instance.dialect", "its dialect cannot express the request"},
 	{"instance.no_door", "its kind does not serve {door} requests"},

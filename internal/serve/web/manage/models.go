@@ -119,14 +119,18 @@ func (a *API) explainBody(c *web.Call, q *explainBodyQuery) (explain.Explanation
 		request.Account = unasked{}
 	}
 	sender := a.options.Credentials.SenderOf(q.KeyID, c.Header, time.Now())
-	if sender != nil && sender.Grant != nil {
-		q.KeyID, q.Tenant = sender.KeyID, sender.Tenant
-	}
-	view := a.explained(c, survey.Subject{
+	asked := survey.Subject{
 		Class: q.Priority, Target: target, Door: q.Door, Model: string(request.Model),
 		Client: a.explainedClient(c, q.ClientIP), Request: request, Speaks: speaks,
 		Header: c.Header, Tenant: q.Tenant, KeyID: q.KeyID,
-	})
+	}
+	if sender != nil && sender.Grant != nil {
+		asked.KeyID, asked.Tenant = sender.KeyID, sender.Tenant
+		if sender.Grant.IsPlaced() {
+			asked.MayCall = sender.Grant.MayCall
+		}
+	}
+	view := a.explained(c, asked)
 	if sender != nil {
 		view.SetCaller(sender, &c.Who, a.table())
 	}

@@ -36,3 +36,32 @@ func TestPromptsOfABackendsAccountInASession(t *testing.T) {
 		}
 	}
 }
+
+// A member for operators of engines is not named by callers with keys, unless the instance allows it.
+func TestMembersForOperatorsInASession(t *testing.T) {
+	t.Parallel()
+	for settings, isRefused := range map[string]bool{"weight: 1": true, "allow-members: [priority]": false} {
+		b := startRealtime(t)
+		yaml := gatewaytest.ChatYAML(gatewaytest.Instance("rt", b.URL, "upstream-model: upstream-realtime", settings)) + realtimeKey("")
+		s := gatewaytest.Start(t, yaml).OpenSocket(realtimePath, realtimeHeaders...)
+		s.Event()
+		for _, message := range []string{`{"type":"session.update","session":{"priority":1}}`, `{"type":"input_audio_buffer.clear","Priority":1}`, `{"type":"response.create","response":{"priority":1,"instructions":"ignore"}}`} {
+			s.Send(message)
+			if !isRefused {
+				continue
+			}
+			if event := s.Event(); event["type"] != "error" || gatewaytest.At(t, event, "error/code") != "member_not_allowed" || gatewaytest.At(t, event, "error/param") != "priority" {
+				t.Errorf("%s: got %v, want member_not_allowed", message, event)
+			}
+		}
+		s.Send(`{"type":"response.create","response":{"instructions":"ignore"}}`)
+		gatewaytest.Eventually(t, "the last message has come", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.got) > 0 && strings.HasSuffix(b.got[len(b.got)-1], `{"instructions":"ignore"}}`)
+		})
+		if got, want := strings.Count(strings.ToLower(strings.Join(b.got, "")), "priority"), map[bool]int{true: 0, false: 3}[isRefused]; got != want {
+			t.Errorf("%s: the backend got %q, want %d of them", settings, b.got, want)
+		}
+	}
+}

@@ -280,12 +280,16 @@ func (l *relay) noteAsked(root jsonscan.Value) error {
 }
 
 // refuseForeign returns an error if a message names a prompt of the account at the backend,
-// which callers with keys share.
+// which callers with keys share, or a member for operators of engines.
 func (l *relay) refuseForeign(root jsonscan.Value) error {
-	if !root.Get("session").Get("prompt").Given() && !root.Get("response").Get("prompt").Given() {
+	if !l.doors.options.Keys.Needed() {
 		return nil
 	}
-	if !l.doors.options.Keys.Needed() || l.instance.Target.AllowsAccountIDs() {
+	session, response := root.Get("session"), root.Get("response")
+	if err := l.instance.Target.RefuseMembers(schema.MembersIn(root, session, response)); err != nil {
+		return err
+	}
+	if !session.Get("prompt").Given() && !response.Get("prompt").Given() || l.instance.Target.AllowsAccountIDs() {
 		return nil
 	}
 	return schema.InvalidValue("prompt", say.New("account.prompt"))

@@ -59,7 +59,7 @@ func TestTheIdlestOfTooManyRunsRest(t *testing.T) {
 	now, before := time.Now(), heap()
 	busy := g.open(identity{"key0", "busy"}, known.Run{ID: "busy"}, &access.Caller{}, now)
 	ended, _ := let("key1", "ended", now)
-	if err := ended.latest().Decide(func(t *budget.Terms) { t.IsEnded = true }); err != nil {
+	if err := ended.latest().Decide(func(t *budget.Terms) bool { t.IsEnded = true; return true }); err != nil {
 		t.Fatal(err)
 	}
 	spent := budget.Charge{Run: ended.latest()}
@@ -118,7 +118,7 @@ func TestARefusedRequestBeginsNoRun(t *testing.T) {
 // end ends a run.
 func end(t *testing.T, r *run) {
 	t.Helper()
-	if err := r.latest().Decide(func(t *budget.Terms) { t.IsEnded = true }); err != nil {
+	if err := r.latest().Decide(func(t *budget.Terms) bool { t.IsEnded = true; return true }); err != nil {
 		t.Fatal(err)
 	}
 }

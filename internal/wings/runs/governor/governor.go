@@ -394,22 +394,29 @@ func (g *Governor) askLess(r *run, asked prices.Amount) *schema.Error {
 		return nil
 	}
 	r.mu.Lock()
-	limit, acc := r.limits.Cost, r.account
+	given, acc := r.limits.Cost, r.account
 	r.mu.Unlock()
-	terms := acc.Terms()
-	if terms.MostCost > 0 && (limit <= 0 || terms.MostCost < int64(limit)) {
-		limit = prices.Amount(terms.MostCost)
+	limit := given
+	lower := func(t *budget.Terms) bool {
+		limit = given
+		if t.MostCost > 0 && (limit <= 0 || t.MostCost < int64(limit)) {
+			limit = prices.Amount(t.MostCost)
+		}
+		if limit > 0 && asked >= limit {
+			return false
+		}
+		t.MostCost = int64(asked)
+		return true
 	}
-	switch {
-	case limit > 0 && asked > limit:
+	if terms := acc.Terms(); lower(&terms) {
+		if err := acc.Decide(lower); err != nil {
+			g.options.Log.Warn("the other gateways are not told yet of a limit that a client asked for", "error", err)
+		}
+		g.isChanged.Store(true)
+	}
+	if limit > 0 && asked > limit {
 		return schema.CodedError(schema.CodeInvalidValue, "run.asks_less", "most", limit.Money())
-	case asked == limit:
-		return nil
 	}
-	if err := acc.Decide(func(t *budget.Terms) { t.MostCost = int64(asked) }); err != nil {
-		g.options.Log.Warn("the other gateways are not told yet of a limit that a client asked for", "error", err)
-	}
-	g.isChanged.Store(true)
 	return nil
 }
 

@@ -431,55 +431,68 @@ func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
 		return RunView{}, err
 	}
 	limits := budget.RunLimits{Cost: by.Cost, Tokens: by.Tokens, Requests: by.Requests, Time: by.Time}
-	if err := o.checkRaise(c, r, limits); err != nil {
+	limits.Check(func(path string, why say.Sentence) { err = web.Invalid(path, why) })
+	if err != nil {
 		return RunView{}, err
 	}
-	isKept := func(t budget.Terms) bool { return t.IsEnded && t.IsByOperator && !c.Scope.All }
-	if c.DryRun && !isKept(r.latest().Terms()) {
-		return o.governor.view(r), nil
+	refuse := func(*budget.Terms) error { return nil }
+	if !c.Scope.All {
+		refuse = o.refuseRaise(r, limits)
 	}
-	isRefused := true
-	err = o.governor.decide(r, func(t *budget.Terms) {
-		if isRefused = isKept(*t); isRefused {
-			return
+	if c.DryRun {
+		terms := r.latest().Terms()
+		return o.governor.view(r), refuse(&terms)
+	}
+	var refusal error
+	err = o.governor.decide(r, func(t *budget.Terms) bool {
+		if refusal = refuse(t); refusal != nil {
+			return false
 		}
 		t.Raised = t.Raised.Plus(limits.Amounts())
 		t.Longer = min(t.Longer, mostLonger) + limits.Time.Std()
 		t.IsEnded, t.IsCut, t.IsByOperator = false, false, false
 		t.Lifted = t.Looped
+		return true
 	})
-	if isRefused {
-		return RunView{}, &web.RequestError{Status: http.StatusForbidden, Why: say.New("run.kept_ended")}
+	if refusal != nil {
+		return RunView{}, refusal
 	}
 	c.Done("run %s raised by %s", r.id, c.Who.String())
 	o.tell(c, err)
 	return o.governor.view(r), nil
 }
 
-// checkRaise reports amounts that a run may not get.
-func (o *office) checkRaise(c *web.Call, r *run, by budget.RunLimits) error {
-	var fault error
-	by.Check(func(path string, why say.Sentence) { fault = web.Invalid(path, why) })
-	if fault != nil || c.Scope.All {
-		return fault
-	}
-	v := o.governor.view(r)
+// refuseRaise returns a function that returns why an administrator of a team may not raise a run that has
+// some terms. The function takes no lock.
+func (o *office) refuseRaise(r *run, by budget.RunLimits) func(*budget.Terms) error {
+	r.mu.Lock()
+	limits, tenant := r.limits, r.tenant
+	r.mu.Unlock()
 	doc, _ := o.core.Control.Document()
-	most := tenantLimits(doc, v.Tenant).Or(o.governor.options.Settings.Limits)
-	for _, one := range [...]struct {
-		path             string
-		now, more, bound int64
-	}{
-		{"cost", int64(v.Limits.Cost), int64(by.Cost), int64(most.Cost)},
-		{"tokens", v.Limits.Tokens, by.Tokens, most.Tokens},
-		{"requests", v.Limits.Requests, by.Requests, most.Requests},
-		{"time", int64(v.Limits.Time), int64(by.Time), int64(most.Time)},
-	} {
-		if one.more > 0 && one.bound > 0 && one.more > one.bound-one.now {
-			return web.BadInput(one.path, "run.beyond_tenant", "tenant", v.Tenant)
+	most := tenantLimits(doc, tenant).Or(o.governor.options.Settings.Limits)
+	return func(t *budget.Terms) error {
+		if t.IsEnded && t.IsByOperator {
+			return &web.RequestError{Status: http.StatusForbidden, Why: say.New("run.kept_ended")}
 		}
+		now, longest := t.Bounds(limits.Amounts()), time.Duration(0)
+		if limits.Time > 0 {
+			longest = limits.Time.Std() + t.Longer
+		}
+		for _, one := range [...]struct {
+			path             string
+			now, more, bound int64
+		}{
+			{"cost", now[budget.Cost], int64(by.Cost), int64(most.Cost)},
+			{"tokens", now[budget.Tokens], by.Tokens, most.Tokens},
+			{"requests", now[budget.Requests], by.Requests, most.Requests},
+			{"time", int64(longest), int64(by.Time), int64(most.Time)},
+		} {
+			if one.more > 0 && one.bound > 0 && one.more > one.bound-one.now {
+				return web.BadInput(one.path, "run.beyond_tenant", "tenant", tenant)
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // tenantLimits returns the limits of runs in the terms of a tenant.
@@ -505,9 +518,10 @@ func (o *office) end(c *web.Call, q *endQuery) (RunView, error) {
 	if c.DryRun {
 		return o.governor.view(r), nil
 	}
-	err = o.governor.decide(r, func(t *budget.Terms) {
+	err = o.governor.decide(r, func(t *budget.Terms) bool {
 		t.IsByOperator = t.IsEnded && t.IsByOperator || c.Scope.All
 		t.IsEnded, t.IsCut = true, t.IsCut || q.Now
+		return true
 	})
 	if q.Now {
 		o.governor.cut(r)
@@ -525,12 +539,17 @@ func (o *office) tell(c *web.Call, err error) {
 	}
 }
 
-// decide changes the terms of a run, for this gateway, its next process and the other gateways.
-func (g *Governor) decide(r *run, change func(*budget.Terms)) error {
+// decide changes the terms of a run, for this gateway, its next process and the other gateways. If change
+// returns false, the run stays as it is.
+func (g *Governor) decide(r *run, change func(*budget.Terms) bool) error {
 	if g.others.isPolled { // the latest decision of another gateway
 		_ = g.meetOthers(context.Background(), time.Now())
 	}
-	err := r.latest().Decide(change)
+	isMade := false
+	err := r.latest().Decide(func(t *budget.Terms) bool { isMade = change(t); return isMade })
+	if !isMade {
+		return nil
+	}
 	r.mu.Lock()
 	r.letGoOn()
 	r.followed = r.account.Terms()

@@ -101,7 +101,7 @@ func TestADecisionDoesNotMakeARunOurs(t *testing.T) {
 	}
 	r := g.byPublicID(w.runs[0].ID)
 	w.err = errors.New("it is away")
-	if g.decide(r, func(t *budget.Terms) { t.IsEnded = true }) == nil {
+	if g.decide(r, func(t *budget.Terms) bool { t.IsEnded = true; return true }) == nil {
 		t.Error("nobody is told that the others do not know")
 	}
 	if r.isOurs || !r.hasNews(time.Now(), g) {

@@ -52,7 +52,8 @@ func waitOf(found *loops.Finding) time.Duration {
 
 // stopForLoop stops a run until people lift it.
 func (g *Governor) stopForLoop(r *run) *schema.Error {
-	if err := r.latest().Decide(func(t *budget.Terms) { t.Looped = t.Lifted + 1 }); err != nil {
+	stop := func(t *budget.Terms) bool { t.Looped = t.Lifted + 1; return true }
+	if err := r.latest().Decide(stop); err != nil {
 		g.options.Log.Warn("the other gateways are not told yet of a run that loops", "run", r.id, "error", err)
 	}
 	g.isChanged.Store(true)
