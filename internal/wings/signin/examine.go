@@ -60,8 +60,8 @@ func (c *Client) examine(ctx context.Context, report func(level, message, fix st
 	if err != nil {
 		fix := "compare issuer with what the provider has"
 		if say.From(err).Code == "issuer.away" {
-			fix = "see whether the provider runs and this machine reaches it, and whether ca has the authority of its " +
-				"certificate"
+			fix = "see whether the provider runs and this machine reaches it, and whether ca has the authority " +
+				"of its certificate"
 		}
 		report("fail", "the settings of the provider ("+strings.TrimSuffix(c.Issuer, "/")+wellKnown+"): "+err.Error(),
 			fix+"; people with a management token can log in all the same")

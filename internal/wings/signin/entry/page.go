@@ -30,7 +30,8 @@ func speak(w http.ResponseWriter, r *http.Request, chosen string) {
 
 // pageIn returns the page with the reason in a language.
 func pageIn(language string, why say.Sentence) string {
-	tag, title, heading, reason, back := "en", "Sign-in", "You are not signed in", why.String(), "Back to the sign-in page"
+	tag, title, heading, back := "en", "Sign-in", "You are not signed in", "Back to the sign-in page"
+	reason := why.String()
 	if language == chinese {
 		tag, title, heading, reason, back = "zh-CN", "登录", "您尚未登录", why.In(console.Chinese), "返回登录页"
 	}
