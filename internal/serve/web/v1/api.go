@@ -160,13 +160,10 @@ func isUnanswered(err error) bool {
 	return errors.As(err, &known) && schema.ResultOf(known.Code) != schema.ResultRateLimited
 }
 
-// enter shows the request to people who watch the gateway, and returns its context, which they
-// can end.
+// enter returns the context of the request, which an end of its run ends, and lists the request,
+// unless nothing is recorded, so that operators can end it, too.
 func (a *API) enter(x *exchange) context.Context {
 	ctx := x.r.Context()
-	if !a.options.Recorder.On() {
-		return ctx
-	}
 	one := &x.running
 	one.RequestID, one.Started, one.Service, one.Door = x.call.RequestID, x.call.Started, x.call.Service, x.call.Door
 	one.KeyID, one.Tenant, one.User, one.Client = x.call.KeyID, x.call.Tenant, x.call.User, x.caller.Addr
@@ -178,7 +175,9 @@ func (a *API) enter(x *exchange) context.Context {
 		one.Stopper = stopper(end)
 	}
 	x.call.Running = one
-	a.options.Recorder.Enter(one)
+	if a.options.Recorder.On() {
+		a.options.Recorder.Enter(one)
+	}
 	return ctx
 }
 
