@@ -36,6 +36,7 @@ type API struct {
 	inputs  sync.Pool
 	buffers buffers
 	running atomic.Int64
+	leading sync.WaitGroup // the goroutines of lead
 	lines   lines
 	answers recall.Store // nil where no responses are kept
 	warned  atomic.Int64 // when it was logged that responses are not kept, in seconds
@@ -145,7 +146,7 @@ func (a *API) route(x *exchange) error {
 	if x.door.estimate != nil && x.table.Service(x.request.Service).Serves(x.request.Model) {
 		estimate = x.door.estimate(x) // the request is gone when the proxy returns
 	}
-	err := a.proxy.Do(a.enter(x), way, x)
+	err := a.do(x)
 	if estimate != nil && isUnanswered(err) {
 		x.answerEstimate(estimate)
 		return nil
@@ -355,6 +356,9 @@ func (a *API) end(x *exchange) {
 		a.running.Add(-1)
 	}
 	a.leave(x)
+	if x.hasDeparted {
+		return // the call takes the request back
+	}
 	x.TakeBack()
 	*x = exchange{} // the pool keeps nothing of a request in memory
 	a.pool.Put(x)
