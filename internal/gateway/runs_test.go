@@ -161,6 +161,38 @@ func TestAnEndedRunIsRefusedUntilItIsRaised(t *testing.T) {
 	r.API(http.MethodPost, "/api/runs/run_0/end", "").Is(t, 404)
 }
 
+// Calls of an ended run are cut also while monitoring is off: the stream ends with the reason, its
+// backend is free, and what it worked is paid.
+func TestAnEndedRunIsCutWithoutMonitoring(t *testing.T) {
+	t.Parallel()
+	for name, isHTTP2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			held := gatewaytest.StartHeldBackend(t)
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{HTTP2: isHTTP2, YAML: gatewaytest.ChatYAML(gatewaytest.Instance("m", held.URL)) +
+				priced + gatewaytest.QuotaOn + "runs: {enabled: true}\nmonitoring: {enabled: false}\n"})
+			stream := r.ChatLater(gatewaytest.Deadline(t), strings.Replace(small, "{", `{"stream":true,`, 1), "X-Router-Run", "task")
+			<-held.Entered
+			id := listRuns(t, r, "")[0].ID
+			r.API(http.MethodPost, "/api/runs/"+id+"/end?now=true", "").Is(t, 200)
+			if cut := <-stream; !strings.Contains(cut.Body, "run_ended") || strings.Contains(cut.Body, "last") {
+				t.Errorf("the call in progress: %d %s", cut.Status, cut.Body)
+			}
+			gatewaytest.Eventually(t, "the backend is free, and the call is settled", func() bool {
+				shown := showRun(t, r, id)
+				return r.Instances("m")[0].InFlight() == 0 && shown.UnderWay == 0 && shown.Reserved.Tokens == 0
+			})
+			if shown, got := showRun(t, r, id), counted(t, r); shown.Used.Requests != 1 || shown.Used.Tokens < 2 ||
+				got.RequestCount != 1 || got.Cost != shown.Used.Tokens*1_000_000 {
+				t.Errorf("the run has %+v, the ledger %+v", shown, got)
+			}
+			if n := gatewaytest.At(t, r.GetObject("/api/monitoring/running"), "total"); n != 0.0 {
+				t.Errorf("%v requests are shown", n)
+			}
+		})
+	}
+}
+
 // Requests of one run that come at once never pass its limit together.
 func TestParallelRequestsDoNotPassTheLimitOfARun(t *testing.T) {
 	t.Parallel()

@@ -692,7 +692,6 @@ export const said: Record<Code, string> = {
   'field.client': '应为地址，例如 192.0.2.1',
   'field.cursor': '应为调用列表某一页给出的游标',
   'field.ms': '应为从 0 起的毫秒数',
-  'field.outcome': '应为 answered、rescued、lost、refused、failed、retried 或 troubled',
   'field.number_plain': '应为数字',
   'field.master_key': '引用了主密钥，而主密钥不会发给任何后端',
   'secret.unset': '变量 {name} 未设置，也没有默认值',

@@ -37,13 +37,17 @@ type Led interface {
 	// a *schema.Error if it was too slow for the others, or the cause that ended this request
 	// alone.
 	Attach(sent error) (missed, end error)
+	// Pays reports whether this request pays for the call. It does not if its client has got the
+	// reason for its end already, and one of the others pays.
+	Pays() bool
 }
 
 // sendLed sends an answer that others read too to the client.
-func (r *run) sendLed(led Led, to Sink) error {
+func (r *run) sendLed(own context.Context, led Led, to Sink) error {
 	ctx, detached := led.Detach(to)
 	missed, end := led.Attach(r.send(ctx, detached))
 	r.noteEnd(missed)
+	r.noteStopped(own)
 	return end
 }
 

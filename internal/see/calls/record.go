@@ -152,7 +152,7 @@ type Record struct {
 	// Stopped means that an operator ended the call, or the run that it belongs to.
 	Stopped bool `json:"stopped,omitzero"`
 
-	// Running shows the request to people while it runs, nil where nobody can see it.
+	// Running ends the request while it runs, and shows it if calls are recorded.
 	Running *Running `json:"-"`
 
 	// Captured holds the kept headers and bodies, nil if there are none. The recorder takes

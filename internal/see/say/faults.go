@@ -201,7 +201,6 @@ var faults = []entry{
 	{"field.client", "want an address such as 192.0.2.1"},
 	{"field.cursor", "want a cursor that a page of calls had"},
 	{"field.ms", "want a number of milliseconds from 0 on"},
-	{"field.outcome", "want answered, rescued, lost, refused, failed, retried or troubled"},
 	{"field.number_plain", "want a number"},
 	{"field.master_key", "refers to the master key, which is sent to no backend"},
 	{"secret.unset", "variable {name} is not set and has no default"},

@@ -329,4 +329,6 @@ const passedOver: Record<string, Key> = {
   breaker_open: 'calls.over.breaker_open',
   at_limit: 'calls.over.at_limit',
   no_slot: 'calls.over.no_slot',
+  standby: 'calls.over.standby',
+  context_window: 'calls.over.context_window',
 }

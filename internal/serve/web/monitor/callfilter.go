@@ -32,7 +32,7 @@ type CallsQuery struct {
 	Host          string    `json:"host" doc:"The host of an instance that was tried, as problems name it."`
 	Status        string    `json:"status"`
 	HTTPStatus    int       `json:"httpStatus" empty:"true"`
-	Outcome       string    `json:"outcome" enum:",answered,rescued,lost,refused,failed,retried,troubled"`
+	Outcome       Ending    `json:"outcome"`
 	RequestID     string    `json:"requestId"`
 	ErrorCode     string    `json:"errorCode"`
 	RefusedBy     string    `json:"refusedBy" doc:"Whose limit or budget refused it, as in a call."`
@@ -49,8 +49,8 @@ type CallsQuery struct {
 // Docs says more about some members than a tag has room for.
 func (CallsQuery) Docs() map[string]string {
 	return map[string]string{
-		"outcome": "rescued, lost and refused as the outcome of a call. answered: with its answer, rescued ones " +
-			"too. failed: lost or refused. retried: more than one attempt. troubled: failed or retried.",
+		"outcome": "The outcome of a call, with these differences. answered: rescued ones too. failed: lost, refused " +
+			"or stopped. retried: more than one attempt. troubled: failed or retried.",
 		"q": "A part of the request id, models, instances, key, tenant, user, run, error codes, or of whose limit " +
 			"refused it, in any case. The texts of errors, which name other models and instances, are not " +
 			"looked at.",
@@ -100,39 +100,52 @@ func newCallFilter(c *web.Call, q *CallsQuery) (*callFilter, error) {
 			*to = time.Duration(milliseconds * float64(time.Millisecond))
 		}
 	}
-	switch q.Outcome {
-	case "", string(calls.Answered), string(calls.Rescued), string(calls.Lost), string(calls.Refused), outcomeFailed,
-		outcomeRetried, outcomeTroubled:
-	default:
-		return nil, web.BadInput("outcome", "field.outcome")
+	if known := endings(); q.Outcome != "" && !slices.Contains(known, string(q.Outcome)) {
+		return nil, web.BadInput("outcome", "field.want_one_of", "known", strings.Join(known, ", "))
 	}
 	return f, nil
 }
 
-// The outcomes that a filter can choose calls by, beside those of calls.
+// Ending chooses calls by their end: an outcome of a call, or one of those below.
+type Ending string
+
 const (
-	outcomeFailed   = "failed"
-	outcomeRetried  = "retried"
-	outcomeTroubled = "troubled"
+	failed   = "failed"
+	retried  = "retried"
+	troubled = "troubled"
 )
+
+// endings returns the names of all endings.
+func endings() []string {
+	names := []string{failed, retried, troubled}
+	for _, outcome := range calls.Outcomes() {
+		names = append(names, string(outcome))
+	}
+	return names
+}
+
+// Keywords describes endings in the OpenAPI document.
+func (Ending) Keywords() map[string]any { return map[string]any{"enum": append(endings(), "")} }
 
 // has reports whether a call has the outcome that is asked for.
 func (f *callFilter) has(c *calls.Record) bool {
 	got := c.Outcome()
-	isFailed := c.Code != "" && !c.Gone // a caller who goes away is no failure
+	isAnswered := got == calls.Answered || got == calls.Rescued
+	isFailed := !isAnswered && got != calls.Gone // a caller who goes away is no failure
 	switch wanted := f.query.Get("outcome"); wanted {
-	case string(calls.Rescued), string(calls.Lost), string(calls.Refused):
-		return wanted == string(got)
+	case "":
+		return true
 	case string(calls.Answered):
-		return !isFailed
-	case outcomeFailed:
+		return isAnswered
+	case failed:
 		return isFailed
-	case outcomeRetried:
+	case retried:
 		return c.Attempts > 1
-	case outcomeTroubled:
+	case troubled:
 		return isFailed || c.Attempts > 1
+	default:
+		return wanted == string(got)
 	}
-	return true
 }
 
 // wants reports whether a call meets the conditions.

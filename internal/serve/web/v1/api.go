@@ -36,6 +36,7 @@ type API struct {
 	inputs  sync.Pool
 	buffers buffers
 	running atomic.Int64
+	leading sync.WaitGroup // the goroutines of lead
 	lines   lines
 	answers recall.Store // nil where no responses are kept
 	warned  atomic.Int64 // when it was logged that responses are not kept, in seconds
@@ -145,7 +146,7 @@ func (a *API) route(x *exchange) error {
 	if x.door.estimate != nil && x.table.Service(x.request.Service).Serves(x.request.Model) {
 		estimate = x.door.estimate(x) // the request is gone when the proxy returns
 	}
-	err := a.proxy.Do(a.enter(x), way, x)
+	err := a.do(x)
 	if estimate != nil && isUnanswered(err) {
 		x.answerEstimate(estimate)
 		return nil
@@ -160,13 +161,10 @@ func isUnanswered(err error) bool {
 	return errors.As(err, &known) && schema.ResultOf(known.Code) != schema.ResultRateLimited
 }
 
-// enter shows the request to people who watch the gateway, and returns its context, which they
-// can end.
+// enter returns the context of the request, which an end of its run ends, and lists the request,
+// unless nothing is recorded, so that operators can end it, too.
 func (a *API) enter(x *exchange) context.Context {
 	ctx := x.r.Context()
-	if !a.options.Recorder.On() {
-		return ctx
-	}
 	one := &x.running
 	one.RequestID, one.Started, one.Service, one.Door = x.call.RequestID, x.call.Started, x.call.Service, x.call.Door
 	one.KeyID, one.Tenant, one.User, one.Client = x.call.KeyID, x.call.Tenant, x.call.User, x.caller.Addr
@@ -178,7 +176,9 @@ func (a *API) enter(x *exchange) context.Context {
 		one.Stopper = stopper(end)
 	}
 	x.call.Running = one
-	a.options.Recorder.Enter(one)
+	if a.options.Recorder.On() {
+		a.options.Recorder.Enter(one)
+	}
 	return ctx
 }
 
@@ -356,6 +356,9 @@ func (a *API) end(x *exchange) {
 		a.running.Add(-1)
 	}
 	a.leave(x)
+	if x.hasDeparted {
+		return // the call takes the request back
+	}
 	x.TakeBack()
 	*x = exchange{} // the pool keeps nothing of a request in memory
 	a.pool.Put(x)

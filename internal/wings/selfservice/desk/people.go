@@ -106,22 +106,25 @@ func (d *desk) budgetsOf(accounts map[string]bool) monitor.BudgetUses {
 
 // callsQuery chooses calls; the filters are compared whole.
 type callsQuery struct {
-	Limit     int       `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
-	Cursor    string    `json:"cursor" doc:"The member next of a page: the page behind it."`
-	After     string    `json:"after" doc:"The member latest of a page: only calls recorded after it."`
-	From      time.Time `json:"from" empty:"true" doc:"Only calls that began then or later."`
-	To        time.Time `json:"to" empty:"true" doc:"Only calls that began before then."`
-	Service   string    `json:"service"`
-	Asked     string    `json:"asked" doc:"The name of a model that the caller gave."`
-	Outcome   string    `json:"outcome" enum:",answered,failed,refused"`
-	RequestID string    `json:"requestId"`
-	ErrorCode string    `json:"errorCode"`
-	KeyID     string    `json:"keyId"`
+	Limit     int            `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
+	Cursor    string         `json:"cursor" doc:"The member next of a page: the page behind it."`
+	After     string         `json:"after" doc:"The member latest of a page: only calls recorded after it."`
+	From      time.Time      `json:"from" empty:"true" doc:"Only calls that began then or later."`
+	To        time.Time      `json:"to" empty:"true" doc:"Only calls that began before then."`
+	Service   string         `json:"service"`
+	Asked     string         `json:"asked" doc:"The name of a model that the caller gave."`
+	Outcome   monitor.Ending `json:"outcome"`
+	RequestID string         `json:"requestId"`
+	ErrorCode string         `json:"errorCode"`
+	KeyID     string         `json:"keyId"`
 }
 
 // Docs says more about some members than a tag has room for.
 func (callsQuery) Docs() map[string]string {
-	return map[string]string{"outcome": "failed: not answered, for whatever reason. refused: by a limit or a budget."}
+	return map[string]string{
+		"outcome": "failed: not answered, for whatever reason, unless the caller left. refused: by a rule, such as a " +
+			"limit or a budget.",
+	}
 }
 
 func (d *desk) ownCalls(c *web.Call, q *callsQuery) (monitor.CallList, error) {
