@@ -33,7 +33,7 @@ func restoredKeys(t *testing.T, backup map[string]access.StoredValue) *access.Cr
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := access.Restored(backup, nil, keys, false)
+	values, err := access.Restored(backup, nil, keys, "r")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestCraftedRecordsAreDisabled(t *testing.T) {
 		}
 	}
 	twice := `{"name":"t","role":"ADMIN","tokenSha256":"` + access.HashOf("text") + `","disabled":true,"disabled":false}`
-	if _, err := access.Restored(map[string]access.StoredValue{"token/t": {Data: []byte(twice)}}, nil, keys, false); err == nil {
+	if _, err := access.Restored(map[string]access.StoredValue{"token/t": {Data: []byte(twice)}}, nil, keys, "r"); err == nil {
 		t.Error("a record with a member twice is restored")
 	}
 }
@@ -118,11 +118,11 @@ func TestARestoreMakesANewKeyOfSessions(t *testing.T) {
 	t.Parallel()
 	const key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 	before := map[string]access.StoredValue{"session/key": {Data: []byte(`{"key":"` + key + `"}`)}, "sealed/session": {Data: []byte(`{"sealed":"x"}`)}}
-	first, err := access.Restored(before, nil, nil, false)
+	first, err := access.Restored(before, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := access.Restored(first, nil, nil, false)
+	again, err := access.Restored(first, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func (c *Credentials) IsRemoved(id, issue string) bool {
 	if issuer, isVisitor := issuerOf(id); isVisitor {
 		return c.issuers == nil || !c.issuers.Has(issuer)
 	}
-	if found, ok := c.Keys.issued[id]; ok && (found.KeySHA256 == "" || found.IsDisabled) {
+	if found, ok := c.Keys.issued[id]; ok && (found.KeySHA256 == "" || found.DisabledBy != "") {
 		return false // a newer release wrote it, or it may be enabled
 	}
 	for _, key := range c.Keys.inForce() {

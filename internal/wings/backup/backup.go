@@ -147,7 +147,13 @@ type Options struct {
 	Program string
 	// Tell is told of progress, in words.
 	Tell func(format string, args ...any)
+	// Record notes a restore in the audit.
+	Record Record
 }
+
+// Record notes an operation on a place in the audit, and returns the function that notes its result. The
+// summary is complete when that is called. After an error the operation cannot be recorded.
+type Record func(*Summary) (end func(error), err error)
 
 // Summary counts the content of a backup.
 type Summary struct {
@@ -157,6 +163,10 @@ type Summary struct {
 	Keys, Tokens         int
 	Rows, Files, Batches int
 	Bytes                int64 // of the contents of files
+	// SHA256 is the digest of a backup that is restored or confirmed, and Documents how many documents of
+	// it are restored or enabled.
+	SHA256    string
+	Documents int
 	// Replaced are the folders to which a restore moved the content that was there before.
 	Replaced []string
 	// Missing counts files whose content was deleted meanwhile, and Damaged files and batches
@@ -301,6 +311,15 @@ func readStaged(dir string, keys *seal.Keys) (_ *content, err error) {
 	if c.values, err = access.ReadStored(store.Data()); err != nil {
 		return nil, err
 	}
+	text, err := store.Data().Read(unconfirmedFile)
+	if err == nil {
+		var value access.StoredValue
+		err = json.Unmarshal(text, &value)
+		c.values[unconfirmedName] = value
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", unconfirmedFile, err)
+	}
 	return c, addMarks(c.values, store.Data(), keys)
 }
 
@@ -442,6 +461,7 @@ func (p *Place) backUpDocuments(w *seal.Archive, c *content, o Options, done *Su
 const tellEvery = 3 * time.Second
 
 func (s *Summary) countDocument(kind string) {
+	s.Documents++
 	switch kind {
 	case fileKind:
 		s.Files++

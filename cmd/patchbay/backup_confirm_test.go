@@ -1,0 +1,278 @@
+// This file belongs to the wing backup.
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+)
+
+// unsignedFiles returns an archive without any signature, of its documents as well.
+func unsignedFiles(t *testing.T, files map[string][]byte, thief string) map[string][]byte {
+	t.Helper()
+	files = maps.Clone(files)
+	var lines strings.Builder
+	for line := range strings.Lines(string(files["documents.jsonl"])) {
+		lines.Write(edited(t, []byte(line), func(doc *map[string]any) {
+			if data, _ := (*doc)["data"].(map[string]any); data != nil {
+				delete(data, "signature")
+			}
+		}))
+		lines.WriteByte('\n')
+	}
+	files["documents.jsonl"] = []byte(lines.String())
+	return forged(t, files, thief)
+}
+
+// vault is the place of an estate as somebody who writes to its disk or database sees it.
+type vault struct {
+	t       *testing.T
+	dataDir string
+	conn    *pgx.Conn // nil for a data directory
+}
+
+func (v *vault) exec(statement string, args ...any) {
+	v.t.Helper()
+	if _, err := v.conn.Exec(v.t.Context(), statement, args...); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func (v *vault) folder() *durable.Dir {
+	return durable.At(filepath.Join(v.dataDir, "batches", "documents"))
+}
+
+// value returns a stored value with its signature, and setValue stores one.
+func (v *vault) value(name string) (value access.StoredValue) {
+	v.t.Helper()
+	if v.conn == nil {
+		values, err := access.ReadStored(durable.At(v.dataDir))
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		return values[name]
+	}
+	var text, signature string
+	if err := v.conn.QueryRow(v.t.Context(), "SELECT v.value, s.signature FROM patchbay_config_values v JOIN patchbay_config_signatures s ON s.name = 'value/' || v.name WHERE v.name = $1", name).
+		Scan(&text, &signature); err != nil {
+		v.t.Fatal(err)
+	}
+	return access.StoredValue{Data: []byte(text), Signatures: []string{signature}}
+}
+
+func (v *vault) setValue(name string, value access.StoredValue) {
+	v.t.Helper()
+	if v.conn == nil {
+		values, err := access.ReadStored(durable.At(v.dataDir))
+		if err == nil {
+			values[name] = value
+			err = access.WriteStored(durable.At(v.dataDir), values)
+		}
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		return
+	}
+	v.exec("INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, 1000, $2)", name, string(value.Data))
+	for _, signature := range value.Signatures {
+		v.exec("INSERT INTO patchbay_config_signatures (name, signature) VALUES ($1, $2)", "value/"+name, signature)
+	}
+}
+
+// version returns a version as it is stored and its signature, and setVersion replaces them.
+func (v *vault) version(number int) (text, signature string) {
+	v.t.Helper()
+	if v.conn == nil {
+		path := filepath.Join(v.dataDir, "versions", fmt.Sprintf("%08d", number))
+		return string(gatewaytest.ReadFile(v.t, path+".json")), string(gatewaytest.ReadFile(v.t, path+".sig"))
+	}
+	if err := v.conn.QueryRow(v.t.Context(), "SELECT v.record, s.signature FROM patchbay_config_versions v JOIN patchbay_config_signatures s ON s.name = 'version/' || v.version WHERE s.name = $1", fmt.Sprintf("version/%d", number)).
+		Scan(&text, &signature); err != nil {
+		v.t.Fatal(err)
+	}
+	return text, signature
+}
+
+func (v *vault) setVersion(number int, text, signature string) {
+	v.t.Helper()
+	if v.conn == nil {
+		path := filepath.Join(v.dataDir, "versions", fmt.Sprintf("%08d", number))
+		gatewaytest.WriteFile(v.t, path+".json", text)
+		gatewaytest.WriteFile(v.t, path+".sig", signature)
+		return
+	}
+	v.exec("UPDATE patchbay_config_versions SET record = $2 WHERE version = $1", number, text)
+	v.exec("UPDATE patchbay_config_signatures SET signature = $2 WHERE name = $1", fmt.Sprintf("version/%d", number), signature)
+}
+
+// document returns a description, and setDocument stores one.
+func (v *vault) document(kind, id string) (doc documents.Document) {
+	v.t.Helper()
+	if v.conn == nil {
+		store, err := documents.OpenDir(v.folder().Path(""), nil)
+		if err == nil {
+			doc, err = store.Get(v.t.Context(), kind, id)
+		}
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		return doc
+	}
+	var data string
+	doc.Kind, doc.ID = kind, id
+	if err := v.conn.QueryRow(v.t.Context(), "SELECT scope, created, is_open, bytes, version, data FROM patchbay_documents WHERE kind = $1 AND id = $2", kind, id).
+		Scan(&doc.Scope, &doc.Created, &doc.IsOpen, &doc.Bytes, &doc.Version, &data); err != nil {
+		v.t.Fatal(err)
+	}
+	doc.Data = []byte(data)
+	return doc
+}
+
+func (v *vault) setDocument(doc documents.Document) {
+	v.t.Helper()
+	if v.conn == nil {
+		if err := documents.WriteFile(v.folder(), doc); err != nil {
+			v.t.Fatal(err)
+		}
+		return
+	}
+	v.exec("INSERT INTO patchbay_documents (kind, id, scope, created, is_open, bytes, version, changed, data) VALUES ($1, $2, $3, $4, $5, $6, $7, now(), $8) "+
+		"ON CONFLICT (kind, id) DO UPDATE SET scope = excluded.scope, data = excluded.data", doc.Kind, doc.ID, doc.Scope, doc.Created, doc.IsOpen, doc.Bytes, doc.Version, string(doc.Data))
+}
+
+// A confirmation enables what its own unsigned restore wrote, as that wrote it: nothing that was put there or changed since, and nothing
+// of a restore before that nobody confirmed. The audit has both.
+func TestAConfirmationEnablesWhatItsRestoreWrote(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "audit", "batches")
+	places := placesOfBackups(t)
+	for _, place := range []string{"a data directory", "PostgreSQL"} {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			more, _ := places[place]()
+			e := newEstate(t, more)
+			e.start()
+			e.fill()
+			full := filepath.Join(t.TempDir(), "full.zip")
+			verb(t, exitOK, "backup", full, "--config", e.file, "--with", "batches")
+			e.signal(os.Interrupt)
+			e.exits(exitOK)
+			v := &vault{t: t, dataDir: dataDirOf(t, e)}
+			if _, url, isShared := strings.Cut(more, `config: "`); isShared {
+				url, _, _ = strings.Cut(url, `"`)
+				conn, err := pgx.Connect(t.Context(), url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = conn.Close(t.Context()) }()
+				v.conn = conn
+			}
+			thief := gatewaytest.StartBackend(t)
+			bad, good := zipOf(t, unsignedFiles(t, unzip(t, full), thief.URL())), unsignedFiles(t, unzip(t, full), e.backend.URL())
+			good["values.json"] = edited(t, good["values.json"], func(values *map[string]any) { delete(*values, "token/thief") })
+			good["manifest.json"] = edited(t, good["manifest.json"], func(manifest *map[string]any) {
+				sum := sha256.Sum256(good["values.json"])
+				(*manifest)["files"].(map[string]any)["values.json"] = map[string]any{"size": len(good["values.json"]), "sha256": hex.EncodeToString(sum[:])}
+			})
+			restore := func(file string) {
+				if said := verb(t, exitOK, "restore", file, "--config", e.file, "--force", "--unsigned"); !strings.Contains(said, "NOT signed") {
+					t.Errorf("the restore says %s", said)
+				}
+			}
+			restore(bad) // an administrator looks at it, and does not confirm it
+			token := v.value("token/thief")
+			text, signature := v.version(6)
+			restored := zipOf(t, good)
+			restore(restored)
+			refused := func(bearer, method, path string) {
+				t.Helper()
+				if got := e.as(bearer, method, path, "").Status; got != http.StatusUnauthorized && got != http.StatusNotFound {
+					t.Errorf("%s %s with %s: %d", method, path, bearer, got)
+				}
+			}
+			for range 2 { // gateways that run in between change nothing
+				e.start()
+				refused(e.key, http.MethodGet, "/v1/models")
+				refused(e.token, http.MethodGet, "/api/config/version")
+				e.signal(os.Interrupt)
+				e.exits(exitOK)
+			}
+			// Somebody writes to the place.
+			v.setValue("token/thief", token)
+			v.setVersion(6, text, signature)
+			planted := v.document("file", e.output)
+			bare, _, _ := strings.Cut(string(planted.Data), `,"signature":`)
+			planted.ID, planted.Data = "file-planted", []byte(bare+"}")
+			v.setDocument(planted)
+			moved := v.document("batch", e.openID)
+			moved.Scope = "key/team-b"
+			v.setDocument(moved)
+			contents := filepath.Join(v.dataDir, "batches", "contents")
+			if v.conn != nil {
+				_, folder, _ := strings.Cut(more, `folder: "`)
+				folder, _, _ = strings.Cut(folder, `"`)
+				contents = filepath.Join(folder, "contents")
+			}
+			gatewaytest.WriteFile(t, filepath.Join(contents, planted.ID), "planted")
+			said := verb(t, exitOK, "restore", "--confirm", "--config", e.file)
+			if !strings.Contains(said, "6 versions, 2 issued keys, 1 issued token, ") {
+				t.Errorf("the confirmation says %s", said)
+			}
+			again := verb(t, exitOK, "restore", "--confirm", "--config", e.file)
+			if !strings.Contains(again, "0 versions, 0 issued keys, 0 issued tokens, 0 documents") {
+				t.Errorf("the second confirmation says %s", again)
+			}
+			e.start()
+			refused("thief-token", http.MethodGet, "/api/config/version")
+			refused(e.key, http.MethodGet, "/v1/files/"+planted.ID)
+			refused(e.key, http.MethodGet, "/v1/batches/"+e.openID)
+			e.must(e.key, http.MethodGet, "/v1/files/"+e.output, "", "")
+			e.must(e.token, http.MethodGet, "/api/config/version", "", "")
+			e.must("admin-token", http.MethodPost, "/api/config/version/rollback/6", "", "")
+			for range 4 {
+				e.as(e.key, http.MethodPost, "/v1/chat/completions", gatewaytest.PlainHi)
+			}
+			if sent := keysSentTo(thief); len(sent) > 0 {
+				t.Errorf("secrets are sent: %q", sent)
+			}
+			var records struct {
+				Data []struct{ Who, Role, Action, Object, Result string }
+			}
+			if err := json.Unmarshal([]byte(e.must("admin-token", http.MethodGet, "/api/audit?who=command+line", "", "")), &records, json.MatchCaseInsensitiveNames(true)); err != nil {
+				t.Fatal(err)
+			}
+			sum := sha256.Sum256(gatewaytest.ReadFile(t, restored))
+			digest := hex.EncodeToString(sum[:])
+			_, enabled, _ := strings.Cut(strings.TrimSpace(said), ": ")
+			if len(records.Data) != 3 {
+				t.Fatalf("the records are %+v", records.Data)
+			}
+			if r := records.Data[0]; r.Action != "restore --confirm" || r.Object != "backup with SHA-256 "+digest+": "+enabled || r.Result != "done" || r.Role != "ADMIN" {
+				t.Errorf("the record of the confirmation is %+v", r)
+			}
+			if r := records.Data[1]; r.Action != "restore" || !strings.HasPrefix(r.Object, "backup with SHA-256 "+digest+": 7 versions") || !strings.Contains(r.Object, "NOT signed") || r.Result != "done" {
+				t.Errorf("the record of the restore is %+v", r)
+			}
+			e.signal(os.Interrupt)
+			e.exits(exitOK)
+			if said := verb(t, exitOK, "audit", "verify", "--config", e.file); strings.Contains(said, "does not hold") {
+				t.Errorf("the audit says %s", said)
+			}
+		})
+	}
+}
