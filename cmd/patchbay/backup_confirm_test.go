@@ -276,3 +276,82 @@ func TestAConfirmationEnablesWhatItsRestoreWrote(t *testing.T) {
 		})
 	}
 }
+
+// What an unsigned restore has disabled stays so in a backup and a download of the place. A signed restore over it leaves nothing of it.
+func TestADisabledPlaceIsMovedAndReplaced(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "audit", "batches")
+	e := newEstate(t, "")
+	e.start()
+	e.fill()
+	full, moved, download := filepath.Join(t.TempDir(), "full.zip"), filepath.Join(t.TempDir(), "moved.zip"), filepath.Join(t.TempDir(), "download.zip")
+	verb(t, exitOK, "backup", full, "--config", e.file)
+	e.signal(os.Interrupt)
+	e.exits(exitOK)
+	files := unsignedFiles(t, unzip(t, full), gatewaytest.StartBackend(t).URL())
+	rotated := func(values *map[string]map[string]any) { // the attacker's text of a genuine key, made later
+		record, _ := (*values)["key/team-a"]["value"].(map[string]any)
+		record["keySha256"], record["rotatedAt"] = gatewaytest.HashOf("thief-key"), "2036-01-01T00:00:00Z"
+	}
+	files["values.json"] = edited(t, files["values.json"], rotated)
+	files["manifest.json"] = edited(t, files["manifest.json"], func(manifest *map[string]any) {
+		sum := sha256.Sum256(files["values.json"])
+		(*manifest)["files"].(map[string]any)["values.json"] = map[string]any{"size": len(files["values.json"]), "sha256": hex.EncodeToString(sum[:])}
+	})
+	verb(t, exitOK, "restore", zipOf(t, files), "--config", e.file, "--force", "--unsigned")
+	e.start()
+	for range 2 {
+		for _, bearer := range []string{"thief-key", "thief-token"} {
+			for _, path := range []string{"/v1/models", "/api/config/version"} {
+				if got := e.as(bearer, http.MethodGet, path, "").Status; got != http.StatusUnauthorized {
+					t.Errorf("GET %s with %s: %d", path, bearer, got)
+				}
+			}
+		}
+	}
+	for _, line := range []string{`"msg":"a request is refused: a backup without a signature had its key`, `"msg":"a request is refused: a backup without a signature had its token`,
+		`"msg":"a backup without a signature was restored and is not confirmed`} {
+		if got := strings.Count(e.stderr.String(), line); got != 1 {
+			t.Errorf("%d lines of the log have %s", got, line)
+		}
+	}
+	gatewaytest.WriteFile(t, download, e.must("admin-token", http.MethodGet, "/api/config/backup?secrets=true", "", ""))
+	if got := e.must("admin-token", http.MethodGet, "/api/audit?what=audit.begin", "", ""); !strings.Contains(got, "without a signature was restored") {
+		t.Errorf("the audit has %s", got)
+	}
+	e.signal(os.Interrupt)
+	e.exits(exitOK)
+	verb(t, exitOK, "backup", moved, "--config", e.file)
+	more, _ := placesOfBackups(t)["PostgreSQL"]()
+	next := newEstate(t, more)
+	if said := verb(t, exitFailed, "restore", download, "--config", next.file); !strings.Contains(said, "--unsigned") {
+		t.Errorf("the restore of the download says %s", said)
+	}
+	if said := verb(t, exitOK, "restore", moved, "--config", next.file); !strings.Contains(said, ", signed") {
+		t.Errorf("the restore says %s", said)
+	}
+	next.start()
+	if got := next.as("thief-key", http.MethodGet, "/v1/models", "").Status; got != http.StatusUnauthorized {
+		t.Errorf("a disabled key elsewhere: %d", got)
+	}
+	next.signal(os.Interrupt)
+	next.exits(exitOK)
+	if said := verb(t, exitOK, "restore", "--confirm", "--config", next.file); !strings.Contains(said, "7 versions, 2 issued keys, 2 issued tokens") {
+		t.Errorf("the confirmation elsewhere says %s", said)
+	}
+	next.start()
+	next.must("thief-key", http.MethodGet, "/v1/models", "", "")
+	next.kill()
+
+	verb(t, exitOK, "restore", full, "--config", e.file, "--force")
+	if said := verb(t, exitOK, "restore", "--confirm", "--config", e.file); !strings.Contains(said, "0 versions, 0 issued keys, 0 issued tokens, 0 documents") {
+		t.Errorf("the confirmation after a signed restore says %s", said)
+	}
+	e.start()
+	e.must(e.key, http.MethodGet, "/v1/models", "", "")
+	for bearer, path := range map[string]string{"thief-key": "/v1/models", "thief-token": "/api/config/version"} {
+		if got := e.as(bearer, http.MethodGet, path, "").Status; got != http.StatusUnauthorized {
+			t.Errorf("GET %s with %s after a signed restore: %d", path, bearer, got)
+		}
+	}
+}

@@ -136,3 +136,39 @@ func TestARestoreMakesANewKeyOfSessions(t *testing.T) {
 		t.Error("the sealed key of sessions is restored")
 	}
 }
+
+// What an unsigned restore has brought takes the place of nothing in a signed backup, however late it is, unless it is revoked.
+func TestADisabledRecordReplacesNothing(t *testing.T) {
+	t.Parallel()
+	keys, err := seal.New(archiveKey, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ disabled, revoked, want string }{
+		"a rotation of the place":              {"", "", "place"},
+		"a rotation of an unsigned backup":     {"r", "", "backup"},
+		"a revocation that the backup brought": {"r", "2026-02-01T00:00:00Z", "place"},
+	} {
+		record := func(text string, more map[string]any) access.StoredValue {
+			maps.Copy(more, map[string]any{"id": "k", "keySha256": access.HashOf(text), "createdAt": "2026-01-01T00:00:00Z", "createdBy": "x"})
+			value := valueOf(t, more)
+			value.Signatures = []string{keys.SignValue("key/k", value.Data)}
+			return value
+		}
+		more := map[string]any{"rotatedAt": "2026-02-01T00:00:00Z"}
+		if test.disabled != "" {
+			more["disabled"] = test.disabled
+		}
+		if test.revoked != "" {
+			more["revokedAt"] = test.revoked
+		}
+		values, err := access.Restored(map[string]access.StoredValue{"key/k": record("backup", map[string]any{})},
+			map[string]access.StoredValue{"key/k": record("place", more)}, keys, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(values["key/k"].Data); !strings.Contains(got, access.HashOf(test.want)) {
+			t.Errorf("%s: the record is %s, want that of the %s", name, got, test.want)
+		}
+	}
+}

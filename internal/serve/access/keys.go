@@ -106,6 +106,7 @@ func (c *Credentials) newGuard() *Guard {
 		return nil
 	}
 	g := newGuard()
+	g.disabled = c.Keys.disabled()
 	g.isVacant, g.hasGuests = isVacant, !c.settings.Enabled
 	grants := c.newCompiler()
 	if c.issuers != nil {
