@@ -355,3 +355,28 @@ func TestADisabledPlaceIsMovedAndReplaced(t *testing.T) {
 		}
 	}
 }
+
+// A signed backup of a place has what somebody put there without a signature, and its restore does not sign that.
+func TestARestoreSignsNothingThatWasPlanted(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "batches")
+	e := newEstate(t, "")
+	e.start()
+	e.fill()
+	e.signal(os.Interrupt)
+	e.exits(exitOK)
+	v := &vault{t: t, dataDir: dataDirOf(t, e)}
+	planted := v.document("file", e.output)
+	bare, _, _ := strings.Cut(string(planted.Data), `,"signature":`)
+	planted.ID, planted.Data = "file-planted", []byte(bare+"}")
+	v.setDocument(planted)
+	gatewaytest.WriteFile(t, filepath.Join(v.dataDir, "batches", "contents", planted.ID), "planted")
+	full := filepath.Join(t.TempDir(), "full.zip")
+	verb(t, exitOK, "backup", full, "--config", e.file, "--with", "batches")
+	verb(t, exitOK, "restore", full, "--config", e.file, "--force")
+	e.start()
+	e.must(e.key, http.MethodGet, "/v1/files/"+e.output, "", "")
+	if got := e.as(e.key, http.MethodGet, "/v1/files/"+planted.ID, ""); got.Status != http.StatusNotFound {
+		t.Errorf("the file that was planted: %d %s", got.Status, got.Body)
+	}
+}

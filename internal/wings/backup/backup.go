@@ -228,7 +228,7 @@ func WriteTo(ctx context.Context, p *Place, out io.Writer, o Options) (done Summ
 		done.Notes = append(done.Notes, "files and batches: files.folder is not set, so the gateways have none")
 	}
 	done.Made, done.With, done.IsSigned = time.Now().UTC().Truncate(time.Second), o.With, p.Keys != nil
-	about := seal.Manifest{Format: format, Made: done.Made, Program: o.Program, From: "data directory"}
+	about := seal.Manifest{Format: format, Made: done.Made, Program: o.Program, From: fromDirectory}
 	for _, part := range o.With {
 		about.With = append(about.With, string(part))
 	}
@@ -407,6 +407,9 @@ func (p *Place) backUpContent(w *seal.Archive, c *content, o Options, done *Summ
 	}
 	return p.backUpDocuments(w, c, o, done)
 }
+
+// fromDirectory is the place of a backup of a data directory, in the manifest.
+const fromDirectory = "data directory"
 
 // Kinds of documents that are counted.
 const fileKind, batchKind = "file", "batch"

@@ -514,7 +514,7 @@ func (r *restoring) eachDocument(visit func(documents.Document) error) error {
 				r.done.countDocument(doc.Kind)
 				if r.isDoubted() {
 					doc = documents.SignRestored(r.keys, r.id, doc)
-				} else if k.File != "" {
+				} else if k.File != "" && r.archive.From == fromDirectory {
 					doc = documents.Sign(r.keys, doc)
 				}
 				err = visit(doc)
