@@ -265,8 +265,11 @@ func (f *backupFlags) recording(ctx context.Context, action string, describe fun
 			return nil, err
 		}
 		trail, end, err := offlineTrail(f.doc, data)
-		if err != nil || trail == nil {
-			return func(error) {}, err
+		if err != nil {
+			return nil, err
+		}
+		if trail == nil {
+			return func(error) {}, nil
 		}
 		act.Object = object()
 		id, err := trail.Begin(ctx, act)

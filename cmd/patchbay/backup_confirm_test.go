@@ -5,6 +5,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -39,7 +40,7 @@ func unsignedFiles(t *testing.T, files map[string][]byte, thief string) map[stri
 	return forged(t, files, thief)
 }
 
-// vault is the place of an estate as somebody who writes to its disk or database sees it.
+// vault is the place of an estate as a writer of its disk or database sees it.
 type vault struct {
 	t       *testing.T
 	dataDir string
@@ -156,7 +157,7 @@ func (v *vault) setDocument(doc documents.Document) {
 }
 
 // A confirmation enables what its own unsigned restore wrote, as that wrote it: nothing that was put there or changed since, and nothing
-// of a restore before that nobody confirmed. The audit has both.
+// of a restore before that was not confirmed. The audit has both.
 func TestAConfirmationEnablesWhatItsRestoreWrote(t *testing.T) {
 	t.Parallel()
 	gatewaytest.Needs(t, "audit", "batches")
@@ -212,7 +213,7 @@ func TestAConfirmationEnablesWhatItsRestoreWrote(t *testing.T) {
 				e.signal(os.Interrupt)
 				e.exits(exitOK)
 			}
-			// Somebody writes to the place.
+			// What a writer of the place does in between.
 			v.setValue("token/thief", token)
 			v.setVersion(6, text, signature)
 			planted := v.document("file", e.output)
@@ -356,7 +357,7 @@ func TestADisabledPlaceIsMovedAndReplaced(t *testing.T) {
 	}
 }
 
-// A signed backup of a place has what somebody put there without a signature, and its restore does not sign that.
+// A signed backup of a place has what was put there without a signature, and its restore does not sign that.
 func TestARestoreSignsNothingThatWasPlanted(t *testing.T) {
 	t.Parallel()
 	gatewaytest.Needs(t, "batches")
@@ -378,5 +379,38 @@ func TestARestoreSignsNothingThatWasPlanted(t *testing.T) {
 	e.must(e.key, http.MethodGet, "/v1/files/"+e.output, "", "")
 	if got := e.as(e.key, http.MethodGet, "/v1/files/"+planted.ID, ""); got.Status != http.StatusNotFound {
 		t.Errorf("the file that was planted: %d %s", got.Status, got.Body)
+	}
+}
+
+// A confirmation that the audit cannot record changes nothing.
+func TestAConfirmationIsRecordedOrRefused(t *testing.T) {
+	t.Parallel()
+	gatewaytest.Needs(t, "audit")
+	e := newEstate(t, "")
+	e.start()
+	e.must("admin-token", http.MethodPost, "/api/auth/keys", `{"id":"team-a"}`, "data/key")
+	full := filepath.Join(t.TempDir(), "full.zip")
+	verb(t, exitOK, "backup", full, "--config", e.file)
+	e.signal(os.Interrupt)
+	e.exits(exitOK)
+	verb(t, exitOK, "restore", zipOf(t, forged(t, unzip(t, full), "http://127.0.0.1:1")), "--config", e.file, "--force", "--unsigned")
+	v := &vault{t: t, dataDir: dataDirOf(t, e)}
+	before := v.value("key/team-a")
+	records := filepath.Join(v.dataDir, "audit")
+	if err := os.Rename(records, records+".away"); err != nil {
+		t.Fatal(err)
+	}
+	gatewaytest.WriteFile(t, records, "a file in place of the folder")
+	if said := verb(t, exitFailed, "restore", "--confirm", "--config", e.file); !strings.Contains(said, "nothing was confirmed") {
+		t.Errorf("the confirmation says %s", said)
+	}
+	if after := v.value("key/team-a"); string(after.Data) != string(before.Data) {
+		t.Errorf("the key is %s, want %s", after.Data, before.Data)
+	}
+	if err := errors.Join(os.Remove(records), os.Rename(records+".away", records)); err != nil {
+		t.Fatal(err)
+	}
+	if said := verb(t, exitOK, "restore", "--confirm", "--config", e.file); !strings.Contains(said, "1 version, 1 issued key, 1 issued token, 0 documents") {
+		t.Errorf("the second confirmation says %s", said)
 	}
 }

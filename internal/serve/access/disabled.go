@@ -42,15 +42,16 @@ func (d *disabled) note(sum [sha256.Size]byte, now time.Time) {
 	one := d.by[sum]
 	if before := one.logged.Load(); now.Sub(time.Unix(0, before)) >= usePause &&
 		one.logged.CompareAndSwap(before, now.UnixNano()) {
-		d.report.Warn("a request is refused: a backup without a signature had its "+d.word+", and nobody has confirmed "+
-			"the restore; stop the gateway and run patchbay restore --confirm, or let an ADMIN enable it", d.word, one.name)
+		d.report.Warn("a request is refused: a backup without a signature had its "+d.word+", and the restore is not "+
+			"confirmed; stop the gateway and run patchbay restore --confirm, or let an ADMIN enable it",
+			d.word, one.name)
 	}
 }
 
 // warnOfDisabled counts the credentials that a restore has disabled.
 func (c *Credentials) warnOfDisabled() {
 	if keys, tokens := len(c.Keys.disabled().by), len(c.Tokens.disabled().by); keys+tokens > 0 {
-		c.report.Warn("a backup without a signature was restored and is not confirmed: its keys and tokens are refused "+
-			"until patchbay restore --confirm, or until an ADMIN enables each", "keys", keys, "tokens", tokens)
+		c.report.Warn("a backup without a signature was restored and is not confirmed: its keys and tokens are "+
+			"refused until patchbay restore --confirm, or until an ADMIN enables each", "keys", keys, "tokens", tokens)
 	}
 }

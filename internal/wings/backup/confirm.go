@@ -101,9 +101,11 @@ func (c *confirming) begin(ctx context.Context, in *content) (*confirmation, err
 	}
 	c.done.SHA256, c.done.Versions = to.SHA256, len(to.signatures)
 	c.done.countValues(to.values)
-	if c.end, err = c.record(&c.done); err != nil {
+	end, err := c.record(&c.done)
+	if err != nil {
 		return nil, err
 	}
+	c.end = end
 	return to, c.documents(ctx, to.Restore)
 }
 
