@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/wings/backup"
 )
 
@@ -23,6 +28,8 @@ type backupFlags struct {
 	with []string
 	// force, unsigned and confirm are choices of a restore.
 	force, unsigned, confirm bool
+	// doc is the configuration of the place.
+	doc *config.Document
 }
 
 func newBackup(env []string, stdout, stderr io.Writer) *cobra.Command {
@@ -119,14 +126,16 @@ console again.`,
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			if flags.confirm {
-				done, err := backup.Confirm(ctx, place)
+				done, err := backup.Confirm(ctx, place, flags.recording(ctx, "restore --confirm", enabled))
 				if err != nil {
 					return failed(fmt.Errorf("nothing was confirmed, or not all of it: %w", err))
 				}
-				fmt.Fprintf(stdout, "enabled in %s: %s, %s, %s\n", place, say.Counted(done.Versions, "version"),
-					say.Counted(done.Keys, "issued key"), say.Counted(done.Tokens, "issued token"))
+				fmt.Fprintf(stdout, "enabled in %s: %s\n", place, enabled(&done))
 				return nil
 			}
+			options.Record = flags.recording(ctx, "restore", func(s *backup.Summary) string {
+				return describeBackup(s) + ", " + say.Counted(s.Documents, "document")
+			})
 			done, err := backup.Restore(ctx, place, args[0], options)
 			if err != nil {
 				return failed(fmt.Errorf("nothing was restored: %w", err))
@@ -207,7 +216,8 @@ func (f *backupFlags) place(stderr io.Writer) (*backup.Place, backup.Options, er
 	case f.dataDir != "":
 		f.left, store.Config = store.Config, ""
 	}
-	place, err := backup.PlaceOf(loaded.Document, keptByWings())
+	f.doc = loaded.Document
+	place, err := backup.PlaceOf(f.doc, keptByWings())
 	if err != nil {
 		return nil, options, &exitError{exitConfig, err}
 	}
@@ -236,6 +246,45 @@ func describeBackup(s *backup.Summary) string {
 		parts[len(parts)-1] = "signed"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// enabled counts what a confirmation enables in words.
+func enabled(s *backup.Summary) string {
+	return fmt.Sprintf("%s, %s, %s, %s", say.Counted(s.Versions, "version"), say.Counted(s.Keys, "issued key"),
+		say.Counted(s.Tokens, "issued token"), say.Counted(s.Documents, "document"))
+}
+
+// recording returns how an operation is noted in the audit of the place.
+func (f *backupFlags) recording(ctx context.Context, action string, describe func(*backup.Summary) string,
+) backup.Record {
+	return func(done *backup.Summary) (func(error), error) {
+		act := web.Act{Began: time.Now(), Who: "command line", Role: access.Admin.String(), Action: action}
+		object := func() string { return "backup with SHA-256 " + done.SHA256 + ": " + describe(done) }
+		data := durable.At(f.doc.Server.DataDir)
+		if err := data.Make(); err != nil {
+			return nil, err
+		}
+		trail, end, err := offlineTrail(f.doc, data)
+		if err != nil {
+			return nil, err
+		}
+		if trail == nil {
+			return func(error) {}, nil
+		}
+		act.Object = object()
+		id, err := trail.Begin(ctx, act)
+		if err != nil {
+			end()
+			return nil, fmt.Errorf("the audit cannot record it: %w", err)
+		}
+		return func(err error) {
+			if act.Object, act.Result = object(), "done"; err != nil {
+				act.Result = "failed"
+			}
+			trail.End(context.WithoutCancel(ctx), id, act)
+			end()
+		}, nil
+	}
 }
 
 func tellNotes(to io.Writer, s *backup.Summary) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -126,6 +127,7 @@ type ended struct {
 	CreatedAt time.Time `json:"createdAt"`
 	RotatedAt time.Time `json:"rotatedAt"`
 	RevokedAt time.Time `json:"revokedAt"`
+	Disabled  string    `json:"disabled"`
 }
 
 // isLater reports whether a record refuses a text that another record of the same name allows.
@@ -136,15 +138,16 @@ func (e ended) isLater(other ended) bool {
 	return e.RotatedAt.After(other.RotatedAt) || !e.RevokedAt.IsZero() && other.RevokedAt.IsZero()
 }
 
-// isSigned reports whether a signature of the value is good.
-func (v *StoredValue) isSigned(name string, keys *seal.Keys) bool {
+// IsSigned reports whether a signature of the value is good.
+func (v *StoredValue) IsSigned(name string, keys *seal.Keys) bool {
 	return slices.ContainsFunc(v.Signatures, func(s string) bool { return keys.Trust(name, v.Data, s).IsTrusted })
 }
 
 // Restored returns the values of a backup as they are restored to a place with these values and
 // master keys. There is a new key of sessions. What the place knows as revoked or rotated stays so.
-// If the place has a master key and the backup is not signed, all keys and tokens are disabled.
-func Restored(backup, place map[string]StoredValue, keys *seal.Keys, isSigned bool) (map[string]StoredValue, error) {
+// If the place has a master key and the backup is not signed, restore is an id, and all keys and tokens are
+// disabled by it. It is empty otherwise. What an unconfirmed restore has brought to the place does not count.
+func Restored(backup, place map[string]StoredValue, keys *seal.Keys, restore string) (map[string]StoredValue, error) {
 	values := WithoutSessions(backup)
 	for name, theirs := range place {
 		var is, was ended
@@ -153,7 +156,7 @@ func Restored(backup, place map[string]StoredValue, keys *seal.Keys, isSigned bo
 		}
 		ours, has := values[name]
 		isKnown := has && json.Unmarshal(ours.Data, &was) == nil
-		isTrusted := !is.RevokedAt.IsZero() || keys == nil || theirs.isSigned(name, keys)
+		isTrusted := !is.RevokedAt.IsZero() || is.Disabled == "" && (keys == nil || theirs.IsSigned(name, keys))
 		if isTrusted && (isKnown && is.isLater(was) || !isKnown && !is.RevokedAt.IsZero()) {
 			values[name] = theirs
 		}
@@ -162,12 +165,12 @@ func Restored(backup, place map[string]StoredValue, keys *seal.Keys, isSigned bo
 		switch {
 		case keys == nil:
 			continue
-		case !isSigned && isIssued(name):
+		case restore != "" && isIssued(name):
 			var err error
-			if value.Data, _, err = setDisabled(value.Data, true); err != nil {
+			if value.Data, err = setDisabled(value.Data, restore); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-		case !isSigned, !value.IsTrusted:
+		case restore != "", !value.IsTrusted:
 			continue
 		}
 		value.Signatures = []string{keys.SignValue(name, value.Data)}
@@ -179,36 +182,35 @@ func Restored(backup, place map[string]StoredValue, keys *seal.Keys, isSigned bo
 	return values, err
 }
 
-// setDisabled returns the record of a credential that is disabled, or not, and whether it changed.
-func setDisabled(data jsontext.Value, isDisabled bool) (next jsontext.Value, changed bool, err error) {
+// setDisabled returns the record of a credential that a restore disables; without its id none does.
+func setDisabled(data jsontext.Value, restore string) (jsontext.Value, error) {
 	const member = "disabled"
 	record := map[string]jsontext.Value{}
 	if err := json.Unmarshal(data, &record); err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	_, was := record[member]
-	if delete(record, member); isDisabled {
-		record[member] = jsontext.Value("true")
+	if delete(record, member); restore != "" {
+		record[member] = jsontext.Value(strconv.Quote(restore))
 	}
-	next, err = json.Marshal(record, json.Deterministic(true))
-	return compacted(next), was != isDisabled, err
+	next, err := json.Marshal(record, json.Deterministic(true))
+	return compacted(next), err
 }
 
-// Confirmed returns the disabled values among those of a place, enabled and signed. A restore signs what
-// it disables, so a record without a good signature was put there later and is left as it is.
-func Confirmed(place map[string]StoredValue, keys *seal.Keys) (map[string]StoredValue, error) {
+// Confirmed returns the values of a place that a restore has disabled, enabled and signed. A restore signs
+// what it disables, so a record without a good signature was put there later and is left as it is.
+func Confirmed(place map[string]StoredValue, keys *seal.Keys, restore string) (map[string]StoredValue, error) {
 	enabled := map[string]StoredValue{}
 	for name, value := range place {
-		if !isIssued(name) || !value.isSigned(name, keys) {
+		var is ended
+		if !isIssued(name) || !value.IsSigned(name, keys) || json.Unmarshal(value.Data, &is) != nil ||
+			is.Disabled != restore {
 			continue
 		}
-		data, changed, err := setDisabled(value.Data, false)
+		data, err := setDisabled(value.Data, "")
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if changed {
-			enabled[name] = StoredValue{Data: data, Signatures: []string{keys.SignValue(name, data)}}
-		}
+		enabled[name] = StoredValue{Data: data, Signatures: []string{keys.SignValue(name, data)}}
 	}
 	return enabled, nil
 }

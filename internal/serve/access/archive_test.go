@@ -33,7 +33,7 @@ func restoredKeys(t *testing.T, backup map[string]access.StoredValue) *access.Cr
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := access.Restored(backup, nil, keys, false)
+	values, err := access.Restored(backup, nil, keys, "r")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestCraftedRecordsAreDisabled(t *testing.T) {
 		}
 	}
 	twice := `{"name":"t","role":"ADMIN","tokenSha256":"` + access.HashOf("text") + `","disabled":true,"disabled":false}`
-	if _, err := access.Restored(map[string]access.StoredValue{"token/t": {Data: []byte(twice)}}, nil, keys, false); err == nil {
+	if _, err := access.Restored(map[string]access.StoredValue{"token/t": {Data: []byte(twice)}}, nil, keys, "r"); err == nil {
 		t.Error("a record with a member twice is restored")
 	}
 }
@@ -118,11 +118,11 @@ func TestARestoreMakesANewKeyOfSessions(t *testing.T) {
 	t.Parallel()
 	const key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 	before := map[string]access.StoredValue{"session/key": {Data: []byte(`{"key":"` + key + `"}`)}, "sealed/session": {Data: []byte(`{"sealed":"x"}`)}}
-	first, err := access.Restored(before, nil, nil, false)
+	first, err := access.Restored(before, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := access.Restored(first, nil, nil, false)
+	again, err := access.Restored(first, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,5 +134,41 @@ func TestARestoreMakesANewKeyOfSessions(t *testing.T) {
 	}
 	if _, has := first["sealed/session"]; has {
 		t.Error("the sealed key of sessions is restored")
+	}
+}
+
+// What an unsigned restore has brought takes the place of nothing in a signed backup, however late it is, unless it is revoked.
+func TestADisabledRecordReplacesNothing(t *testing.T) {
+	t.Parallel()
+	keys, err := seal.New(archiveKey, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ disabled, revoked, want string }{
+		"a rotation of the place":              {"", "", "place"},
+		"a rotation of an unsigned backup":     {"r", "", "backup"},
+		"a revocation that the backup brought": {"r", "2026-02-01T00:00:00Z", "place"},
+	} {
+		record := func(text string, more map[string]any) access.StoredValue {
+			maps.Copy(more, map[string]any{"id": "k", "keySha256": access.HashOf(text), "createdAt": "2026-01-01T00:00:00Z", "createdBy": "x"})
+			value := valueOf(t, more)
+			value.Signatures = []string{keys.SignValue("key/k", value.Data)}
+			return value
+		}
+		more := map[string]any{"rotatedAt": "2026-02-01T00:00:00Z"}
+		if test.disabled != "" {
+			more["disabled"] = test.disabled
+		}
+		if test.revoked != "" {
+			more["revokedAt"] = test.revoked
+		}
+		values, err := access.Restored(map[string]access.StoredValue{"key/k": record("backup", map[string]any{})},
+			map[string]access.StoredValue{"key/k": record("place", more)}, keys, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(values["key/k"].Data); !strings.Contains(got, access.HashOf(test.want)) {
+			t.Errorf("%s: the record is %s, want that of the %s", name, got, test.want)
+		}
 	}
 }

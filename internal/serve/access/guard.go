@@ -22,6 +22,7 @@ type Guard struct {
 	isVacant bool
 	// hasGuests says that callers without a good key are let in.
 	hasGuests bool
+	disabled  *disabled
 }
 
 func newGuard() *Guard {
@@ -49,6 +50,7 @@ func (g *Guard) Identify(h http.Header, now time.Time) (*Grant, *schema.Error) {
 	sum := sha256.Sum256([]byte(text))
 	found := g.keys[sum]
 	if found == nil {
+		g.disabled.note(sum, now)
 		if grant, refusal, isToken := g.visitors.identify(text, sum, now); isToken {
 			return grant, refusal
 		}

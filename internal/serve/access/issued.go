@@ -42,9 +42,9 @@ type Life struct {
 	// Static says that a configuration file has the credential, and that this
 	// record is there because it was revoked.
 	Static bool `json:"static,omitzero"`
-	// IsDisabled says that a backup without a signature had the credential: it is refused until an
-	// ADMIN enables or rotates it, or the restore is confirmed.
-	IsDisabled bool `json:"disabled,omitzero"`
+	// DisabledBy is the id of the restore that brought the credential from a backup without a signature:
+	// it is refused until an ADMIN enables or rotates it, or the restore is confirmed.
+	DisabledBy string `json:"disabled,omitzero"`
 	// Source is FromFile or FromIssue.
 	Source string `json:"-"`
 }
@@ -98,7 +98,7 @@ func (l Life) status(hash, expiresAt string, now time.Time) string {
 	if !l.RevokedAt.IsZero() {
 		return "REVOKED"
 	}
-	if l.IsDisabled {
+	if l.DisabledBy != "" {
 		return "DISABLED"
 	}
 	if expires, err := time.Parse(time.RFC3339, expiresAt); err == nil && now.After(expires) {

@@ -85,7 +85,7 @@ func (c *Credentials) IsRemoved(id, issue string) bool {
 	if issuer, isVisitor := issuerOf(id); isVisitor {
 		return c.issuers == nil || !c.issuers.Has(issuer)
 	}
-	if found, ok := c.Keys.issued[id]; ok && (found.KeySHA256 == "" || found.IsDisabled) {
+	if found, ok := c.Keys.issued[id]; ok && (found.KeySHA256 == "" || found.DisabledBy != "") {
 		return false // a newer release wrote it, or it may be enabled
 	}
 	for _, key := range c.Keys.inForce() {
@@ -106,6 +106,7 @@ func (c *Credentials) newGuard() *Guard {
 		return nil
 	}
 	g := newGuard()
+	g.disabled = c.Keys.disabled()
 	g.isVacant, g.hasGuests = isVacant, !c.settings.Enabled
 	grants := c.newCompiler()
 	if c.issuers != nil {

@@ -166,7 +166,9 @@ func (k *kind[T, P]) rotate(ctx context.Context, name string, change Change,
 		keep(found)
 		p := P(found).parts()
 		*p.hash, p.life.RotatedAt = hash, change.at()
-		p.life.IsDisabled = p.life.IsDisabled && !change.MayEnable
+		if change.MayEnable {
+			p.life.DisabledBy = ""
+		}
 		return nil
 	})
 	if err != nil || change.DryRun {
@@ -192,7 +194,7 @@ func (k *kind[T, P]) edit(ctx context.Context, name string, change Change, edit 
 // Enable makes a credential good that a backup without a signature had.
 func (k *kind[T, P]) Enable(ctx context.Context, name string, change Change) (T, error) {
 	return k.edit(ctx, name, change, func(found *T) error {
-		P(found).parts().life.IsDisabled = false
+		P(found).parts().life.DisabledBy = ""
 		return nil
 	})
 }
@@ -276,7 +278,7 @@ func (k *kind[T, P]) inForce() []P {
 		switch p := P(&issued).parts(); {
 		case !p.life.RevokedAt.IsZero():
 			revoked[*p.hash] = true
-		case !p.life.IsDisabled:
+		case p.life.DisabledBy == "":
 			all = append(all, &issued)
 		}
 	}

@@ -15,6 +15,7 @@ type Roster struct {
 	// their tokens, and sessionKey signs sessions; nil means that there are none.
 	prints     map[[fingerprintBytes]byte]tokenEntry
 	sessionKey []byte
+	disabled   *disabled
 }
 
 type tokenEntry struct {
@@ -58,8 +59,10 @@ func (r *Roster) HasAdmin(now time.Time) bool {
 // duration reveals nothing. A request without a token belongs to nobody, whatever the hashes are.
 func (r *Roster) Identify(h http.Header, now time.Time) (who Identity, known, presents bool) {
 	text := bearer(h)
-	found, ok := r.entries[sha256.Sum256([]byte(text))]
+	sum := sha256.Sum256([]byte(text))
+	found, ok := r.entries[sum]
 	if text == "" || !ok || found.expired(now) {
+		r.disabled.note(sum, now)
 		return Identity{}, false, text != ""
 	}
 	return found.Identity, true, true

@@ -151,6 +151,7 @@ func (c *Credentials) Renew(ctx context.Context) error {
 	c.mu.Lock()
 	state, log := c.session, c.log
 	c.warnOfUnsigned()
+	c.warnOfDisabled()
 	if c.master == nil || log == nil && !c.needsSigning && !state.isPlain && !state.isStale {
 		c.mu.Unlock()
 		return nil

@@ -61,6 +61,7 @@ func (c *Credentials) newRoster() *Roster {
 		return nil
 	}
 	r := newRoster(c.session.key)
+	r.disabled = c.Tokens.disabled()
 	for _, token := range c.Tokens.inForce() {
 		valid := token.Token
 		valid.Role = token.RoleInForce()

@@ -165,11 +165,19 @@ func (s *Signed) Put(ctx context.Context, doc Document) (int64, error) {
 }
 
 // Sign returns a document with a signature. One that has a signature, or without keys, stays as it is.
-func Sign(keys *seal.Keys, doc Document) Document {
+func Sign(keys *seal.Keys, doc Document) Document { return sign(keys, doc) }
+
+// SignRestored is Sign for a document that the restore with this id has brought from an unsigned backup. It
+// is refused until Confirm gets the same id.
+func SignRestored(keys *seal.Keys, restore string, doc Document) Document {
+	return sign(keys, doc, "restored", restore)
+}
+
+func sign(keys *seal.Keys, doc Document, more ...string) Document {
 	if keys == nil || len(doc.Data) < len("{}") || signatureOf(doc.Data) != "" {
 		return doc
 	}
-	signature := keys.Sign(signedParts(&doc)...)
+	signature := keys.Sign(append(signedParts(&doc), more...)...)
 	data := append(make([]byte, 0, len(doc.Data)+len(signature)+len(signatureMember)+len(signatureEnd)),
 		doc.Data[:len(doc.Data)-1]...)
 	if len(data) > len("{") {
@@ -179,21 +187,24 @@ func Sign(keys *seal.Keys, doc Document) Document {
 	return doc
 }
 
-// SignAll signs the documents of some kinds that have no signature.
-func SignAll(ctx context.Context, store Store, keys *seal.Keys, kinds []string) error {
+// Confirm signs the documents of some kinds that are as SignRestored made them for a restore, and returns
+// their number. All others stay as they are.
+func Confirm(ctx context.Context, store Store, keys *seal.Keys, restore string, kinds []string) (n int, err error) {
 	for _, kind := range kinds {
 		err := Each(ctx, store, Query{Kind: kind}, func(doc Document) (bool, error) {
-			if signatureOf(doc.Data) != "" {
+			signature := takeSignature(&doc)
+			if keys.Verify(signature, append(signedParts(&doc), "restored", restore)...) != nil {
 				return true, nil
 			}
+			n++
 			_, err := store.Put(ctx, Sign(keys, doc))
 			return true, err
 		})
 		if err != nil {
-			return err
+			return n, err
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // signedParts returns the parts of a document that are signed.
@@ -220,10 +231,22 @@ func signatureOf(data []byte) string {
 	return signature
 }
 
+// takeSignature takes the signature off a document and returns it, empty if there is none.
+func takeSignature(doc *Document) string {
+	signature := signatureOf(doc.Data)
+	if signature == "" {
+		return ""
+	}
+	data := bytes.TrimSuffix(doc.Data[:len(doc.Data)-len(signatureMember)-len(signature)-len(signatureEnd)],
+		[]byte(","))
+	doc.Data = append(bytes.Clone(data), '}')
+	return signature
+}
+
 // check takes the signature off a document, and reports whether it is good: right, or
 // missing where that is allowed.
 func (s *Signed) check(doc *Document) bool {
-	signature := signatureOf(doc.Data)
+	signature := takeSignature(doc)
 	if signature == "" {
 		if s.options.Takeovers != nil && s.options.Takeovers.ReadsUnsigned(takeover.Documents) {
 			return true
@@ -231,9 +254,6 @@ func (s *Signed) check(doc *Document) bool {
 		s.warn(doc, errUnsigned)
 		return false
 	}
-	data := bytes.TrimSuffix(doc.Data[:len(doc.Data)-len(signatureMember)-len(signature)-len(signatureEnd)],
-		[]byte(","))
-	doc.Data = append(bytes.Clone(data), '}')
 	if err := s.options.Keys.Verify(signature, signedParts(doc)...); err != nil {
 		s.warn(doc, err)
 		return false

@@ -147,7 +147,13 @@ type Options struct {
 	Program string
 	// Tell is told of progress, in words.
 	Tell func(format string, args ...any)
+	// Record notes a restore in the audit.
+	Record Record
 }
+
+// Record notes an operation on a place in the audit, and returns the function that notes its result. The
+// summary is complete when that is called. After an error the operation cannot be recorded.
+type Record func(*Summary) (end func(error), err error)
 
 // Summary counts the content of a backup.
 type Summary struct {
@@ -157,6 +163,10 @@ type Summary struct {
 	Keys, Tokens         int
 	Rows, Files, Batches int
 	Bytes                int64 // of the contents of files
+	// SHA256 is the digest of a backup that is restored or confirmed, and Documents how many documents of
+	// it are restored or enabled.
+	SHA256    string
+	Documents int
 	// Replaced are the folders to which a restore moved the content that was there before.
 	Replaced []string
 	// Missing counts files whose content was deleted meanwhile, and Damaged files and batches
@@ -218,7 +228,7 @@ func WriteTo(ctx context.Context, p *Place, out io.Writer, o Options) (done Summ
 		done.Notes = append(done.Notes, "files and batches: files.folder is not set, so the gateways have none")
 	}
 	done.Made, done.With, done.IsSigned = time.Now().UTC().Truncate(time.Second), o.With, p.Keys != nil
-	about := seal.Manifest{Format: format, Made: done.Made, Program: o.Program, From: "data directory"}
+	about := seal.Manifest{Format: format, Made: done.Made, Program: o.Program, From: fromDirectory}
 	for _, part := range o.With {
 		about.With = append(about.With, string(part))
 	}
@@ -300,6 +310,15 @@ func readStaged(dir string, keys *seal.Keys) (_ *content, err error) {
 	c.record = func(number int) (*record, error) { return readRecord(store, data, number) }
 	if c.values, err = access.ReadStored(store.Data()); err != nil {
 		return nil, err
+	}
+	text, err := store.Data().Read(unconfirmedFile)
+	if err == nil {
+		var value access.StoredValue
+		err = json.Unmarshal(text, &value)
+		c.values[unconfirmedName] = value
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", unconfirmedFile, err)
 	}
 	return c, addMarks(c.values, store.Data(), keys)
 }
@@ -389,6 +408,9 @@ func (p *Place) backUpContent(w *seal.Archive, c *content, o Options, done *Summ
 	return p.backUpDocuments(w, c, o, done)
 }
 
+// fromDirectory is the place of a backup of a data directory, in the manifest.
+const fromDirectory = "data directory"
+
 // Kinds of documents that are counted.
 const fileKind, batchKind = "file", "batch"
 
@@ -442,6 +464,7 @@ func (p *Place) backUpDocuments(w *seal.Archive, c *content, o Options, done *Su
 const tellEvery = 3 * time.Second
 
 func (s *Summary) countDocument(kind string) {
+	s.Documents++
 	switch kind {
 	case fileKind:
 		s.Files++

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"os"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
@@ -16,21 +18,44 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
 )
 
+// unconfirmed describes the restore of an unsigned backup that is not confirmed. It is a signed value of the
+// place, and everything that the restore wrote is signed with its id.
+type unconfirmed struct {
+	Restore string `json:"restore"`
+	// SHA256 is the digest of the backup.
+	SHA256 string `json:"sha256"`
+}
+
+// The name of that value, and of the file with it in a data directory.
+const (
+	unconfirmedName = "restore/unconfirmed"
+	unconfirmedFile = "unconfirmed.json"
+)
+
 // confirmation is what Confirm changes in a place: the signatures of versions, and the values.
 type confirmation struct {
+	unconfirmed
 	signatures map[int]string
 	values     map[string]access.StoredValue
 }
 
-// confirmed returns the changes that put the content of an unsigned backup into force.
+// confirmed returns the changes that put the content of an unsigned backup into force, with an empty id if
+// there is none.
 func (p *Place) confirmed(c *content) (*confirmation, error) {
 	to := &confirmation{signatures: map[int]string{}}
+	value := c.values[unconfirmedName]
+	if !value.IsSigned(unconfirmedName, p.Keys) {
+		return to, nil
+	}
+	if err := json.Unmarshal(value.Data, &to.unconfirmed); err != nil {
+		return nil, err
+	}
 	for _, number := range c.numbers {
 		r, err := c.record(number)
 		if err != nil || r == nil {
 			return nil, errors.Join(err, versions.NoVersion(number))
 		}
-		next, err := versions.Confirm(p.Keys, number, r.text, r.signature)
+		next, err := versions.Confirm(p.Keys, to.Restore, number, r.text, r.signature)
 		if err != nil {
 			return nil, err
 		}
@@ -39,84 +64,105 @@ func (p *Place) confirmed(c *content) (*confirmation, error) {
 		}
 	}
 	var err error
-	to.values, err = access.Confirmed(c.values, p.Keys)
+	to.values, err = access.Confirmed(c.values, p.Keys, to.Restore)
 	return to, err
 }
 
+// confirming is a confirmation under way. end notes its result in the audit.
+type confirming struct {
+	place  *Place
+	record Record
+	done   Summary
+	end    func(error)
+}
+
 // Confirm enables the keys, tokens and secrets of an unsigned backup that was restored to a place in
-// which no gateway runs. It counts what it enables; a second time that is nothing. One that was
-// killed is run again.
-func Confirm(ctx context.Context, p *Place) (done Summary, err error) {
+// which no gateway runs, as the restore wrote them. It counts what it enables; a second time that is
+// nothing. One that was killed is run again.
+func Confirm(ctx context.Context, p *Place, record Record) (done Summary, err error) {
 	if p.Keys == nil {
 		return done, errors.New("there is no master key: nothing is disabled without one")
 	}
-	var to *confirmation
+	c := &confirming{place: p, record: record, end: func(error) {}}
 	if p.Database != "" {
-		err = p.inTransaction(ctx, nil, func(tx *sql.Tx) error {
-			to, err = p.confirmDatabase(ctx, tx)
-			return err
-		})
+		err = p.inTransaction(ctx, nil, func(tx *sql.Tx) error { return c.inDatabase(ctx, tx) })
+		c.end(err)
 	} else {
-		to, err = p.confirmDirectory(ctx)
+		err = c.inDirectory(ctx)
 	}
-	if err != nil {
-		return done, err
-	}
-	done.Versions = len(to.signatures)
-	done.countValues(to.values)
-	if p.Database != "" {
-		err = p.confirmDocuments(ctx)
-	}
-	return done, err
+	return c.done, err
 }
 
-// confirmDirectory confirms the versions and values of a data directory.
-func (p *Place) confirmDirectory(ctx context.Context) (to *confirmation, err error) {
-	if _, err := os.Stat(p.DataDir); err != nil {
-		return nil, fmt.Errorf("there is no data directory: %w", err)
+// begin returns what has to change beside the documents, which it confirms; nil if there is nothing.
+func (c *confirming) begin(ctx context.Context, in *content) (*confirmation, error) {
+	to, err := c.place.confirmed(in)
+	if err != nil || to.Restore == "" {
+		return nil, err
 	}
-	store, err := files.Open(p.DataDir)
+	c.done.SHA256, c.done.Versions = to.SHA256, len(to.signatures)
+	c.done.countValues(to.values)
+	end, err := c.record(&c.done)
+	if err != nil {
+		return nil, err
+	}
+	c.end = end
+	return to, c.documents(ctx, to.Restore)
+}
+
+// inDirectory confirms a data directory.
+func (c *confirming) inDirectory(ctx context.Context) (err error) {
+	dir := c.place.DataDir
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("there is no data directory: %w", err)
+	}
+	store, err := files.Open(dir)
 	if errors.Is(err, files.ErrInUse) {
-		return nil, fmt.Errorf("a gateway runs there; stop it first: %w", err)
+		return fmt.Errorf("a gateway runs there; stop it first: %w", err)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	c, err := readStaged(p.DataDir, p.Keys)
+	defer func() {
+		c.end(err)
+		err = errors.Join(err, store.Close())
+	}()
+	in, err := readStaged(dir, c.place.Keys)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if to, err = p.confirmed(c); err != nil {
-		return nil, err
+	to, err := c.begin(ctx, in)
+	if err != nil || to == nil {
+		return err
 	}
 	for number, signature := range to.signatures {
 		if err := store.SetSignature(versions.Record(number), signature); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := p.confirmDocuments(ctx); err != nil {
-		return nil, err
+	maps.Copy(in.values, to.values)
+	if err := access.WriteStored(store.Data(), in.values); err != nil {
+		return err
 	}
-	maps.Copy(c.values, to.values)
-	return to, access.WriteStored(store.Data(), c.values)
+	return store.Data().Remove(unconfirmedFile)
 }
 
-// confirmDatabase confirms the versions and values of a database. Its log gets another name: gateways
-// read again what they knew before.
-func (p *Place) confirmDatabase(ctx context.Context, tx *sql.Tx) (*confirmation, error) {
+// inDatabase confirms a database. Its log gets another name: gateways read again what they knew before.
+func (c *confirming) inDatabase(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, "LOCK TABLE patchbay_config_current IN ACCESS EXCLUSIVE MODE")
 	if err == nil {
 		err = checkIdle(ctx, tx)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c, err := p.contentOf(ctx, tx)
+	in, err := c.place.contentOf(ctx, tx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	to, err := p.confirmed(c)
+	to, err := c.begin(ctx, in)
+	if err != nil || to == nil {
+		return err
+	}
 	exec := func(statement string, args ...any) {
 		if err == nil {
 			_, err = tx.ExecContext(ctx, statement, args...)
@@ -125,9 +171,6 @@ func (p *Place) confirmDatabase(ctx context.Context, tx *sql.Tx) (*confirmation,
 	sign := func(name, signature string) {
 		exec("UPDATE patchbay_config_signatures SET signature = $2 WHERE name = $1", name, signature)
 	}
-	if err != nil {
-		return nil, err
-	}
 	for number, signature := range to.signatures {
 		sign(fmt.Sprintf("version/%d", number), signature)
 	}
@@ -135,14 +178,17 @@ func (p *Place) confirmDatabase(ctx context.Context, tx *sql.Tx) (*confirmation,
 		exec("UPDATE patchbay_config_values SET value = $2 WHERE name = $1", name, string(value.Data))
 		sign("value/"+name, value.Signatures[0])
 	}
-	c.head.Log = rand.Text()
-	exec("UPDATE patchbay_config_current SET log = $1", c.head.Log)
-	sign("current", c.head.Sign(p.Keys))
-	return to, err
+	exec("DELETE FROM patchbay_config_values WHERE name = $1", unconfirmedName)
+	exec("DELETE FROM patchbay_config_signatures WHERE name = $1", "value/"+unconfirmedName)
+	in.head.Log = rand.Text()
+	exec("UPDATE patchbay_config_current SET log = $1", in.head.Log)
+	sign("current", in.head.Sign(c.place.Keys))
+	return err
 }
 
-// confirmDocuments signs the documents that have no signature.
-func (p *Place) confirmDocuments(ctx context.Context) error {
+// documents confirms the documents that a restore wrote.
+func (c *confirming) documents(ctx context.Context, restore string) error {
+	p := c.place
 	for i := range p.Kept {
 		k := &p.Kept[i]
 		path, _ := p.path(k)
@@ -152,7 +198,9 @@ func (p *Place) confirmDocuments(ctx context.Context) error {
 		}
 		store, end, err := p.openDocuments(path)
 		if err == nil {
-			err = documents.SignAll(ctx, store, p.Keys, k.Kinds)
+			var n int
+			n, err = documents.Confirm(ctx, store, p.Keys, restore, k.Kinds)
+			c.done.Documents += n
 			end()
 		}
 		if err != nil {

@@ -401,7 +401,7 @@ func (r *restoring) fillDatabase(ctx context.Context, tx *sql.Tx, c *content) (e
 	if r.keys != nil {
 		sign("current", head.Sign(r.keys))
 	}
-	note := r.note() // the audit begins new chains
+	note := r.restored() // the audit begins new chains
 	exec(`CREATE TABLE IF NOT EXISTS patchbay_audit_restores (time TEXT COLLATE "C" NOT NULL, made TEXT NOT NULL)`)
 	exec("INSERT INTO patchbay_audit_restores (time, made) VALUES ($1, $2)", note.Time, note.Made)
 	exec("DELETE FROM patchbay_documents WHERE kind = ANY($1)", kindsOf(r.kept, replacedKinds))

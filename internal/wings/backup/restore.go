@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -34,7 +35,10 @@ type restoring struct {
 	kept    []documents.Kept
 	force   bool
 	tell    func(format string, args ...any)
+	record  Record
 	done    Summary
+	// id is that of a restore of an unsigned backup to a place with a master key, else empty.
+	id string
 	// stage has the configuration and credentials in the form of a data directory, stagedFiles the
 	// files and batches in the form of their folder.
 	stage, stagedFiles string
@@ -58,7 +62,8 @@ func Restore(ctx context.Context, p *Place, path string, o Options) (Summary, er
 		return Summary{}, err
 	}
 	defer func() { _ = a.zip.Close() }() // it was only read
-	r := &restoring{place: p, archive: a, keys: p.Keys, parts: o.With, force: o.Force, tell: o.Tell}
+	r := &restoring{place: p, archive: a, keys: p.Keys, parts: o.With, force: o.Force, tell: o.Tell,
+		record: o.Record}
 	for _, part := range o.With {
 		if !a.has(part) {
 			return Summary{}, fmt.Errorf("the backup has no %s: it was made without --with %s", part, part)
@@ -75,9 +80,17 @@ func Restore(ctx context.Context, p *Place, path string, o Options) (Summary, er
 	}
 	r.kept = p.kept(r.parts)
 	r.done = Summary{Made: a.Made, With: r.parts, IsSigned: a.isSigned, IsDisabled: r.isDoubted()}
+	if r.done.SHA256, err = digest(path); err != nil {
+		return Summary{}, err
+	}
+	if r.isDoubted() {
+		r.id = rand.Text()
+	}
 	r.aside = "replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
 	if p.Database != "" {
-		err = r.toDatabase(ctx)
+		if err = r.toDatabase(ctx); err == nil {
+			r.note()
+		}
 	} else {
 		err = r.toDirectory(ctx)
 	}
@@ -85,6 +98,28 @@ func Restore(ctx context.Context, p *Place, path string, o Options) (Summary, er
 		err = errors.Join(err, r.undo(), os.RemoveAll(r.made))
 	}
 	return r.done, errors.Join(err, os.RemoveAll(r.stage), os.RemoveAll(r.stagedFiles))
+}
+
+// digest returns the SHA-256 of a file.
+func digest(path string) (string, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	s := seal.NewSums()
+	_, err = io.Copy(s, in)
+	return s.Entry().SHA256, err
+}
+
+// note records the restore, which is done, in the audit.
+func (r *restoring) note() {
+	end, err := r.record(&r.done)
+	if err != nil {
+		r.done.Notes = append(r.done.Notes, "the record of the restore in the audit: "+err.Error())
+		return
+	}
+	end(nil)
 }
 
 func (r *restoring) has(part Part) bool { return slices.Contains(r.parts, part) }
@@ -98,7 +133,7 @@ func (r *restoring) notEmpty(what string) error {
 }
 
 // toDirectory restores to the data directory.
-func (r *restoring) toDirectory(ctx context.Context) error {
+func (r *restoring) toDirectory(ctx context.Context) (err error) {
 	dir := r.place.DataDir
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		r.made = dir
@@ -110,7 +145,12 @@ func (r *restoring) toDirectory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }() // nothing is written through it
+	defer func() {
+		if err == nil {
+			r.note()
+		}
+		_ = store.Close() // nothing is written through it
+	}()
 	if err := r.checkDirectory(store); err != nil {
 		return err
 	}
@@ -163,7 +203,7 @@ func (r *restoring) toDirectory(ctx context.Context) error {
 
 // noteRestore leaves a note for the audit, whose records stay: the gateway begins a new chain.
 func (r *restoring) noteRestore(dir string) error {
-	text, err := json.Marshal(r.note(), json.Deterministic(true))
+	text, err := json.Marshal(r.restored(), json.Deterministic(true))
 	if err != nil {
 		return err
 	}
@@ -180,16 +220,21 @@ type restored struct {
 	Made string `json:"made"`
 }
 
-func (r *restoring) note() restored {
+func (r *restoring) restored() restored {
 	made := "an unknown time"
 	if !r.done.Made.IsZero() {
 		made = r.done.Made.UTC().Format(time.RFC3339)
+	}
+	if r.isDoubted() {
+		made += " without a signature"
 	}
 	return restored{time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), made}
 }
 
 // ownFiles are the files of the data directory that a restore replaces.
-func ownFiles() []string { return []string{"keys.json", "keys.sealed.json", "taken-over.json"} }
+func ownFiles() []string {
+	return []string{"keys.json", "keys.sealed.json", "taken-over.json", unconfirmedFile}
+}
 
 // checkDirectory returns an error if a restore would replace something, unless it may.
 func (r *restoring) checkDirectory(store *files.Store) error {
@@ -275,7 +320,7 @@ func (r *restoring) stageVersions() (err error) {
 		if err != nil {
 			return err
 		}
-		v.SetRestored()
+		v.SetRestored(r.id)
 		if err := sealed.Save(v); err != nil {
 			return err
 		}
@@ -287,9 +332,21 @@ func (r *restoring) stageVersions() (err error) {
 
 // restoreValues completes the values, which take the place of others.
 func (r *restoring) restoreValues(theirs map[string]access.StoredValue) error {
-	values, err := access.Restored(r.values, theirs, r.keys, !r.isDoubted())
-	if r.values = values; err != nil || r.keys == nil || !r.isDoubted() && !r.archive.isDownload {
+	values, err := access.Restored(r.values, theirs, r.keys, r.id)
+	if err != nil {
 		return err
+	}
+	r.values = values
+	if r.isDoubted() {
+		about, err := json.Marshal(unconfirmed{r.id, r.done.SHA256}, json.Deterministic(true))
+		if err != nil {
+			return err
+		}
+		r.values[unconfirmedName] = access.StoredValue{Data: about,
+			Signatures: []string{r.keys.SignValue(unconfirmedName, about)}}
+	}
+	if r.keys == nil || !r.isDoubted() && !r.archive.isDownload {
+		return nil
 	}
 	for _, thing := range things() { // documents without a signature are not read
 		name, value := markPrefix+string(thing), []byte("true")
@@ -311,6 +368,15 @@ func (r *restoring) stageValues(theirs map[string]access.StoredValue) error {
 	for name := range r.values {
 		if thing, isMark := strings.CutPrefix(name, markPrefix); isMark {
 			marks.Found(takeover.Thing(thing))
+		}
+	}
+	if value, has := r.values[unconfirmedName]; has {
+		text, err := json.Marshal(value, json.Deterministic(true))
+		if err == nil {
+			err = dir.Write(unconfirmedFile, text)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return access.WriteStored(dir, r.values)
@@ -425,8 +491,9 @@ func (r *restoring) stageFiles() error {
 	return nil
 }
 
-// eachDocument calls a function with the documents of the archive, and counts them. It signs those of an
-// archive that is signed, and leaves out those of another one that would be merged.
+// eachDocument calls a function with the documents of the archive, and counts them. Of an archive that is
+// signed it signs those that a data directory has without signatures, in a file. It marks those of another
+// one, and leaves out those that would be merged.
 func (r *restoring) eachDocument(visit func(documents.Document) error) error {
 	if r.archive.files[documentsName] == nil {
 		return nil // of a download
@@ -445,7 +512,9 @@ func (r *restoring) eachDocument(visit func(documents.Document) error) error {
 			k := keptOf(r.kept, doc.Kind)
 			if err == nil && k != nil && !(r.isDoubted() && k.IsMerged) {
 				r.done.countDocument(doc.Kind)
-				if !r.isDoubted() {
+				if r.isDoubted() {
+					doc = documents.SignRestored(r.keys, r.id, doc)
+				} else if k.File != "" && r.archive.From == fromDirectory {
 					doc = documents.Sign(r.keys, doc)
 				}
 				err = visit(doc)

@@ -10,21 +10,21 @@ import (
 // IsUnsigned reports whether the version was read where versions are signed, and has no
 // signature: a gateway of an earlier release has written it, or somebody without the
 // master key. A version of an unsigned backup counts as one until it is confirmed.
-func (v *Version) IsUnsigned() bool { return v.isUnsigned || v.isRestored }
+func (v *Version) IsUnsigned() bool { return v.isUnsigned || v.restore != "" }
 
-// SetRestored marks a version of a backup that is not signed: its references are not resolved and
-// none of its secrets are sent, until it is confirmed.
-func (v *Version) SetRestored() { v.isUnsigned, v.isRestored = false, true }
+// SetRestored marks a version of a backup that is not signed with the id of its restore: its references are
+// not resolved and none of its secrets are sent, until it is confirmed.
+func (v *Version) SetRestored(restore string) { v.isUnsigned, v.restore = false, restore }
 
-// Confirm returns the next signature of a stored version that SetRestored has marked: one without
-// doubts. It is empty for any other version.
-func Confirm(keys *seal.Keys, number int, record []byte, signature string) (string, error) {
+// Confirm returns the next signature of a stored version that SetRestored has marked with this id: one
+// without doubts. It is empty for any other version.
+func Confirm(keys *seal.Keys, restore string, number int, record []byte, signature string) (string, error) {
 	v, err := ReadVersion(number, record)
 	if err != nil {
 		return "", err
 	}
 	opened, err := sealing{keys: keys}.read(v, signature)
-	if err != nil || !opened.isRestored {
+	if err != nil || opened.restore != restore {
 		return "", err
 	}
 	return v.sign(keys, vouch.WithDoubts(opened.Services, nil), opened.Settings)

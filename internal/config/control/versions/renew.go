@@ -91,7 +91,7 @@ func (r *Renewal) renew(v *Version, signature string) (next *Version, nextSignat
 		r.noteFound(opened.Services)
 		fallthrough
 	case signature != "" && !vouch.IsCurrent(r.keys, signature):
-		v.isRestored = opened.isRestored
+		v.restore = opened.restore
 		if nextSignature, err = v.sign(r.keys, opened.Services, opened.Settings); err != nil {
 			return nil, signature, err
 		}

@@ -78,7 +78,7 @@ func (v *Version) sign(keys *seal.Keys, services Services, managed config.Manage
 		return "", err
 	}
 	return vouch.Version{Number: v.Number, Record: record, Services: services, Settings: managed,
-		IsRestored: v.isRestored}.Sign(keys)
+		Restore: v.restore}.Sign(keys)
 }
 
 // load reads a version, checks its signature and opens its secrets.
@@ -109,7 +109,7 @@ func (s sealing) read(sealed *Version, signature string) (*Version, error) {
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", v.Number, signatureFault(err))
 	}
-	v.Services, v.isRestored = vouch.WithDoubts(v.Services, doubts), doubts.IsRestored()
+	v.Services, v.restore = vouch.WithDoubts(v.Services, doubts), doubts.Restore()
 	return v, nil
 }
 

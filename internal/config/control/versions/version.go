@@ -44,8 +44,9 @@ type Version struct {
 	// isUnsigned says that it was read where versions are signed, and has no signature.
 	// It gets none if it is saved.
 	isUnsigned bool
-	// isRestored reports whether an unsigned backup had the version, and no ADMIN has confirmed it.
-	isRestored bool
+	// restore is the id of the restore of an unsigned backup with the version that is not confirmed,
+	// empty if there is none.
+	restore string
 }
 
 // ReadVersion decodes a stored version, which must have this number. It refuses unknown

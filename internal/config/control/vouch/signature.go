@@ -30,15 +30,16 @@ type Version struct {
 	Record   []byte
 	Services Services
 	Settings config.Managed
-	// IsRestored reports whether an unsigned backup had the version, and no ADMIN has confirmed it.
-	IsRestored bool
+	// Restore is the id of the restore of an unsigned backup with the version that is not confirmed,
+	// empty if there is none.
+	Restore string
 }
 
 // wholeVersion is the key of the doubt about all instances and settings of a version.
 const wholeVersion = ""
 
-// IsRestored reports whether the doubts are about the whole of a version that an unsigned backup had.
-func (d Doubts) IsRestored() bool { return d[wholeVersion] == backend.DoubtRestored }
+// Restore returns the id of the restore whose doubt is about the whole version, empty if there is none.
+func (d Doubts) Restore() string { return string(d[wholeVersion]) }
 
 // versionSignature is the text of a signature. The doubts are signed with the version.
 type versionSignature struct {
@@ -49,8 +50,8 @@ type versionSignature struct {
 // Sign returns the signature of a version.
 func (v Version) Sign(keys *seal.Keys) (string, error) {
 	doubts := doubtsOf(v.Services)
-	if v.IsRestored {
-		doubts[wholeVersion] = backend.DoubtRestored
+	if v.Restore != "" {
+		doubts[wholeVersion] = backend.Doubt(v.Restore)
 	}
 	parts, err := v.parts(doubts)
 	if err != nil {
@@ -167,7 +168,7 @@ func doubtsOf(services Services) Doubts {
 func WithDoubts(services Services, doubts Doubts) Services {
 	doubted, _ := mapInstances(services, func(serviceType schema.ServiceType,
 		s backend.Settings) (backend.Settings, error) {
-		if s.Doubt = doubts[keyOf(serviceType, &s)]; doubts.IsRestored() {
+		if s.Doubt = doubts[keyOf(serviceType, &s)]; doubts.Restore() != "" {
 			s.Doubt = backend.DoubtRestored
 		}
 		return s, nil

@@ -120,14 +120,20 @@ type archivedVersion struct {
 
 // archive writes all versions to a ZIP archive, as the reader may see them, and the issued keys
 // and tokens if the reader sees secrets. It is signed with the master key, so that a restore can
-// rely on it.
+// rely on it, unless a version is not: a restore would take the doubt about it away.
 func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 	numbers, err := a.options.Control.Versions()
 	if err != nil {
 		return err
 	}
 	about := seal.Manifest{Format: 1, Made: time.Now().UTC().Truncate(time.Second), From: "download"}
-	return seal.WriteArchive(to, a.options.Credentials.MasterKeys(), about, func(files *seal.Archive) error {
+	keys := a.options.Credentials.MasterKeys()
+	for _, number := range numbers {
+		if v, err := a.options.Control.Load(number); err == nil && v.IsUnsigned() {
+			keys = nil
+		}
+	}
+	return seal.WriteArchive(to, keys, about, func(files *seal.Archive) error {
 		add := func(name string, value any) error {
 			content, err := web.Encode(value)
 			if err != nil {
