@@ -617,7 +617,7 @@ func TestWhoPaysAfterTheFirstHasLeft(t *testing.T) {
 			ctx, stop := context.WithCancelCause(context.Background())
 			defer stop(nil)
 			time.AfterFunc(c.first, func() { stop(cause) })
-			var leftAt time.Duration
+			var leftAt atomic.Int64
 			var clients sync.WaitGroup
 			paid := map[int]int{}
 			var mu sync.Mutex
@@ -629,7 +629,7 @@ func TestWhoPaysAfterTheFirstHasLeft(t *testing.T) {
 			clients.Go(func() {
 				f, _ := table.Board(ctx, answercache.Key{1}, schema.Normal)
 				f.OnLeave(func(why error) {
-					if leftAt = time.Since(began); !errors.Is(why, cause) {
+					if leftAt.Store(int64(time.Since(began))); !errors.Is(why, cause) {
 						t.Errorf("%s: it left for %v", c.name, why)
 					}
 				})
@@ -681,8 +681,8 @@ func TestWhoPaysAfterTheFirstHasLeft(t *testing.T) {
 				})
 			}
 			clients.Wait()
-			if (leftAt == c.first) != c.left || leftAt != 0 && !c.left {
-				t.Errorf("%s: the first left after %s", c.name, leftAt)
+			if left := time.Duration(leftAt.Load()); (left == c.first) != c.left || left != 0 && !c.left {
+				t.Errorf("%s: the first left after %s", c.name, left)
 			}
 			if _, isRight := paid[c.pays]; len(paid) != 1 || !isRight && (c.pays != -2 || paid[-1] > 0) {
 				t.Errorf("%s: paid by %v, want %d", c.name, paid, c.pays)
@@ -763,7 +763,8 @@ func TestAnUrgentRequestDoesNotWaitInALesserPlace(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			table := NewTable(limits())
-			got, calls := make([]int, 3), 0
+			got := make([]int, 3)
+			var calls atomic.Int64
 			var clients sync.WaitGroup
 			for n, class := range []schema.Class{c.first, c.second, c.third} {
 				clients.Go(func() {
@@ -771,8 +772,7 @@ func TestAnUrgentRequestDoesNotWaitInALesserPlace(t *testing.T) {
 					f, isFirst := table.Board(context.Background(), answercache.Key{1}, class)
 					var answer account.Answer
 					if isFirst {
-						calls++
-						number := calls
+						number := calls.Add(1)
 						answer, _ = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (account.Answer, error) {
 							if !c.begun {
 								<-time.After(time.Minute)
