@@ -19,7 +19,7 @@ func TestKeysVerb(t *testing.T) {
 		t.Fatalf("%d %s %s", code, stdout, stderr)
 	}
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: dir, YAML: gatewaytest.SecuredYAML()})
-	if code, _, stderr := verb("list", "--data-dir", dir); code != exitFailed || !strings.Contains(stderr, "--url") {
+	if code, _, stderr := verb("list", "--data-dir", dir); code != exitFailed || !strings.Contains(stderr, "in use by another process: "+dir) {
 		t.Errorf("while the gateway runs: %d %s", code, stderr)
 	}
 	remote := []string{"--url", r.URL, "--token", "admin-token"}
