@@ -50,6 +50,12 @@ type Change struct {
 	Reply any
 }
 
+func newResponse(w http.ResponseWriter) *Response {
+	response := &Response{ResponseWriter: w}
+	response.call = &response.first
+	return response
+}
+
 // RecordOf returns the record of the request that w answers. For a writer that no Shell
 // made it returns a new record, which no one reads.
 func RecordOf(w http.ResponseWriter) *calls.Record {

@@ -80,9 +80,9 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // have.
 func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 	id := requestID(r.Header)
-	response := &Response{ResponseWriter: w, first: calls.Record{Started: time.Now(), RequestID: id},
-		id: [...]string{id}, wantsCodes: len(r.Header[CodesHeader]) > 0}
-	response.call = &response.first
+	response := newResponse(w)
+	response.first.Started, response.first.RequestID = time.Now(), id
+	response.id, response.wantsCodes = [...]string{id}, len(r.Header[CodesHeader]) > 0
 	header := w.Header()
 	header["X-Request-Id"] = response.id[:]
 	header["X-Content-Type-Options"] = noSniff
