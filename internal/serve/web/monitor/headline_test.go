@@ -99,7 +99,7 @@ services: {chat: {`+gatewaytest.NoChecks+`, instances: [`+gatewaytest.Instance("
 		t.Errorf("%s, want %s", got, flood)
 	}
 	chat("gpt", "sk-other", 3)
-	wrong := fmt.Sprintf("losing gpt at %s does not answer. Calls lost: 3. The backend refused the gateway's credentials.", host(locked))
+	wrong := fmt.Sprintf("losing gpt at %s: calls lost: 3, rescued: 0. The backend refused the gateway's credentials.", host(locked))
 	for _, who := range []string{asViewer, asOperator} {
 		if got := headline(t, r, "", "Authorization", who); got != wrong {
 			t.Errorf("%s: %s, want %s", who, got, wrong)
