@@ -102,7 +102,7 @@ whatever services the configuration file has; later edits of the file are applie
 
 If there is a master key, a file that is not signed with it is refused. --unsigned restores
 it with all keys and tokens disabled and no secret of a backend in use, until --confirm, with
-the same place and without FILE, enables everything. Or make an ADMIN (patchbay tokens create
+the same place, enables everything; with FILE only if that was restored last. Or make an ADMIN (patchbay tokens create
 --role ADMIN), who enables or rotates each key and gives each secret again.
 
 What the backup or the place knows as revoked stays so. Keys and tokens that were revoked
@@ -111,10 +111,10 @@ console again.`,
 		Example: `  patchbay restore patchbay.zip --data-dir ./data
   patchbay restore patchbay.zip --config /etc/patchbay/patchbay.yaml --force
   patchbay restore patchbay.zip --database postgres://patchbay@db/patchbay
-  patchbay restore --confirm --data-dir ./data`,
+  patchbay restore --confirm patchbay.zip --data-dir ./data`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if flags.confirm {
-				return cobra.NoArgs(cmd, args)
+				return cobra.MaximumNArgs(1)(cmd, args)
 			}
 			return oneBackup(cmd, args)
 		},
@@ -126,7 +126,7 @@ console again.`,
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			if flags.confirm {
-				done, err := backup.Confirm(ctx, place, flags.recording(ctx, "restore --confirm", enabled))
+				done, err := backup.Confirm(ctx, place, strings.Join(args, ""), flags.recording(ctx, "restore --confirm", enabled))
 				if err != nil {
 					return failed(fmt.Errorf("nothing was confirmed, or not all of it: %w", err))
 				}

@@ -197,7 +197,8 @@ func setDisabled(data jsontext.Value, restore string) (jsontext.Value, error) {
 }
 
 // Confirmed returns the values of a place that a restore has disabled, enabled and signed. A restore signs
-// what it disables, so a record without a good signature was put there later and is left as it is.
+// what it disables, so a record without a good signature was put there later and is left as it is. The
+// signatures of the disabled records are kept: until both files of a directory are written, they have to fit.
 func Confirmed(place map[string]StoredValue, keys *seal.Keys, restore string) (map[string]StoredValue, error) {
 	enabled := map[string]StoredValue{}
 	for name, value := range place {
@@ -210,7 +211,7 @@ func Confirmed(place map[string]StoredValue, keys *seal.Keys, restore string) (m
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		enabled[name] = StoredValue{Data: data, Signatures: []string{keys.SignValue(name, data)}}
+		enabled[name] = StoredValue{Data: data, Signatures: append([]string{keys.SignValue(name, data)}, value.Signatures...)}
 	}
 	return enabled, nil
 }

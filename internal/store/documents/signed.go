@@ -168,8 +168,9 @@ func (s *Signed) Put(ctx context.Context, doc Document) (int64, error) {
 func Sign(keys *seal.Keys, doc Document) Document { return sign(keys, doc) }
 
 // SignRestored is Sign for a document that the restore with this id has brought from an unsigned backup. It
-// is refused until Confirm gets the same id.
+// is refused until Confirm gets the same id. A signature that it has is replaced.
 func SignRestored(keys *seal.Keys, restore string, doc Document) Document {
+	takeSignature(&doc)
 	return sign(keys, doc, "restored", restore)
 }
 

@@ -43,9 +43,13 @@ type confirmation struct {
 // there is none.
 func (p *Place) confirmed(c *content) (*confirmation, error) {
 	to := &confirmation{signatures: map[int]string{}}
-	value := c.values[unconfirmedName]
-	if !value.IsSigned(unconfirmedName, p.Keys) {
+	value, has := c.values[unconfirmedName]
+	if !has {
 		return to, nil
+	}
+	if !value.IsSigned(unconfirmedName, p.Keys) {
+		return nil, errors.New("the note of the restore is not signed with security.master-key or " +
+			"security.previous-master-key; set the key of the restore, or restore again")
 	}
 	if err := json.Unmarshal(value.Data, &to.unconfirmed); err != nil {
 		return nil, err
@@ -74,16 +78,24 @@ type confirming struct {
 	record Record
 	done   Summary
 	end    func(error)
+	// wanted is the digest of the backup that has to have been restored; empty allows any.
+	wanted string
 }
 
 // Confirm enables the keys, tokens and secrets of an unsigned backup that was restored to a place in
 // which no gateway runs, as the restore wrote them. It counts what it enables; a second time that is
 // nothing. One that was killed is run again.
-func Confirm(ctx context.Context, p *Place, record Record) (done Summary, err error) {
+// It fails if path is not empty and another file than this one was restored.
+func Confirm(ctx context.Context, p *Place, path string, record Record) (done Summary, err error) {
 	if p.Keys == nil {
 		return done, errors.New("there is no master key: nothing is disabled without one")
 	}
 	c := &confirming{place: p, record: record, end: func(error) {}}
+	if path != "" {
+		if c.wanted, err = digest(path); err != nil {
+			return done, err
+		}
+	}
 	if p.Database != "" {
 		err = p.inTransaction(ctx, nil, func(tx *sql.Tx) error { return c.inDatabase(ctx, tx) })
 		c.end(err)
@@ -98,6 +110,9 @@ func (c *confirming) begin(ctx context.Context, in *content) (*confirmation, err
 	to, err := c.place.confirmed(in)
 	if err != nil || to.Restore == "" {
 		return nil, err
+	}
+	if c.wanted != "" && c.wanted != to.SHA256 {
+		return nil, fmt.Errorf("another backup was restored last, with SHA-256 %s", to.SHA256)
 	}
 	c.done.SHA256, c.done.Versions = to.SHA256, len(to.signatures)
 	c.done.countValues(to.values)

@@ -12,6 +12,9 @@ import (
 // master key. A version of an unsigned backup counts as one until it is confirmed.
 func (v *Version) IsUnsigned() bool { return v.isUnsigned || v.restore != "" }
 
+// IsDoubted reports whether there is a doubt about the version or about one of its instances.
+func (v *Version) IsDoubted() bool { return v.IsUnsigned() || vouch.HasDoubts(v.Services) }
+
 // SetRestored marks a version of a backup that is not signed with the id of its restore: its references are
 // not resolved and none of its secrets are sent, until it is confirmed.
 func (v *Version) SetRestored(restore string) { v.isUnsigned, v.restore = false, restore }

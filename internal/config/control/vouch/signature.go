@@ -164,6 +164,9 @@ func doubtsOf(services Services) Doubts {
 	return doubts
 }
 
+// HasDoubts reports whether there is a doubt about an instance.
+func HasDoubts(services Services) bool { return len(doubtsOf(services)) > 0 }
+
 // WithDoubts returns services with the doubts about their instances.
 func WithDoubts(services Services, doubts Doubts) Services {
 	doubted, _ := mapInstances(services, func(serviceType schema.ServiceType,

@@ -120,7 +120,7 @@ type archivedVersion struct {
 
 // archive writes all versions to a ZIP archive, as the reader may see them, and the issued keys
 // and tokens if the reader sees secrets. It is signed with the master key, so that a restore can
-// rely on it, unless a version is not: a restore would take the doubt about it away.
+// rely on it, unless there is a doubt about a version: a restore would take it away.
 func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 	numbers, err := a.options.Control.Versions()
 	if err != nil {
@@ -128,8 +128,16 @@ func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 	}
 	about := seal.Manifest{Format: 1, Made: time.Now().UTC().Truncate(time.Second), From: "download"}
 	keys := a.options.Credentials.MasterKeys()
+	loaded := make([]*versions.Version, 0, len(numbers))
 	for _, number := range numbers {
-		if v, err := a.options.Control.Load(number); err == nil && v.IsUnsigned() {
+		v, err := a.options.Control.Load(number)
+		if errors.Is(err, versions.ErrNoVersion) {
+			continue // it was deleted after the numbers were listed
+		}
+		if err != nil {
+			return err
+		}
+		if loaded = append(loaded, v); v.IsDoubted() {
 			keys = nil
 		}
 	}
@@ -141,20 +149,13 @@ func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 			}
 			return files.AddBytes(name, content)
 		}
-		for _, number := range numbers {
-			v, err := a.options.Control.Load(number)
-			if errors.Is(err, versions.ErrNoVersion) {
-				continue // it was deleted after the numbers were listed
-			}
-			if err != nil {
-				return err
-			}
+		for _, v := range loaded {
 			view := archivedVersion{a.viewVersion(a.options.Control.AboutOf(v)), v.Added, v.Terms, v.Settings}
 			if !reader.SeesSecrets {
 				view.Settings = v.Settings.Masked()
 			}
 			view.Config = &configView{Services: viewServices(v.Services, reader)}
-			if err := add(fmt.Sprintf("versions/%08d.json", number), view); err != nil {
+			if err := add(fmt.Sprintf("versions/%08d.json", v.Number), view); err != nil {
 				return err
 			}
 		}
