@@ -121,7 +121,6 @@ func (g *Gateway) Stop(ctx context.Context) {
 		ports.Wait()
 		g.serving.Wait()
 		g.abort(web.ErrStopping)
-		g.Unified.Wait()
 		g.quit()
 		g.background.Wait()
 		for _, w := range slices.Backward(g.wings) {

@@ -64,10 +64,6 @@ type Account struct {
 	NoStore bool
 	// Notify sends the client notices while it waits for a model. Package proxy sets it.
 	Notify Notify
-	// Leave answers the client with the cause that ended its request, while the call goes on for
-	// others. It is given a copy of the record, and is called once at most, by any goroutine. It is
-	// nil if the client has to wait for the end of the call.
-	Leave  func(cause error, record *calls.Record)
 	Record *calls.Record
 	// Table is the configuration in force when the request had been read.
 	Table *routing.Table
@@ -142,16 +138,7 @@ type Desk struct {
 	// governor watches the runs of agents; nil where nobody does.
 	governor  atomic.Pointer[Governor]
 	answerers answerers
-	// shares reports whether requests of a service type may share a call; nil means that none do.
-	shares func(schema.ServiceType) bool
 }
-
-// SetShares sets the function that reports whether requests of a service type may share a call. It
-// must be called before the first request.
-func (d *Desk) SetShares(shares func(schema.ServiceType) bool) { d.shares = shares }
-
-// Shares reports whether requests of a service type may share a call.
-func (d *Desk) Shares(service schema.ServiceType) bool { return d.shares != nil && d.shares(service) }
 
 // SetLedger makes a ledger count every request from now on; nil counts none.
 func (d *Desk) SetLedger(ledger *quota.Ledger) { d.ledger.Store(ledger) }

@@ -244,10 +244,6 @@ func (r *run) settle(complete bool) {
 	if r.joint != nil {
 		r.ReportLast(r.lastUsage())
 	}
-	if led, isLed := r.answer.(Led); isLed && !led.Pays() {
-		r.Settle(schema.Usage{Known: true}, false, false)
-		return
-	}
 	r.Settle(r.usage(), complete, !r.reply.FirstByte.IsZero() || r.Record.Gone)
 }
 
@@ -296,12 +292,12 @@ func (r *run) end(panicked bool) {
 	if panicked {
 		r.notePanic()
 	}
-	closeShared(r.answer) // the last request that leaves pays
 	r.settle(false)
 	r.release(r.reply.Outcome)
 	for _, part := range r.parts {
 		part.endPart(panicked)
 	}
+	closeShared(r.answer)
 	r.retryBudget().leave()
 	r.endRecord()
 	r.Close()

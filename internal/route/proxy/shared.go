@@ -37,9 +37,6 @@ type Led interface {
 	// a *schema.Error if it was too slow for the others, or the cause that ended this request
 	// alone.
 	Attach(sent error) (missed, end error)
-	// Pays reports whether this request pays for the call. It does not if its client has got the
-	// reason for its end already, and one of the others pays.
-	Pays() bool
 }
 
 // sendLed sends an answer that others read too to the client.

@@ -22,8 +22,7 @@ import (
 // of the request.
 type Response struct {
 	http.ResponseWriter
-	call   *calls.Record // first, unless ReplaceRecord was called
-	first  calls.Record
+	call   calls.Record
 	id     [1]string // the value of its header X-Request-Id
 	change *Change   // nil until somebody asks for it
 	// wantsCodes says that the caller asked for the sentences of an error as codes.
@@ -50,28 +49,13 @@ type Change struct {
 	Reply any
 }
 
-func newResponse(w http.ResponseWriter) *Response {
-	response := &Response{ResponseWriter: w}
-	response.call = &response.first
-	return response
-}
-
 // RecordOf returns the record of the request that w answers. For a writer that no Shell
 // made it returns a new record, which no one reads.
 func RecordOf(w http.ResponseWriter) *calls.Record {
 	if response, ok := w.(*Response); ok {
-		return response.call
+		return &response.call
 	}
 	return new(calls.Record)
-}
-
-// ReplaceRecord makes a record that of the request that w answers. The one before may be filled in
-// by others until after the end of the request, and has no effect.
-func ReplaceRecord(w http.ResponseWriter, record *calls.Record) {
-	if response, ok := w.(*Response); ok {
-		record.Status = response.call.Status
-		response.call = record
-	}
 }
 
 // ChangeOf returns the Change that the handler of a management request fills in.

@@ -80,9 +80,8 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // have.
 func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 	id := requestID(r.Header)
-	response := newResponse(w)
-	response.first.Started, response.first.RequestID = time.Now(), id
-	response.id, response.wantsCodes = [...]string{id}, len(r.Header[CodesHeader]) > 0
+	response := &Response{ResponseWriter: w, call: calls.Record{Started: time.Now(), RequestID: id},
+		id: [...]string{id}, wantsCodes: len(r.Header[CodesHeader]) > 0}
 	header := w.Header()
 	header["X-Request-Id"] = response.id[:]
 	header["X-Content-Type-Options"] = noSniff
@@ -100,7 +99,7 @@ func (s *Shell) serve(w *Response, r *http.Request) {
 		defer s.running.leave(s.running.enter())
 	}
 	defer s.finish(w, r)
-	s.logArrival(w.call, r)
+	s.logArrival(&w.call, r)
 	s.next.ServeHTTP(w, r)
 }
 
@@ -109,10 +108,10 @@ func (s *Shell) serve(w *Response, r *http.Request) {
 func (s *Shell) finish(w *Response, r *http.Request) {
 	panicked := recover()
 	if panicked == nil {
-		s.record(w.call, r)
+		s.record(&w.call, r)
 		return
 	}
-	defer s.record(w.call, r)
+	defer s.record(&w.call, r)
 	caught := logs.Caught(panicked)
 	if errors.Is(caught, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)

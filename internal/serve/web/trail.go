@@ -243,7 +243,7 @@ func (g *Gate) refused(w http.ResponseWriter, r *http.Request, route *Route, who
 func Ungated(route Route, who access.Identity, trail Trail) http.HandlerFunc {
 	g := &Gate{options: GateOptions{Trail: trail}}
 	return func(w http.ResponseWriter, r *http.Request) {
-		response := newResponse(w)
+		response := &Response{ResponseWriter: w}
 		if !isSafe(r.Method) {
 			recording, may := g.record(response, r, &route, who)
 			if !may {

@@ -36,7 +36,6 @@ type API struct {
 	inputs  sync.Pool
 	buffers buffers
 	running atomic.Int64
-	leading sync.WaitGroup // the goroutines of lead
 	lines   lines
 	answers recall.Store // nil where no responses are kept
 	warned  atomic.Int64 // when it was logged that responses are not kept, in seconds
@@ -146,7 +145,7 @@ func (a *API) route(x *exchange) error {
 	if x.door.estimate != nil && x.table.Service(x.request.Service).Serves(x.request.Model) {
 		estimate = x.door.estimate(x) // the request is gone when the proxy returns
 	}
-	err := a.do(x)
+	err := a.proxy.Do(a.enter(x), way, x)
 	if estimate != nil && isUnanswered(err) {
 		x.answerEstimate(estimate)
 		return nil
@@ -356,9 +355,6 @@ func (a *API) end(x *exchange) {
 		a.running.Add(-1)
 	}
 	a.leave(x)
-	if x.hasDeparted {
-		return // the call takes the request back
-	}
 	x.TakeBack()
 	*x = exchange{} // the pool keeps nothing of a request in memory
 	a.pool.Put(x)

@@ -57,8 +57,6 @@ type exchange struct {
 	// isLine reports whether the request is a line of a batch, and isUncounted whether it is one
 	// that had no room among the running requests.
 	isLine, isUncounted bool
-	// hasDeparted means that the request ended before its call, which still uses the exchange.
-	hasDeparted bool
 	// running shows the request to people while it runs.
 	running calls.Running
 	// told is the error that answered the request, nil if there was none.

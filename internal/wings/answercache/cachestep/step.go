@@ -151,7 +151,7 @@ func (c *Cache) Step(ctx context.Context, r *account.Account) (account.Answer, e
 		if kept != nil {
 			r.Record.Cache = metrics.CacheHit
 			a.price()
-			return &hit{Answer: kept, usage: a.asHit(kept.Usage, false)}, nil
+			return &hit{Answer: kept, usage: a.asHit(kept.Usage)}, nil
 		}
 	}
 	if shares {
@@ -177,11 +177,9 @@ func (a *asked) price() {
 }
 
 // asHit returns how such an answer counts: all tokens of its prompt as cached ones, unless it
-// costs as much as any other or the request pays for the call.
-func (a *asked) asHit(usage schema.Usage, pays bool) schema.Usage {
-	if pays {
-		a.request.ServeBy(a.request.Pool)
-	} else if !a.policy.ChargeHits {
+// costs as much as any other.
+func (a *asked) asHit(usage schema.Usage) schema.Usage {
+	if !a.policy.ChargeHits {
 		usage.Cached = usage.Prompt
 	}
 	return usage
@@ -215,10 +213,6 @@ func (a *asked) share(ctx context.Context) (account.Answer, error) {
 	a.request.Record.Cache = metrics.CacheMiss
 	hasFallbacks := a.request.Pool.HasFallbacks
 	a.request.Notify = f.Notified(a.request.Notify)
-	if leave := a.request.Leave; leave != nil {
-		record := *a.request.Record // a copy: the call goes on with the original
-		f.OnLeave(func(cause error) { leave(cause, &record) })
-	}
 	return f.Lead(flight.Call{
 		RequestID: a.request.Caller.RequestID,
 		Next:      a.request.Next,

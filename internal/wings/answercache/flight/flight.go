@@ -39,10 +39,6 @@ type Flight struct {
 	// stopped is the cause with which the first request alone was ended while its client was
 	// there, nil if it was not.
 	stopped error
-	// leave answers the client of the first request at its end, nil if it has to wait for that of
-	// the call. hasLeft means that it was called: one of the others pays then, which isPaid notes.
-	leave           func(cause error)
-	hasLeft, isPaid bool
 	// notice is the time after which clients of followers are sent notices, because the call
 	// waits for its model; 0 while it does not.
 	notice time.Duration
@@ -111,27 +107,11 @@ func (f *Flight) seal() int {
 // aboard.
 func (f *Flight) firstEnds(cause error) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	if !f.hasFirstLeft && !errors.Is(cause, context.Canceled) {
 		f.stopped = cause
 	}
 	f.firstLeaves()
-	answer := f.leave
-	f.hasLeft = answer != nil && f.aboard.Size > 0 && f.stage < isOver && f.completeAt < 0
-	if !f.hasLeft {
-		answer = nil
-	}
-	f.mu.Unlock()
-	if answer != nil {
-		answer(cause)
-	}
-}
-
-// OnLeave sets the function that answers the client of the first request if that ends while the
-// call goes on for others. It is called before Lead.
-func (f *Flight) OnLeave(answer func(cause error)) {
-	f.mu.Lock()
-	f.leave = answer
-	f.mu.Unlock()
 }
 
 // firstLeaves notes that the client of the first request is not there any more, or gets no
@@ -139,13 +119,13 @@ func (f *Flight) OnLeave(answer func(cause error)) {
 func (f *Flight) firstLeaves() {
 	if !f.hasFirstLeft {
 		f.hasFirstLeft = true
-		f.drop()
+		f.leave()
 	}
 }
 
-// drop notes that one of the requests aboard is gone; the last one ends the call. The
+// leave notes that one of the requests aboard is gone; the last one ends the call. The
 // mutex is locked.
-func (f *Flight) drop() {
+func (f *Flight) leave() {
 	f.aboard.Leave(cmp.Or(f.stopped, context.Canceled), false)
 	f.moved.Broadcast()
 }
@@ -273,34 +253,17 @@ func (f *Flight) closeFirst() {
 	f.release()
 }
 
-// closeFollower ends a follower's share of the flight, unless the follower waits for an answer and
-// there is one. It reports whether it did.
-func (f *Flight) closeFollower(r *follower, isWaiting bool) bool {
+// closeFollower ends a follower's share of the flight.
+func (f *Flight) closeFollower() {
 	f.mu.Lock()
-	if isWaiting && f.stage != isAsked {
-		f.mu.Unlock()
-		return false
-	}
-	if r != nil && f.aboard.Size == 1 {
-		r.claim()
-	}
 	f.followers--
 	f.table.following.Add(-1)
-	f.drop()
+	f.leave()
 	f.release()
 	isEmpty := f.aboard.Size == 0
 	f.mu.Unlock()
 	if isEmpty {
 		f.table.remove(f)
-	}
-	return true
-}
-
-// claim makes the follower pay for the call in place of the first request, unless another one does.
-// The mutex is locked.
-func (r *follower) claim() {
-	if r.flight.hasLeft && !r.flight.isPaid {
-		r.flight.isPaid, r.pays = true, true
 	}
 }
 
@@ -328,7 +291,7 @@ func tooSlow() *schema.Error {
 // request into the usage that a follower is counted with. While the call waits for its model,
 // notify sends the client notices after a time, until the function that it returns is called.
 func (f *Flight) Follow(
-	ctx context.Context, asUsed func(used schema.Usage, pays bool) schema.Usage, notify account.Notify,
+	ctx context.Context, asUsed func(schema.Usage) schema.Usage, notify account.Notify,
 ) (_ account.Answer, err error) {
 	isAboard, notices := false, (func())(nil)
 	defer func() {
@@ -336,7 +299,7 @@ func (f *Flight) Follow(
 			notices()
 		}
 		if !isAboard {
-			f.closeFollower(nil, false)
+			f.closeFollower()
 		}
 	}()
 	for {
@@ -356,9 +319,6 @@ func (f *Flight) Follow(
 			case <-changed:
 				continue
 			case <-ctx.Done():
-				if isAboard = f.closeFollower(nil, true); !isAboard {
-					continue // the answer has begun meanwhile, and may have to be paid
-				}
 				return nil, context.Cause(ctx)
 			}
 		}
@@ -388,9 +348,7 @@ type follower struct {
 	ctx    context.Context //nolint:containedctx // it lives as long as the request
 	at     int             // how many parts were read
 	flush  func()
-	asUsed func(used schema.Usage, pays bool) schema.Usage
-	isRead bool // the whole answer
-	pays   bool // for the call, see claim
+	asUsed func(schema.Usage) schema.Usage
 }
 
 var _ proxy.Shared = (*follower)(nil)
@@ -418,7 +376,7 @@ func (r *follower) Next() ([]byte, error) {
 			f.mu.Unlock()
 			switch {
 			case err == nil:
-				err, r.isRead = io.EOF, true
+				err = io.EOF
 			case r.ctx.Err() != nil: // what ended the first request may have ended this one
 				err = context.Cause(r.ctx)
 			}
@@ -441,10 +399,8 @@ func (r *follower) Next() ([]byte, error) {
 func (r *follower) IsComplete() bool {
 	r.flight.mu.Lock()
 	defer r.flight.mu.Unlock()
-	return r.isComplete()
+	return r.flight.completeAt >= 0 && r.at > r.flight.completeAt
 }
-
-func (r *follower) isComplete() bool { return r.flight.completeAt >= 0 && r.at > r.flight.completeAt }
 
 // HasContent implements proxy.Shared.
 func (r *follower) HasContent() bool {
@@ -457,10 +413,7 @@ func (r *follower) HasContent() bool {
 func (r *follower) Usage() schema.Usage {
 	r.flight.mu.Lock()
 	defer r.flight.mu.Unlock()
-	if r.isRead || r.isComplete() {
-		r.claim()
-	}
-	return r.asUsed(r.flight.usage, r.pays)
+	return r.asUsed(r.flight.usage)
 }
 
 // BeforeWait implements proxy.Shared.
@@ -484,4 +437,4 @@ func eventOf(known *schema.Error) []byte {
 }
 
 // Close implements proxy.Shared.
-func (r *follower) Close() { r.flight.closeFollower(r, false) }
+func (r *follower) Close() { r.flight.closeFollower() }

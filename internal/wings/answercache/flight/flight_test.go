@@ -97,7 +97,7 @@ func (c *client) Send(p []byte) error {
 }
 
 // asUsed counts what a follower used.
-func asUsed(u schema.Usage, _ bool) schema.Usage { u.Cached = u.Prompt; return u }
+func asUsed(u schema.Usage) schema.Usage { u.Cached = u.Prompt; return u }
 
 // own says that no answer is for the first request only.
 func own(err error) bool { return errors.Is(err, errOwn) }
@@ -590,108 +590,6 @@ func TestAStopOfTheFirstIsItsOwn(t *testing.T) {
 	}
 }
 
-// A first request that can leave is answered at its end, whatever the call does, and one of those that
-// stay pays for the call: who completes it first, or else who leaves last. A first request that ends
-// alone, or after the answer, pays itself.
-func TestWhoPaysAfterTheFirstHasLeft(t *testing.T) {
-	t.Parallel()
-	cause := schema.NewError(schema.CodeRunEnded, say.Plain("The run of the first has ended."))
-	for _, c := range []struct {
-		name  string
-		first time.Duration   // when it is ended
-		stays []time.Duration // of the others; 0 for to the end
-		left  bool
-		pays  int // -1 for the first
-	}{
-		{"before the answer", time.Second / 2, []time.Duration{0, 0}, true, -2},
-		{"in the answer", 4500 * time.Millisecond, []time.Duration{0, 0}, true, -2},
-		{"one stays", 4500 * time.Millisecond, []time.Duration{5 * time.Second, 0}, true, 1},
-		{"all leave", 4500 * time.Millisecond, []time.Duration{6 * time.Second, 5 * time.Second}, true, 0},
-		{"all leave before the answer", time.Second / 4, []time.Duration{time.Second / 2, time.Second / 3}, true, -1},
-		{"the first is alone", 4500 * time.Millisecond, nil, false, -1},
-		{"the first is the last", 7 * time.Second, []time.Duration{6 * time.Second}, false, -1},
-		{"nobody leaves", time.Hour, []time.Duration{0, 0}, false, -1},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			table, began := NewTable(limits()), time.Now()
-			ctx, stop := context.WithCancelCause(context.Background())
-			defer stop(nil)
-			time.AfterFunc(c.first, func() { stop(cause) })
-			var leftAt atomic.Int64
-			var clients sync.WaitGroup
-			paid := map[int]int{}
-			var mu sync.Mutex
-			pays := func(n int) {
-				mu.Lock()
-				paid[n]++
-				mu.Unlock()
-			}
-			clients.Go(func() {
-				f, _ := table.Board(ctx, answercache.Key{1}, schema.Normal)
-				f.OnLeave(func(why error) {
-					if leftAt.Store(int64(time.Since(began))); !errors.Is(why, cause) {
-						t.Errorf("%s: it left for %v", c.name, why)
-					}
-				})
-				answer, err := f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (account.Answer, error) {
-					select {
-					case <-time.After(time.Second):
-						return &stream{ctx: ctx, parts: 10, pause: time.Second}, nil
-					case <-ctx.Done():
-						return nil, context.Cause(ctx)
-					}
-				}})
-				if err != nil {
-					pays(-1) // for its prompt
-					return
-				}
-				to := &client{}
-				_ = copyTo(answer, to)
-				if answer.(proxy.Led).Pays() {
-					pays(-1)
-				}
-			})
-			for n, stays := range c.stays {
-				clients.Go(func() {
-					<-time.After(time.Duration(n+1) * time.Millisecond)
-					ctx, leave := context.WithCancel(context.Background())
-					defer leave()
-					if stays > 0 {
-						time.AfterFunc(stays, leave)
-					}
-					f, _ := table.Board(ctx, answercache.Key{1}, schema.Normal)
-					hasPaid := false
-					answer, err := f.Follow(ctx, func(u schema.Usage, pays bool) schema.Usage {
-						hasPaid = pays
-						return u
-					}, unnoticed)
-					if err != nil {
-						return
-					}
-					to := &client{}
-					err = pump(answer, to)
-					answer.Usage()
-					answer.(proxy.Shared).Close()
-					if answer.Usage(); hasPaid {
-						pays(n)
-					}
-					if stays == 0 && (err != nil || to.got.String() != text(10)) {
-						t.Errorf("%s: request %d got %v, %q", c.name, n, err, to.got.String())
-					}
-				})
-			}
-			clients.Wait()
-			if left := time.Duration(leftAt.Load()); (left == c.first) != c.left || left != 0 && !c.left {
-				t.Errorf("%s: the first left after %s", c.name, left)
-			}
-			if _, isRight := paid[c.pays]; len(paid) != 1 || !isRight && (c.pays != -2 || paid[-1] > 0) {
-				t.Errorf("%s: paid by %v, want %d", c.name, paid, c.pays)
-			}
-			isEmpty(t, table)
-		})
-	}
-}
-
 // While the call waits for its model, each client is sent notices as if it were alone: from so
 // long after it joined, until the wait is over.
 func TestFollowersAreNotifiedWhileTheCallIsHeld(t *testing.T) {
@@ -763,8 +661,7 @@ func TestAnUrgentRequestDoesNotWaitInALesserPlace(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			table := NewTable(limits())
-			got := make([]int, 3)
-			var calls atomic.Int64
+			got, calls := make([]int, 3), 0
 			var clients sync.WaitGroup
 			for n, class := range []schema.Class{c.first, c.second, c.third} {
 				clients.Go(func() {
@@ -772,7 +669,8 @@ func TestAnUrgentRequestDoesNotWaitInALesserPlace(t *testing.T) {
 					f, isFirst := table.Board(context.Background(), answercache.Key{1}, class)
 					var answer account.Answer
 					if isFirst {
-						number := calls.Add(1)
+						calls++
+						number := calls
 						answer, _ = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (account.Answer, error) {
 							if !c.begun {
 								<-time.After(time.Minute)

@@ -96,7 +96,6 @@ type lead struct {
 	hasContent interface{ HasContent() bool } // nil where every part has content
 	content    bool                           // whether there was some
 	over       bool
-	pays       bool // see Pays
 	isOwn      func(error) bool
 	sink       *sink
 	requestID  string
@@ -169,18 +168,6 @@ func (l *lead) tellStopped() {
 
 // Close implements proxy.Shared.
 func (l *lead) Close() { l.flight.closeFirst() }
-
-// Pays implements proxy.Led.
-func (l *lead) Pays() bool {
-	f := l.flight
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.hasLeft && !l.pays && (f.isPaid || f.aboard.Size > 0) {
-		return false
-	}
-	l.pays, f.isPaid = true, true
-	return true
-}
 
 // Detach implements proxy.Led.
 func (l *lead) Detach(to proxy.Sink) (context.Context, proxy.Sink) {
@@ -342,10 +329,7 @@ func (s *sink) send() {
 }
 
 // hasLeft reports whether the client gets nothing more. The mutex of the flight is locked.
-func (s *sink) hasLeft() bool {
-	f := s.flight
-	return s.isGone || f.hasLeft || f.hasFirstLeft && f.stopped == nil
-}
+func (s *sink) hasLeft() bool { return s.isGone || s.flight.hasFirstLeft && s.flight.stopped == nil }
 
 func (s *sink) pass(p []byte, flush bool) error {
 	if flush {

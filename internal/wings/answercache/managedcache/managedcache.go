@@ -63,7 +63,6 @@ func (e *entry) open() error {
 		e.cache, e.close = cachestep.New(store, doc.AnswerCache, e.warn()), store.Close
 	}
 	e.core.Current.Observe(e.cache.Keep)
-	e.core.Requests.SetShares(e.cache.IsSingleFlight)
 	return nil
 }
 
