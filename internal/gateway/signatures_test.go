@@ -82,8 +82,13 @@ func signedStores(t *testing.T, test func(t *testing.T, s *stored)) {
 				s.setup.YAML += fmt.Sprintf("store: {config: %s}\n", gatewaytest.Quote(database.URL))
 			}
 			r := s.start(t)
-			r.API(http.MethodPost, "/api/config/instance/add/chat",
-				fmt.Sprintf(`{"name": "m", "baseUrl": %q, "apiKey": %q, "headers": {"X-Team": %q}}`, s.own.URL(), storedKey, storedHeader)).Is(t, http.StatusCreated)
+			var added gatewaytest.ManagementReply
+			gatewaytest.Eventually(t, "the shared configuration is known", func() bool {
+				added = r.API(http.MethodPost, "/api/config/instance/add/chat",
+					fmt.Sprintf(`{"name": "m", "baseUrl": %q, "apiKey": %q, "headers": {"X-Team": %q}}`, s.own.URL(), storedKey, storedHeader))
+				return added.Status != http.StatusServiceUnavailable
+			})
+			added.Is(t, http.StatusCreated)
 			r.Halt()
 			test(t, s)
 		})

@@ -172,3 +172,21 @@ func TestADisabledRecordReplacesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A confirmation that is killed between its two files leaves the old records with the new signatures.
+func TestAConfirmationCanBeRepeated(t *testing.T) {
+	t.Parallel()
+	keys, err := seal.New(archiveKey, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	disabled := valueOf(t, map[string]any{"id": "k", "keySha256": access.HashOf("k"), "createdAt": "2026-01-01T00:00:00Z", "createdBy": "x", "disabled": "r"})
+	disabled.Signatures = []string{keys.SignValue("key/k", disabled.Data)}
+	for range 2 {
+		enabled, err := access.Confirmed(map[string]access.StoredValue{"key/k": disabled}, keys, "r")
+		if err != nil || len(enabled) != 1 || strings.Contains(string(enabled["key/k"].Data), "disabled") {
+			t.Fatalf("confirmed: %v, %v", enabled, err)
+		}
+		disabled.Signatures = enabled["key/k"].Signatures
+	}
+}

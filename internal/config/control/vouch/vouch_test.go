@@ -165,6 +165,9 @@ func TestTheMarkOfAnUnsignedBackupStays(t *testing.T) {
 	trust := new(vouch.Trust)
 	trust.Add(own) // as the file has them
 	lifted := trust.Lift(vouch.WithDoubts(own, doubts), []string{"KEY"}, none)
+	if !vouch.HasDoubts(lifted) {
+		t.Error("there is no doubt")
+	}
 	if got := lifted[schema.Chat].Instances[0].Doubt; got != backend.DoubtRestored || !got.Withholds() {
 		t.Errorf("the doubt about the instance is %q", got)
 	}
