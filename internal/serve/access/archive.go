@@ -211,7 +211,8 @@ func Confirmed(place map[string]StoredValue, keys *seal.Keys, restore string) (m
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		enabled[name] = StoredValue{Data: data, Signatures: append([]string{keys.SignValue(name, data)}, value.Signatures...)}
+		signatures := append([]string{keys.SignValue(name, data)}, value.Signatures...)
+		enabled[name] = StoredValue{Data: data, Signatures: signatures}
 	}
 	return enabled, nil
 }
