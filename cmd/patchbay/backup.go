@@ -126,7 +126,8 @@ console again.`,
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			if flags.confirm {
-				done, err := backup.Confirm(ctx, place, strings.Join(args, ""), flags.recording(ctx, "restore --confirm", enabled))
+				done, err := backup.Confirm(ctx, place, strings.Join(args, ""),
+					flags.recording(ctx, "restore --confirm", enabled))
 				if err != nil {
 					return failed(fmt.Errorf("nothing was confirmed, or not all of it: %w", err))
 				}
