@@ -280,7 +280,8 @@ func TestRequestsThatEndWhileTheyAreHeldAreNotCounted(t *testing.T) {
 			defer leave()
 			reply := r.ChatLater(ctx, say("m"))
 			gatewaytest.Eventually(t, "the request is held", func() bool {
-				return len(r.Residency.States(time.Now())) == 1 && r.Residency.States(time.Now())[0].Waiting == 1
+				states := r.Residency.States(time.Now())
+				return len(states) == 1 && states[0].Waiting == 1 && b.Stats().Arrived == 1 // which wakes it up
 			})
 			test.end(r, leave)
 			<-reply
