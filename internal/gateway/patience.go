@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// startPatience is how long a start waits for stores that do not answer, all readers together.
-// What they would have read is on the disk, or is read again later.
+// startPatience is how long a start waits for stores that do not answer, all readers together. A
+// store that answers slowly spends nothing of it. What they would have read is on the disk, or is
+// read again later.
 const startPatience = 3 * time.Second
 
 // patience bounds the waits of a start. Its methods are safe for concurrent use.
@@ -26,5 +27,7 @@ func (p *patience) wait(ctx context.Context, read func(ctx context.Context)) {
 	bounded, cancel := context.WithTimeout(ctx, startPatience-time.Duration(p.spent.Load()))
 	defer cancel()
 	read(bounded)
-	p.spent.Add(int64(time.Since(began)))
+	if bounded.Err() != nil {
+		p.spent.Add(int64(time.Since(began)))
+	}
 }
