@@ -102,8 +102,9 @@ whatever services the configuration file has; later edits of the file are applie
 
 If there is a master key, a file that is not signed with it is refused. --unsigned restores
 it with all keys and tokens disabled and no secret of a backend in use, until --confirm, with
-the same place, enables everything; with FILE only if that was restored last. Or make an ADMIN (patchbay tokens create
---role ADMIN), who enables or rotates each key and gives each secret again.
+the same place, enables everything; with FILE only if that was restored last. Or make an ADMIN
+(patchbay tokens create --role ADMIN), who enables or rotates each key and gives each secret
+again.
 
 What the backup or the place knows as revoked stays so. Keys and tokens that were revoked
 elsewhere after the backup are good again: revoke them once more. Everybody signs in to the

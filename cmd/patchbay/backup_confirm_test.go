@@ -156,16 +156,6 @@ func (v *vault) setDocument(doc documents.Document) {
 		"ON CONFLICT (kind, id) DO UPDATE SET scope = excluded.scope, data = excluded.data", doc.Kind, doc.ID, doc.Scope, doc.Created, doc.IsOpen, doc.Bytes, doc.Version, string(doc.Data))
 }
 
-// lets starts the gateway and waits until it has read the credentials of the place, which let a request in. A
-// database that is slow at the start leaves those of the last run in force for a moment.
-func (e *estate) lets(bearer, path string) {
-	e.t.Helper()
-	e.start()
-	gatewaytest.Eventually(e.t, "the credentials of the place are in force", func() bool {
-		return e.as(bearer, http.MethodGet, path, "").Status == http.StatusOK
-	})
-}
-
 // A confirmation enables what its own unsigned restore wrote, as that wrote it: nothing that was put there or changed since, and nothing
 // of a restore before that was not confirmed. The audit has both.
 func TestAConfirmationEnablesWhatItsRestoreWrote(t *testing.T) {
@@ -251,10 +241,11 @@ func TestAConfirmationEnablesWhatItsRestoreWrote(t *testing.T) {
 			if !strings.Contains(again, "0 versions, 0 issued keys, 0 issued tokens, 0 documents") {
 				t.Errorf("the second confirmation says %s", again)
 			}
-			e.lets(e.key, "/v1/files/"+e.output)
+			e.start()
 			refused("thief-token", http.MethodGet, "/api/config/version")
 			refused(e.key, http.MethodGet, "/v1/files/"+planted.ID)
 			refused(e.key, http.MethodGet, "/v1/batches/"+e.openID)
+			e.must(e.key, http.MethodGet, "/v1/files/"+e.output, "", "")
 			e.must(e.token, http.MethodGet, "/api/config/version", "", "")
 			e.must("admin-token", http.MethodPost, "/api/config/version/rollback/6", "", "")
 			for range 4 {
@@ -352,7 +343,8 @@ func TestADisabledPlaceIsMovedAndReplaced(t *testing.T) {
 	if said := verb(t, exitOK, "restore", "--confirm", "--config", next.file); !strings.Contains(said, "7 versions, 2 issued keys, 2 issued tokens") {
 		t.Errorf("the confirmation elsewhere says %s", said)
 	}
-	next.lets("thief-key", "/v1/models")
+	next.start()
+	next.must("thief-key", http.MethodGet, "/v1/models", "", "")
 	next.kill()
 
 	verb(t, exitOK, "restore", full, "--config", e.file, "--force")

@@ -58,11 +58,21 @@ log: {access: false}
 	return e
 }
 
+// start starts the gateway. A database that is too slow for a start leaves the credentials of the last run in
+// force until it is read, which is not what these tests are about: the gateway is started again then.
 func (e *estate) start() {
 	e.t.Helper()
-	e.child = serving(e.t, append([]string{"--config", e.file}, e.args...)...)
-	gatewaytest.Eventually(e.t, "the gateway is ready", func() bool {
-		return e.ask(http.MethodGet, "/actuator/health/readiness", "").Status == http.StatusOK
+	gatewaytest.Eventually(e.t, "the gateway starts with what the database has", func() bool {
+		e.child = serving(e.t, append([]string{"--config", e.file}, e.args...)...)
+		gatewaytest.Eventually(e.t, "the gateway is ready", func() bool {
+			return e.ask(http.MethodGet, "/actuator/health/readiness", "").Status == http.StatusOK
+		})
+		if !strings.Contains(e.stderr.String(), "the shared keys and tokens cannot be read") {
+			return true
+		}
+		e.signal(os.Interrupt)
+		e.exits(exitOK)
+		return false
 	})
 }
 
