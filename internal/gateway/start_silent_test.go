@@ -87,7 +87,7 @@ func slowly(t *testing.T, database string) string {
 					if err != nil {
 						return
 					}
-					time.Sleep(100 * time.Millisecond) // the database's own time
+					<-time.After(100 * time.Millisecond) // the database's own time
 					if _, err := client.Write(buffer[:n]); err != nil {
 						return
 					}
