@@ -355,7 +355,7 @@ func (a *Account) Terms() Terms { return *a.run.terms.Load() }
 
 // Decide changes the terms of a run, here and at the other gateways. It asks those for their
 // latest decision first. If change returns false, the terms stay as they are; other decisions wait until
-// it has returned. An error means that the other gateways cannot be told now, and will be later.
+// it has returned. An error means that the other gateways get it later.
 func (a *Account) Decide(change func(*Terms) bool) error {
 	err := a.Refresh()
 	a.mu.Lock()

@@ -115,7 +115,7 @@ func TestModelsOfAHostThatFailAlikeAreOne(t *testing.T) {
 	}
 }
 
-// TestABackendThatRefusesTheKeyAnswers: it is not shown as one that does not.
+// A backend that refuses the key of the gateway is not shown as silent.
 func TestABackendThatRefusesTheKeyAnswers(t *testing.T) {
 	t.Parallel()
 	r := newRig()

@@ -105,7 +105,7 @@ func Confirm(ctx context.Context, p *Place, path string, record Record) (done Su
 	return c.done, err
 }
 
-// begin returns what has to change beside the documents, which it confirms; nil if there is nothing.
+// begin confirms the documents and returns the other changes, nil if there are none.
 func (c *confirming) begin(ctx context.Context, in *content) (*confirmation, error) {
 	to, err := c.place.confirmed(in)
 	if err != nil || to.Restore == "" {
