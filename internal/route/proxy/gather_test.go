@@ -56,7 +56,7 @@ func TestSharedWorkIsDoneSooner(t *testing.T) {
 				body := manyInputs(inputs)
 				if row.strategy == balance.LeastTime {
 					var running sync.WaitGroup
-					for range 2 * len(row.engines) { // so that all have something to do
+					for range 3 * len(row.engines) { // so that all have something to do
 						running.Go(func() {
 							for range 100 { // the fleet learns how fast they are, whatever the order
 								c.ask((*schema.Request).ParseEmbedding, manyInputs(20)) // too few to be shared
