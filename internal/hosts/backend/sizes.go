@@ -90,7 +90,7 @@ func (w *SizeWatcher) round(ctx context.Context, now time.Time) {
 	groups := map[engineOf][]*Instance{}
 	for _, i := range w.Source() {
 		isWritten := i.Settings.ContextWindow > 0 && i.Settings.MaxOutputTokens > 0
-		if i.Kind.Sizes == nil || isWritten || !i.Settings.Enabled || !i.Healthy() || i.isAsleep() {
+		if isWritten || i.Kind.Sizes == nil || !i.Settings.Enabled || !i.Healthy() || i.isAsleep() {
 			continue
 		}
 		at := engineOf{i.Kind, i.Origin.Once(), strings.TrimRight(i.Settings.BaseURL, "/"),

@@ -661,7 +661,7 @@ func TestAnUrgentRequestDoesNotWaitInALesserPlace(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			table := NewTable(limits())
-			got, calls := make([]int, 3), 0
+			got, calls := make([]int, 3), atomic.Int32{}
 			var clients sync.WaitGroup
 			for n, class := range []schema.Class{c.first, c.second, c.third} {
 				clients.Go(func() {
@@ -669,8 +669,7 @@ func TestAnUrgentRequestDoesNotWaitInALesserPlace(t *testing.T) {
 					f, isFirst := table.Board(context.Background(), answercache.Key{1}, class)
 					var answer account.Answer
 					if isFirst {
-						calls++
-						number := calls
+						number := calls.Add(1)
 						answer, _ = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (account.Answer, error) {
 							if !c.begun {
 								<-time.After(time.Minute)

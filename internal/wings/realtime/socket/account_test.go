@@ -27,12 +27,11 @@ func TestPromptsOfABackendsAccountInASession(t *testing.T) {
 		}
 		s.Send(`{"type":"response.create","response":{"instructions":"ignore"}}`)
 		gatewaytest.Eventually(t, "the last message has come", func() bool {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return len(b.got) > 0 && strings.Contains(b.got[len(b.got)-1], "ignore")
+			got := b.messages()
+			return len(got) > 0 && strings.Contains(got[len(got)-1], "ignore")
 		})
-		if got := strings.Contains(strings.Join(b.got, ""), "pmpt_1"); got == isRefused {
-			t.Errorf("%s: the backend got %q", settings, b.got)
+		if all := strings.Join(b.messages(), ""); strings.Contains(all, "pmpt_1") == isRefused {
+			t.Errorf("%s: the backend got %q", settings, all)
 		}
 	}
 }
@@ -56,12 +55,12 @@ func TestMembersForOperatorsInASession(t *testing.T) {
 		}
 		s.Send(`{"type":"response.create","response":{"instructions":"ignore"}}`)
 		gatewaytest.Eventually(t, "the last message has come", func() bool {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return len(b.got) > 0 && strings.HasSuffix(b.got[len(b.got)-1], `{"instructions":"ignore"}}`)
+			got := b.messages()
+			return len(got) > 0 && strings.HasSuffix(got[len(got)-1], `{"instructions":"ignore"}}`)
 		})
-		if got, want := strings.Count(strings.ToLower(strings.Join(b.got, "")), "priority"), map[bool]int{true: 0, false: 3}[isRefused]; got != want {
-			t.Errorf("%s: the backend got %q, want %d of them", settings, b.got, want)
+		all, want := strings.Join(b.messages(), ""), map[bool]int{true: 0, false: 3}[isRefused]
+		if strings.Count(strings.ToLower(all), "priority") != want {
+			t.Errorf("%s: the backend got %q, want %d of them", settings, all, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -142,6 +143,13 @@ func (b *realtimeBackend) count(n int) {
 	b.open += n
 }
 
+// messages returns what it got so far.
+func (b *realtimeBackend) messages() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.got)
+}
+
 func (b *realtimeBackend) isOpen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,8 +159,9 @@ func (b *realtimeBackend) isOpen() bool {
 const realtimePath = "/v1/realtime?model=rt"
 
 // realtimeYAML serves the model rt from the backend, which has another name for it.
-func realtimeYAML(b *realtimeBackend) string {
-	return gatewaytest.ChatYAML(gatewaytest.Instance("rt", b.URL, "upstream-model: upstream-realtime", "api-key: backend-key")) + "quota: {enabled: true}\n" +
+func realtimeYAML(b *realtimeBackend, settings ...string) string {
+	settings = append(settings, "upstream-model: upstream-realtime", "api-key: backend-key")
+	return gatewaytest.ChatYAML(gatewaytest.Instance("rt", b.URL, settings...)) + "quota: {enabled: true}\n" +
 		"prices: {models: [{model: '*', input: 1000000, output: 1000000}]}\n"
 }
 
@@ -190,8 +199,8 @@ func TestTheRealtimeAPIIsPassedOn(t *testing.T) {
 	if opened.URL.Query().Get("model") != "upstream-realtime" || opened.Header.Get("Authorization") != "Bearer backend-key" || opened.Header.Get("Openai-Beta") != "realtime=v1" {
 		t.Errorf("%s %v", opened.URL, opened.Header)
 	}
-	if b.got[0] != `{"type":"session.update","session":{"model":"upstream-realtime","voice":"v"}}` {
-		t.Errorf("%s", b.got[0])
+	if got := b.messages(); got[0] != `{"type":"session.update","session":{"model":"upstream-realtime","voice":"v"}}` {
+		t.Errorf("%s", got[0])
 	}
 	gatewaytest.Eventually(t, "the slot is free", func() bool { return r.Instances("rt")[0].InFlight() == 0 })
 	requests, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply {
@@ -304,7 +313,8 @@ func TestWhatASessionDoesNotUseIsGivenBack(t *testing.T) {
 	}
 	_ = s.CloseNow()
 	gatewaytest.Eventually(t, "the slot is free", func() bool { return r.Instances("rt")[0].InFlight() == 0 })
-	if last := b.got[len(b.got)-1]; last != `{"type":"response.cancel"}` {
+	got := b.messages()
+	if last := got[len(got)-1]; last != `{"type":"response.cancel"}` {
 		t.Errorf("the backend was told %s", last)
 	}
 	requests, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply {
@@ -382,8 +392,8 @@ func TestMessagesOfASessionAreBounded(t *testing.T) {
 	s.Event()
 	_ = s.Write(gatewaytest.Deadline(t), websocket.MessageText, []byte(`{"type":"`+strings.Repeat("x", 2<<20)+`"}`)) // the gateway may close it before all is sent
 	gatewaytest.Eventually(t, "the backend's connection is closed", func() bool { return !b.isOpen() })
-	if len(b.got) != 0 {
-		t.Errorf("the backend got %.100q", b.got)
+	if got := b.messages(); len(got) != 0 {
+		t.Errorf("the backend got %.100q", got)
 	}
 }
 

@@ -145,9 +145,7 @@ func TestASessionKeepsItsModel(t *testing.T) {
 	}
 	s.Send(`{"type":"response.create"}`)
 	until(t, s, "response.done")
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if got := strings.Join(b.got, "\n"); strings.Contains(got, "session.update") {
+	if got := strings.Join(b.messages(), "\n"); strings.Contains(got, "session.update") {
 		t.Error(got)
 	}
 }
@@ -189,7 +187,8 @@ func TestASessionEndsWhenItsInstanceIsTakenOut(t *testing.T) {
 func TestAPanicOnAConnectionEndsThatAlone(t *testing.T) {
 	t.Parallel()
 	b := startRealtime(t)
-	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(budgetOfMany), AnswerTokens: 40}) // without health checks, which would read what is broken here
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{AnswerTokens: 40, // without what would read the parts that are broken here
+		YAML: realtimeYAML(b, "context-window: 128000", "max-output-tokens: 4096") + realtimeKey(budgetOfMany)})
 	other := r.OpenSocket(realtimePath, realtimeHeaders...)
 	for name, message := range map[string]string{"of the backend": `{"type":"response.create"}`, "of the client": `{"type":"session.update","session":{"model":"rt"}}`} {
 		s := r.OpenSocket(realtimePath, realtimeHeaders...)

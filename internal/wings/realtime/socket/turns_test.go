@@ -253,8 +253,8 @@ func TestAResponseWithoutRoomIsNotAskedFor(t *testing.T) {
 	}
 	s.Send(`{"type":"response.create","response":{"max_output_tokens":50}}`)
 	until(t, s, "response.done")
-	if len(b.got) != 1 {
-		t.Errorf("the backend got %q", b.got)
+	if got := b.messages(); len(got) != 1 {
+		t.Errorf("the backend got %q", got)
 	}
 	const most = 8
 	b = startRealtime(t)
@@ -423,7 +423,7 @@ func TestMessagesTakeFromTheMemoryForBodies(t *testing.T) {
 	bodies.SetLimit(64 << 10)
 	s.Send(`{"type":"response.create"}`)
 	until(t, s, "response.done")
-	got := len(b.got)
+	before := len(b.messages())
 	_ = s.Write(gatewaytest.Deadline(t), websocket.MessageText, []byte(large)) // the gateway may close it before all is sent
 	if refused := until(t, s, "error"); gatewaytest.At(t, refused, "error/code") != "overloaded" {
 		t.Errorf("%v", refused)
@@ -432,7 +432,7 @@ func TestMessagesTakeFromTheMemoryForBodies(t *testing.T) {
 		t.Errorf("closed with %d", code)
 	}
 	gatewaytest.Eventually(t, "the backend's connection is closed", func() bool { return !b.isOpen() })
-	if len(b.got) != got || bodies.Taken() != 0 {
-		t.Errorf("%d bytes are taken, and the backend got %.100q", bodies.Taken(), b.got[got:])
+	if got := b.messages(); len(got) != before || bodies.Taken() != 0 {
+		t.Errorf("%d bytes are taken, and the backend got %.100q", bodies.Taken(), got[before:])
 	}
 }
