@@ -13,6 +13,7 @@ CLIENTS  := test/clients
 AGENTS   := test/agents
 CONSOLE  := console
 FUZZTIME ?= 10s
+SINCE    ?= HEAD~10
 # The race detector makes a program five to ten times slower, so that test-race leaves these
 # out: tests of these names, which go through hundreds of rows or hours of simulated traffic, or
 # measure bytes, where other tests of the same packages run the same code; and packages that
@@ -188,8 +189,12 @@ way: ## Count the blocks, files and packages that one request runs through, with
 	@PATCHBAY_WAY=1 go test -count=1 -v $(TEST_FLAGS) ./cmd/patchbay -run BlocksThatARequestRuns
 
 .PHONY: without
-without: ## Build and test the core without each wing in turn and without all (WINGS="spend demo" for some at once)
-	@go run -modfile=tools/go.mod tools/without/main.go $(WINGS)
+without: ## Build and test the core without all wings, and without each that changed since SINCE (WINGS="spend demo" for some at once)
+	@go run -modfile=tools/go.mod tools/without/main.go -since $(SINCE) $(WINGS)
+
+.PHONY: without-all
+without-all: ## Build and test the core without all wings, and without each in turn
+	@go run -modfile=tools/go.mod tools/without/main.go
 
 .PHONY: size
 size: ## Count the tokens of the product's code; fails above the limit in tools/size/budget

@@ -1,12 +1,14 @@
 // Command without proves that the core needs no wing: it copies the tracked files of the
 // repository, deletes the folder of a wing, the lines of the lists that name it and the files
-// of its verbs, builds the rest and runs the core's tests. It does that for each wing in turn
-// and for all at once, or for the wings that are named (make without WINGS="spend demo"). It
-// is run in the root of the repository.
+// of its verbs, builds the rest and runs the core's tests. It does that for all at once, and for
+// each wing in turn; with -since REVISION only for each that has changed since then. Wings
+// that are named are deleted together (make without WINGS="spend demo"). It is run in the root
+// of the repository.
 package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -39,13 +41,19 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	rounds := [][]string{wings}
-	for _, wing := range wings {
-		rounds = append(rounds, []string{wing})
-	}
 	noTests := flag.Bool("no-tests", false, "only build and vet")
 	in := flag.String("in", "", "a new folder for the copy, which is kept")
+	since := flag.String("since", "", "a revision: of the wings alone, only those that have changed since then")
 	flag.Parse()
+	rounds := [][]string{wings}
+	for _, wing := range wings {
+		switch hasChanged, err := changed(wing, *since); {
+		case err != nil:
+			log.Printf("wing %s alone: %v", wing, err)
+		case hasChanged:
+			rounds = append(rounds, []string{wing})
+		}
+	}
 	if flag.NArg() > 0 {
 		rounds = [][]string{flag.Args()}
 	}
@@ -83,6 +91,21 @@ func wingsOf(dir string) (wings []string, err error) {
 		}
 	}
 	return wings, err
+}
+
+// changed reports whether the folder of a wing has changed since a revision; with none it has.
+func changed(wing, since string) (bool, error) {
+	if since == "" {
+		return true, nil
+	}
+	err := exec.Command("git", "diff", "--quiet", since, "--", folder+"/"+wing).Run()
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("git diff %s: %w", since, err)
+	}
+	return false, nil
 }
 
 // try builds a copy without some wings and tests some of its packages.
