@@ -2,6 +2,7 @@ package callfile
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // entry is a call as a line of the file: its record, and the attempts that the record describes.
@@ -58,7 +60,13 @@ func newForm() form {
 			json.MarshalToFunc(func(to *jsontext.Encoder, c *calls.Content) error {
 				return json.MarshalEncode(to, contents{c.Type, c.Bytes, c.String(), c.IsCut})
 			}),
-			text(fmt.Stringer.String),
+			json.MarshalToFunc(func(to *jsontext.Encoder, value fmt.Stringer) error {
+				switch value.(type) {
+				case say.Sentence, *say.Sentence: // by its code and values
+					return errors.ErrUnsupported
+				}
+				return to.WriteToken(jsontext.String(value.String()))
+			}),
 			text(func(id calls.TraceID) string { return hex.EncodeToString(id[:]) }),
 		))),
 		json.WithUnmarshalers(json.JoinUnmarshalers(

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/journal"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -97,12 +99,13 @@ func (k *kept) captures(t testing.TB, most metrics.Capture) {
 func record(number uint64) calls.Record {
 	c := calls.Record{
 		Sequence: number, RequestID: fmt.Sprint("req-", number), Started: time.UnixMicro(int64(1_700_000_000_000_000 + number)), Status: 503, Code: schema.CodeUpstreamError,
-		Told: &calls.Told{Message: "the model is loading", Of: "tenant/acme", Until: time.UnixMicro(1_800_000_000_000_000)}, Unified: true, Service: schema.TTS, Door: schema.Door(3),
+		Told: &calls.Told{Message: "the model is loading", Said: say.New("instance.no_door", "door", say.New("call.status", "status", 503)), Of: "tenant/acme", Until: time.UnixMicro(1_800_000_000_000_000)}, Unified: true, Service: schema.TTS, Door: schema.Door(3),
 		Model: "m", Asked: "gpt-5o", Instance: "m@gpu-2:8000", Strategy: "random", KeyID: "k", Tenant: "acme", User: "u",
 		Usage: schema.Usage{Known: true, Prompt: 1, Completion: 2, Total: 3}, Cost: 12345, Routed: true, Result: schema.ResultFailed, Ended: time.Second, Queued: time.Millisecond,
 		Cache: metrics.CacheMiss, Class: schema.Interactive, Hedge: metrics.HedgeLost,
 	}
-	c.Restore(2, []calls.Try{{Instance: "a", Code: "x", Text: "503 model is loading", Status: 503}, {Instance: "m@gpu-2:8000"}})
+	because := say.New("call.status", "status", 503)
+	c.Restore(2, []calls.Try{{Instance: "a", Code: "x", Text: "503 model is loading", Said: &because, Status: 503}, {Instance: "m@gpu-2:8000"}})
 	return c
 }
 
@@ -135,12 +138,8 @@ func TestCallsComeBackAsTheyWere(t *testing.T) {
 		if _, err := again.recorder.Search(t.Context(), calls.Query{Before: 2, Most: 10}, func(c *calls.Record) bool { got = *c; return true }); err != nil {
 			t.Fatal(err)
 		}
-		if fmt.Sprintf("%+v %+v", got, *got.Told) != fmt.Sprintf("%+v %+v", want, *want.Told) {
-			// The pointers differ, which Sprintf shows.
-			got.Told, want.Told = nil, nil
-			if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
-				t.Errorf("%s:\n%+v\n%+v", name, got, want)
-			}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n%+v\n%+v", name, got, want)
 		}
 		content, err := os.ReadFile(segmentFiles(t, dir, "calls-")[0])
 		if err != nil {

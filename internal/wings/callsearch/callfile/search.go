@@ -103,7 +103,11 @@ func (f *File) searchSegment(s *search, one stored) bool {
 		}
 		for _, line := range slices.Backward(lines) {
 			c, err := f.form.readRecord(line)
-			if err != nil || c.Sequence >= s.Before {
+			if err != nil {
+				f.unread(err)
+				continue
+			}
+			if c.Sequence >= s.Before {
 				continue
 			}
 			if !s.look(c) {
