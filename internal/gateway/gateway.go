@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -126,6 +127,8 @@ type Options struct {
 	// KeepAlive is the time between two comments in a silent stream; 0 means the default
 	// of the unified API.
 	KeepAlive time.Duration
+	// Patience is how long the start waits for stores that do not answer; 0 means 3 seconds.
+	Patience time.Duration
 }
 
 // New assembles a gateway from a configuration and opens its listener. It
@@ -147,6 +150,7 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 		log: log, build: options.Build, isDemo: options.Demo, more: options.Routes,
 		moreWings: options.Wings, steps: options.Steps,
 		served: make(chan struct{}), closeBook: func() {},
+		patience: patience{total: cmp.Or(options.Patience, startPatience)},
 	}
 	if options.FromFile {
 		g.file.begin()

@@ -13,6 +13,7 @@ const startPatience = 3 * time.Second
 
 // patience bounds the waits of a start. Its methods are safe for concurrent use.
 type patience struct {
+	total  time.Duration
 	spent  atomic.Int64 // nanoseconds
 	isOver atomic.Bool  // the start is over, and waits have only their own bounds
 }
@@ -24,7 +25,7 @@ func (p *patience) wait(ctx context.Context, read func(ctx context.Context)) {
 		return
 	}
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, startPatience-time.Duration(p.spent.Load()))
+	bounded, cancel := context.WithTimeout(ctx, p.total-time.Duration(p.spent.Load()))
 	defer cancel()
 	read(bounded)
 	if bounded.Err() != nil {

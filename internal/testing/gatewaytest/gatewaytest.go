@@ -6,6 +6,7 @@ package gatewaytest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -69,6 +70,8 @@ type Setup struct {
 	Wings     []wing.New     // made in addition to the usual wings
 	// AnswerTokens is gateway.Options.AnswerTokens.
 	AnswerTokens int64
+	// Patience is gateway.Options.Patience; 0 means a time that a slow machine needs.
+	Patience time.Duration
 }
 
 // Start starts a gateway with this configuration on a port of its own.
@@ -88,6 +91,7 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	g, err := gateway.New(LoadDocumentWith(t, s.YAML, s.DataDir, s.Env...), log, gateway.Options{
 		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile, Demo: s.Demo,
 		Routes: s.Routes, Steps: s.Steps, Wings: s.Wings, AnswerTokens: s.AnswerTokens,
+		Patience: cmp.Or(s.Patience, 30*time.Second),
 	})
 	if err != nil {
 		t.Fatal(err)
