@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // RunLimits are the limits of one run of an agent. 0 sets no limit and leaves it to wider

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Amount is an amount of money, in units of 10^-12 of the currency's own unit. It is

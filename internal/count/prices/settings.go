@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings are the prices of models.

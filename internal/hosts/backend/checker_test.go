@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestInstancesAreProbedSoonAndThenEveryIntervalWithJitter(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/live"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Finding is something about an object that people should know although no call failed because of

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Where a credential comes from.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/patchbay-ai/patchbay/internal/config/settings"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 )
 
 // TermSet holds the terms of tenants and the defaults for all keys. They belong to the

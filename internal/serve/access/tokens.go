@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Tokens are the tokens of the management API.

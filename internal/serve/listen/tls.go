@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // TLS are the settings of encrypted connections with clients. The zero value means

@@ -11,8 +11,8 @@ import (
 	"unicode"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
