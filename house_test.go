@@ -40,7 +40,7 @@ var packageOrder = []string{
 	"internal/request/recall",
 	"internal/request/accountids",
 	"internal/request/naming",
-	"internal/count/prices",
+	"internal/request/prices",
 	"internal/request/estimate",
 	"internal/see/logs",
 	"internal/store/condition",
