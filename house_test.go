@@ -104,7 +104,7 @@ var packageOrder = []string{
 	"internal/hosts/residency",
 	"internal/testing/simulator/engine",
 	"internal/testing/fleettest",
-	"internal/request/prompts",
+	"internal/route/prompts",
 	"internal/route/scatter",
 	"internal/route/hedge",
 	"internal/hosts/transport",

@@ -10,8 +10,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/request/prompts"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/prompts"
 )
 
 // turn is what is said in a conversation, in the words of one door.

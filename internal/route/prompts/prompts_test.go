@@ -12,8 +12,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
-	"github.com/patchbay-ai/patchbay/internal/request/prompts"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/prompts"
 )
 
 // parsers read the bodies of requests, by their doors.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
-	"github.com/patchbay-ai/patchbay/internal/request/prompts"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/prompts"
 )
 
 // The sentences of which prompts are made: words, source code with quotes and line feeds,
