@@ -58,7 +58,7 @@ var packageOrder = []string{
 	"internal/wings/audit/pgaudit",
 	"internal/wings/audit/forward",
 	"internal/see/telemetry",
-	"internal/route/breaker",
+	"internal/hosts/breaker",
 	"internal/count/tally",
 	"internal/testing/tallytest",
 	"internal/count/tally/redistally",
