@@ -22,7 +22,7 @@ var largePackages = map[string]string{
 	"internal/count/quota":       "the ledger's guarantees span memory, journal, shared counter and database; its stores are packages of their own",
 	"internal/wings/importer":    "six gateways' configurations are read, and each is a few files; what they share is in packages of its own",
 	"internal/testing/simulator": "one backend that speaks every dialect and has every fault; each dialect is a few files, none is of use alone",
-	"internal/serve/access":      "keys, tokens, sessions and people are one signed set of values: a change of any is checked, stored, shared and compiled into grants and the roster together",
+	"internal/access":            "keys, tokens, sessions and people are one signed set of values: a change of any is checked, stored, shared and compiled into grants and the roster together",
 	"internal/serve/web/monitor": "one surface whose operations show the same calls, figures and problems in several forms, and share their filters and wording",
 	"internal/serve/web/manage":  "one surface whose operations share decoding, masking and the mapping of errors; what they decide is in packages of their own",
 }

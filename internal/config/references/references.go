@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // maxReferencedFile bounds a file that ${file:...} reads: these files are meant for

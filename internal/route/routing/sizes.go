@@ -1,9 +1,9 @@
 package routing
 
 import (
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
 	"github.com/patchbay-ai/patchbay/internal/request/prices"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // setPrice sets the price of the model, and the sizes that the list has for it.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
 )
 
 func TestShapeOfPermissions(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
 )
 
 func bearing(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 func TestTheUserOfATrustedHeader(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // roleOf returns the role that a token has, no role for one that is refused.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
 )
 
 func TestScopeOfACaller(t *testing.T) {

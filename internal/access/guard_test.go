@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 func TestKeysAreGoodForTheirServicesAndModels(t *testing.T) {
