@@ -36,7 +36,7 @@ func onlyAccountsTake(tr *tree) []string {
 			}
 			ast.Inspect(decl, func(n ast.Node) bool {
 				if name := takes(n); name != "" {
-					found = append(found, tr.at(n.Pos(), "%s takes or prices without an account; use internal/count/account", name))
+					found = append(found, tr.at(n.Pos(), "%s takes or prices without an account; use internal/route/account", name))
 					return false
 				}
 				return true
