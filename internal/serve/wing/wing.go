@@ -15,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet/redisfleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
@@ -33,6 +32,7 @@ import (
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // Core is the gateway as wings see it. Parts that are made later than a wing are nil at

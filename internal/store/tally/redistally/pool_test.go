@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
-	"github.com/patchbay-ai/patchbay/internal/count/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 

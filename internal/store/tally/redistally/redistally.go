@@ -19,8 +19,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/store/redis"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 //go:embed exchange.lua
