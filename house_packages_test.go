@@ -194,7 +194,7 @@ func gatewayTestsStandApart(tr *tree) []string {
 			continue
 		}
 		for _, imported := range f.Imports {
-			if imported.Path.Value == `"`+module+`/internal/testing/gatewaytest"` {
+			if imported.Path.Value == `"`+module+`/internal/gateway/gatewaytest"` {
 				found = append(found, tr.at(imported.Pos(), "a test of a whole gateway beside tests inside %s makes Go compile all that is above it once more; move it to internal/gateway", f.dir))
 			}
 		}

@@ -199,7 +199,7 @@ var packageOrder = []string{
 	"internal/gateway",
 	"cmd/patchbay",
 	"internal/testing/storetest",   // above all others: only tests look up
-	"internal/testing/gatewaytest", // as above
+	"internal/gateway/gatewaytest", // as above
 }
 
 const (
@@ -870,10 +870,10 @@ var page string
 
 		{"tests of whole gateways stand apart", "beside a test inside", map[string]string{
 			"internal/count/quota/a_test.go": "package quota\n",
-			"internal/count/quota/b_test.go": "package quota_test\nimport _ \"" + module + "/internal/testing/gatewaytest\"\n",
+			"internal/count/quota/b_test.go": "package quota_test\nimport _ \"" + module + "/internal/gateway/gatewaytest\"\n",
 		}, "b_test.go:2: a test of a whole gateway beside tests inside internal/count/quota"},
 		{"tests of whole gateways stand apart", "alone", map[string]string{
-			"internal/count/quota/b_test.go": "package quota_test\nimport _ \"" + module + "/internal/testing/gatewaytest\"\n",
+			"internal/count/quota/b_test.go": "package quota_test\nimport _ \"" + module + "/internal/gateway/gatewaytest\"\n",
 		}, ""},
 
 		{"the architecture shows the tree", "a package without a row", schema(""), "package internal/request/schema is not in docs/architecture.md"},

@@ -20,9 +20,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/access/sessions"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // with sends a request with a header.

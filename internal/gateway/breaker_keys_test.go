@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // poisoned starts a backend that answers with 500 to whoever sends the word poison, and

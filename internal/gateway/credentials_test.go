@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 

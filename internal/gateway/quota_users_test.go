@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 func TestUsageIsCountedByTheUserOfATrustedHeader(t *testing.T) {

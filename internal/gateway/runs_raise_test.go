@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // led returns a gateway with a run of the tenant red that is stopped for a loop, the path of the run, and

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // A handler behind the shell, the router and the gate takes a connection over. A stop waits

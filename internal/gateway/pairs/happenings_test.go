@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/jwttest"
 )
 

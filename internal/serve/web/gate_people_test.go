@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // A person who signed in uses the operations that name a role in a tenant, within their

@@ -14,8 +14,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 

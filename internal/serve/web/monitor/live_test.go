@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/store/tally"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/jwttest"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
