@@ -131,7 +131,7 @@ var packageOrder = []string{
 	"internal/config",
 	"internal/config/lint",
 	"internal/route/routing",
-	"internal/hosts/discover",
+	"internal/route/discover",
 	"internal/wings/starter",
 	"internal/wings/measure",
 	"internal/serve/notify",

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/discover"
 )
 
 // llama is a llama.cpp server as it looks to somebody who asks for its models: it calls
