@@ -114,7 +114,7 @@ var packageOrder = []string{
 	"internal/testing/jwttest",
 	"internal/serve/jwt",
 	"internal/wings/callertokens",
-	"internal/serve/listen",
+	"internal/access/listen",
 	"internal/wings/realtime/sockets",
 	"internal/wings/realtime/talk",
 	"internal/wings/processes",

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 )
 
 func TestSocketsThatAreThereAlready(t *testing.T) {

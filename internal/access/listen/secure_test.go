@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 )
 
 // pipes is a listener whose connections are in memory.
