@@ -15,8 +15,8 @@ var (
 	takingCalls = []string{"Limiter.Take", "Limiter.Allow", "Cost"}
 )
 
-// isTaker reports whether a package is one of those that limit, price and settle: those of internal/count, the account that
-// uses them, and prices.
+// isTaker reports whether a package is one of those that limit, price and settle: those of
+// internal/count, the account that uses them, and prices.
 func isTaker(dir string) bool {
 	return strings.HasPrefix(dir, "internal/count/") || dir == "internal/route/account" || dir == "internal/request/prices"
 }

@@ -114,7 +114,7 @@ func (w *world) renew(id string) {
 	w.grant.Budgets[0] = w.book.Open(allowance.KeyName(id), quota.Subject{APIKey: id}, budget.Budgets{Total: total})
 	w.counted, w.kept, w.visits, w.tokens, w.cost, w.departed = 0, 0, 0, 0, 0, 0
 	w.left, w.limited = map[*Account]bool{}, 0
-	w.table, _ = routing.Compile(w.doc, nil, nil) // whose limits have counted nothing
+	w.table, _ = routing.Compile(w.doc.Routed(), nil, nil) // whose limits have counted nothing
 }
 
 var fields = schema.FieldsOf(struct {

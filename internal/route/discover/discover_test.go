@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/patchbay-ai/patchbay/internal/config/direct"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -35,11 +36,11 @@ func backendWith(t *testing.T, key string, lists map[string]string) *httptest.Se
 	return server
 }
 
-func direct(t *testing.T) discover.Send {
+func directly(t *testing.T) discover.Send {
 	t.Helper()
 	client := transport.New(transport.Options{})
 	t.Cleanup(client.Close)
-	return discover.Direct(client)
+	return direct.Send(client)
 }
 
 func TestKindsAreRecognisedByTheirLists(t *testing.T) {
@@ -71,7 +72,7 @@ func TestKindsAreRecognisedByTheirLists(t *testing.T) {
 				if suffix == "/v1" && test.adapter == "ollama" {
 					continue
 				}
-				found, err := discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: server.URL + suffix})
+				found, err := discover.Ask(t.Context(), directly(t), discover.Backend{BaseURL: server.URL + suffix})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,15 +86,15 @@ func TestKindsAreRecognisedByTheirLists(t *testing.T) {
 
 func TestWhatWasTriedInVainIsTold(t *testing.T) {
 	server := backendWith(t, "secret", map[string]string{"/v1/models": `{"data":[]}`})
-	found, err := discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: server.URL})
+	found, err := discover.Ask(t.Context(), directly(t), discover.Backend{BaseURL: server.URL})
 	if err != nil || found.Adapter != "" || len(found.Errors) != 2 || !strings.Contains(found.Errors[1].String(), "wants a key") {
 		t.Errorf("%+v %v", found, err)
 	}
-	found, err = discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: server.URL, APIKey: backend.Literal("wrong")})
+	found, err = discover.Ask(t.Context(), directly(t), discover.Backend{BaseURL: server.URL, APIKey: backend.Literal("wrong")})
 	if err != nil || len(found.Errors) != 2 || !strings.Contains(found.Errors[1].String(), "wants another key") {
 		t.Errorf("with a wrong key: got %+v %v", found, err)
 	}
-	found, err = discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: server.URL, APIKey: backend.Literal("secret")})
+	found, err = discover.Ask(t.Context(), directly(t), discover.Backend{BaseURL: server.URL, APIKey: backend.Literal("secret")})
 	if err != nil || found.Adapter != "openai" || len(found.Models) != 0 {
 		t.Errorf("%+v %v", found, err)
 	}
@@ -108,7 +109,7 @@ func TestBadBackendsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	if _, err := discover.Ask(t.Context(), send, discover.Backend{BaseURL: "http://x", Adapter: "nothing"}); !errors.As(err, &field) || field.Field != "adapter" {
 		t.Error(err)
 	}
-	_, err := discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: "ftp://x"})
+	_, err := discover.Ask(t.Context(), directly(t), discover.Backend{BaseURL: "ftp://x"})
 	if !errors.Is(err, discover.ErrRefused) || !strings.Contains(err.Error(), "base-url must begin with http") {
 		t.Error(err)
 	}
@@ -128,7 +129,7 @@ func TestServiceTypesAreGuessedByNames(t *testing.T) {
 }
 
 func TestDeploymentsAreNotDiscovered(t *testing.T) {
-	_, err := discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: "http://127.0.0.1:1", Adapter: "azure"})
+	_, err := discover.Ask(t.Context(), directly(t), discover.Backend{BaseURL: "http://127.0.0.1:1", Adapter: "azure"})
 	var fault *discover.BackendError
 	if !errors.As(err, &fault) || fault.Field != "adapter" || !strings.Contains(err.Error(), "deployments") {
 		t.Errorf("error %v", err)

@@ -73,7 +73,7 @@ func TestWhatALlamaServerIsForIsFoundOut(t *testing.T) {
 			defer server.Close()
 			for _, adapter := range []string{"", "llamacpp", "openai"} {
 				test.server.posts.Store(0)
-				found, err := discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: server.URL + "/v1", Adapter: adapter})
+				found, err := discover.Ask(t.Context(), directly(t), discover.Backend{BaseURL: server.URL + "/v1", Adapter: adapter})
 				if err != nil {
 					t.Fatal(err)
 				}

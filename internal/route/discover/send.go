@@ -2,20 +2,14 @@ package discover
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 
 // CallOf returns the call of a Send: of the path of an instance, with its headers and its
@@ -56,25 +50,4 @@ func reachError(err error) error {
 		return say.Error("discover.unreached", "cause", cause)
 	}
 	return say.Error("discover.unasked")
-}
-
-// Direct returns a Send for programs without a gateway.
-func Direct(client *transport.Client) Send {
-	return func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings,
-		post string) (int, []byte, error) {
-		service := config.DefaultService()
-		service.Instances = []backend.Settings{settings}
-		doc := config.Default()
-		doc.Services = map[schema.ServiceType]config.Service{serviceType: service}
-		if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
-			at := problems[0].Path
-			return 0, nil, fmt.Errorf("%w: %s %s", ErrRefused, at[strings.LastIndexByte(at, '.')+1:],
-				problems[0].Said)
-		}
-		table, err := routing.Compile(doc, nil, nil)
-		if err != nil {
-			return 0, nil, fmt.Errorf("%w: %w", ErrRefused, err)
-		}
-		return SendTo(ctx, client, table.Service(serviceType).Instance(settings.ID()), post)
-	}
 }

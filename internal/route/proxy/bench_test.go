@@ -32,7 +32,7 @@ func benchProxy(tb testing.TB) *Proxy {
 		chat.Instances = append(chat.Instances, settings)
 	}
 	doc.Services[schema.Chat] = chat
-	table, err := routing.Compile(doc, nil, nil)
+	table, err := routing.Compile(doc.Routed(), nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func newClockwork(t testing.TB, service schema.ServiceType, engines []engine.Spe
 	}
 	edit(&policy)
 	doc.Services[service] = policy
-	table, err := routing.Compile(doc, nil, nil)
+	table, err := routing.Compile(doc.Routed(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

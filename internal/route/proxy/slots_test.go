@@ -55,7 +55,7 @@ func (d *desk) edit(change func(*config.Service)) {
 	chat := d.doc.Services[schema.Chat]
 	change(&chat)
 	d.doc.Services[schema.Chat] = chat
-	table, err := routing.Compile(d.doc, d.current.Load(), nil)
+	table, err := routing.Compile(d.doc.Routed(), d.current.Load(), nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}

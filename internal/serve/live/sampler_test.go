@@ -44,7 +44,7 @@ func (r *rig) use(models ...string) {
 		chat.Instances = append(chat.Instances, one)
 	}
 	r.doc.Services[schema.Chat] = chat
-	table, err := routing.Compile(r.doc, r.current.Load(), nil)
+	table, err := routing.Compile(r.doc.Routed(), r.current.Load(), nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestHistoryIsBoundedInInstances(t *testing.T) {
 // A sample of an idle gateway must cost next to nothing.
 func BenchmarkIdleSample(b *testing.B) {
 	settings := metrics.DefaultSettings()
-	table, err := routing.Compile(config.Default(), nil, nil)
+	table, err := routing.Compile(config.Default().Routed(), nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

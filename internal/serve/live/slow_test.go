@@ -23,7 +23,7 @@ func (r *rig) peers(n int) {
 		chat.Instances = append(chat.Instances, one)
 	}
 	r.doc.Services[schema.Chat] = chat
-	table, err := routing.Compile(r.doc, r.current.Load(), nil)
+	table, err := routing.Compile(r.doc.Routed(), r.current.Load(), nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}

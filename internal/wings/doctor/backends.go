@@ -167,7 +167,7 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 		service.Instances = []backend.Settings{described}
 		doc := e.Document.Clone()
 		doc.Services = map[schema.ServiceType]config.Service{serviceType: service}
-		table, err := routing.Compile(doc, nil, nil)
+		table, err := routing.Compile(doc.Routed(), nil, nil)
 		if err != nil {
 			return 0, nil, fmt.Errorf("%w: %w", discover.ErrRefused, err)
 		}

@@ -109,7 +109,7 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 			return prefix + strings.TrimPrefix(path, "instances[0].")
 		})
 	}
-	table, err := routing.Compile(doc, nil, nil)
+	table, err := routing.Compile(doc.Routed(), nil, nil)
 	if err != nil {
 		return nil, web.Invalid(prefix+"baseUrl", say.From(err))
 	}
