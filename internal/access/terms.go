@@ -93,9 +93,9 @@ func (t Terms) CheckAt(at string, report say.Report) {
 		}
 	}
 	checkExpiry(at, t.ExpiresAt, report)
-	t.Limits.Check(func(path string, fault say.Sentence) { report(at+"limits."+path, fault) })
-	t.Budgets.Check(func(path string, fault say.Sentence) { report(at+"budgets."+path, fault) })
-	t.Runs.Check(func(path string, fault say.Sentence) { report(at+"runs."+path, fault) })
+	t.Limits.Check(say.Under(at+"limits.", report))
+	t.Budgets.Check(say.Under(at+"budgets.", report))
+	t.Runs.Check(say.Under(at+"runs.", report))
 }
 
 func checkExpiry(at, expires string, report say.Report) {

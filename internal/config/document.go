@@ -131,6 +131,14 @@ func (d *Document) Routed() *policy.Policy {
 	}
 }
 
+// Alone returns a copy of the document that has no instance but one, with the policy of a service.
+func (d *Document) Alone(serviceType schema.ServiceType, service Service, instance backend.Settings) *Document {
+	alone := d.Clone()
+	service.Instances = []backend.Settings{instance}
+	alone.Services = map[schema.ServiceType]Service{serviceType: service}
+	return alone
+}
+
 // Store says where durable state lives.
 type Store struct {
 	// URL is the database of the quota ledger; relative paths are inside the data directory.

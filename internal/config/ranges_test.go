@@ -19,7 +19,7 @@ import (
 // complains about the setting at a path.
 func problemAt(service Service, path string) bool {
 	found := false
-	service.Check(schema.Chat, func(string, schema.ServiceType) error { return nil }, func(at string, _ say.Sentence) { found = found || at == path })
+	service.Check(schema.Chat, func(string, schema.ServiceType) error { return nil }, nil, func(at string, _ say.Sentence) { found = found || at == path })
 	return found
 }
 

@@ -50,8 +50,7 @@ func (d *Document) ValidateServices(known AdapterCheck) Problems {
 	for _, serviceType := range schema.ServiceTypes() {
 		if service, configured := d.Services[serviceType]; configured {
 			report := problems.under("services." + Kebab(serviceType.String()))
-			service.Check(serviceType, known, report)
-			service.CheckNames(d.LoRAs(), report)
+			service.Check(serviceType, known, d.LoRAs(), report)
 			d.checkProcessesOf(service, report)
 		}
 	}

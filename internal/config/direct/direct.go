@@ -20,10 +20,7 @@ import (
 func Send(client *transport.Client) discover.Send {
 	return func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings,
 		post string) (int, []byte, error) {
-		service := config.DefaultService()
-		service.Instances = []backend.Settings{settings}
-		doc := config.Default()
-		doc.Services = map[schema.ServiceType]config.Service{serviceType: service}
+		doc := config.Default().Alone(serviceType, config.DefaultService(), settings)
 		if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
 			at := problems[0].Path
 			return 0, nil, fmt.Errorf("%w: %s %s", discover.ErrRefused, at[strings.LastIndexByte(at, '.')+1:],

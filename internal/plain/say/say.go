@@ -102,6 +102,11 @@ func Plain(text string) Sentence {
 // Report takes what is wrong with the field at a path, as a Check of settings finds it.
 type Report = func(path string, fault Sentence)
 
+// Under returns a Report that puts a prefix before each path.
+func Under(prefix string, report Report) Report {
+	return func(path string, fault Sentence) { report(prefix+path, fault) }
+}
+
 // Text returns the English text of the sentence of a code.
 func Text(code Code, pairs ...any) string { return New(code, pairs...).String() }
 

@@ -1,8 +1,8 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
@@ -12,15 +12,23 @@ import (
 const (
 	maxAttempts   = 10
 	maxDiscovered = 1000
-	minBodySize   = 1 * schema.KiB
+	minBodySize   = schema.KiB
 )
 
 // AdapterCheck returns an error if the adapter does not exist or cannot serve the service type.
 type AdapterCheck func(adapter string, serviceType schema.ServiceType) error
 
-// Check reports every field of the service that has a value it may not have.
+// Check reports every field of the service that has a value it may not have, and aliases and
+// fallbacks that lead nowhere.
 func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck,
-	report say.Report) {
+	loras []backend.LoRA, report say.Report) {
+	checkAdapter := func(adapter, path string) {
+		if known != nil {
+			if err := known(adapter, serviceType); err != nil {
+				report(path, say.From(err))
+			}
+		}
+	}
 	if !s.LoadBalancer.Valid() {
 		report("loadBalancer", say.New("field.unknown_strategy"))
 	}
@@ -33,21 +41,21 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck,
 	if s.Adapter == "" {
 		report("adapter", say.New("field.empty"))
 	} else {
-		checkAdapter(s.Adapter, serviceType, known, "adapter", report)
+		checkAdapter(s.Adapter, "adapter")
 	}
-	s.RateLimit.Check(within("rateLimit.", report))
-	s.CircuitBreaker.Check(within("circuitBreaker.", report))
-	s.HealthCheck.Check(within("healthCheck.", report))
-	s.Queue.Check(within("queue.", report))
-	s.Split.Check(serviceType, within("split.", report))
-	s.Streams.Check(within("streams.", report))
-	s.Hedge.Check(serviceType, within("hedge.", report))
-	s.Residency.Check(within("residency.", report))
+	s.RateLimit.Check(say.Under("rateLimit.", report))
+	s.CircuitBreaker.Check(say.Under("circuitBreaker.", report))
+	s.HealthCheck.Check(say.Under("healthCheck.", report))
+	s.Queue.Check(say.Under("queue.", report))
+	s.Split.Check(serviceType, say.Under("split.", report))
+	s.Streams.Check(say.Under("streams.", report))
+	s.Hedge.Check(serviceType, say.Under("hedge.", report))
+	s.Residency.Check(say.Under("residency.", report))
 
 	first := make(map[string]int, len(s.Instances))
 	for i, instance := range s.Instances {
-		at := instanceAt(i)
-		instance.Check(within(at+".", report))
+		at := fmt.Sprintf("instances[%d]", i)
+		instance.Check(say.Under(at+".", report))
 		if instance.MaxConcurrency == backend.AutoConcurrency {
 			switch {
 			case !backend.CanLearnSlots(serviceType):
@@ -57,23 +65,20 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck,
 			}
 		}
 		if instance.Adapter != "" {
-			checkAdapter(instance.Adapter, serviceType, known, at+".adapter", report)
+			checkAdapter(instance.Adapter, at+".adapter")
 		}
 		if instance.Name == "" && !instance.Models.Given() || instance.BaseURL == "" {
 			continue
 		}
 		// The base URL is not repeated: a wrong one may hold a password.
 		if other, taken := first[instance.ID()]; taken {
-			report(at, say.New("field.same_instance", "other", instanceAt(other)))
+			report(at, say.New("field.same_instance", "other", fmt.Sprintf("instances[%d]", other)))
 			continue
 		}
 		first[instance.ID()] = i
 	}
-}
 
-// CheckNames reports aliases and fallbacks that lead nowhere. The LoRA adapters of instances are
-// models too.
-func (s Service) CheckNames(loras []backend.LoRA, report say.Report) {
+	// The LoRA adapters of instances are models too.
 	models := slices.Clone(backend.ModelsOf(s.Instances))
 	for _, instance := range s.Instances {
 		models = append(models, instance.Adapted(loras)...)
@@ -83,55 +88,37 @@ func (s Service) CheckNames(loras []backend.LoRA, report say.Report) {
 			}
 		}
 	}
-	s.Aliases.Check(models, within("aliases", report))
-	s.Fallbacks.Check(s.Aliases, models, within("fallbacks", report))
+	s.Aliases.Check(models, say.Under("aliases", report))
+	s.Fallbacks.Check(s.Aliases, models, say.Under("fallbacks", report))
 }
-
-func within(prefix string, report say.Report) say.Report {
-	return func(path string, fault say.Sentence) { report(prefix+path, fault) }
-}
-
-func checkAdapter(adapter string, serviceType schema.ServiceType, known AdapterCheck, path string,
-	report say.Report) {
-	if known == nil {
-		return
-	}
-	if err := known(adapter, serviceType); err != nil {
-		report(path, say.From(err))
-	}
-}
-
-func instanceAt(i int) string { return "instances[" + strconv.Itoa(i) + "]" }
 
 // Check reports every setting of the section that has a value it may not have.
 func (l Limits) Check(report say.Report) {
+	checkBodySize := func(size schema.Bytes, path string) {
+		if size < minBodySize {
+			report(path, say.New("field.at_least", "least", minBodySize, "found", size))
+		}
+	}
+	checkTimeout := func(timeout schema.Duration, path string) {
+		if timeout <= 0 {
+			report(path, say.New("field.longer"))
+		}
+	}
 	if l.MaxInFlight < 0 {
 		report("maxInFlight", say.New("field.no_limit"))
 	}
-	checkBodySize(l.JSONBody, "jsonBody", report)
-	checkBodySize(l.MultipartBody, "multipartBody", report)
+	checkBodySize(l.JSONBody, "jsonBody")
+	checkBodySize(l.MultipartBody, "multipartBody")
 	if least := l.MultipartBody / 2 * 3; l.Uploads != 0 && l.Uploads < least {
 		report("uploads", say.New("field.uploads", "least", least))
 	}
-	checkTimeout(l.ConnectTimeout, "connectTimeout", report)
-	checkTimeout(l.FirstByteTimeout, "firstByteTimeout", report)
-	checkTimeout(l.IdleTimeout, "idleTimeout", report)
+	checkTimeout(l.ConnectTimeout, "connectTimeout")
+	checkTimeout(l.FirstByteTimeout, "firstByteTimeout")
+	checkTimeout(l.IdleTimeout, "idleTimeout")
 	if l.MaxDiscovered < 1 || l.MaxDiscovered > maxDiscovered {
 		report("maxDiscovered", say.New("field.between", "least", "1", "most", maxDiscovered, "found", l.MaxDiscovered))
 	}
 	if l.MaxAttempts < 1 || l.MaxAttempts > maxAttempts {
 		report("maxAttempts", say.New("field.between", "least", "1", "most", maxAttempts, "found", l.MaxAttempts))
-	}
-}
-
-func checkBodySize(size schema.Bytes, path string, report say.Report) {
-	if size < minBodySize {
-		report(path, say.New("field.at_least", "least", minBodySize, "found", size))
-	}
-}
-
-func checkTimeout(timeout schema.Duration, path string, report say.Report) {
-	if timeout <= 0 {
-		report(path, say.New("field.longer"))
 	}
 }

@@ -163,10 +163,7 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 		post string) (int, []byte, error) {
 		described := g.settings.Found(asked.Name)
 		described.BaseURL, described.Adapter, described.Path = asked.BaseURL, asked.Adapter, asked.Path
-		service := config.DefaultService()
-		service.Instances = []backend.Settings{described}
-		doc := e.Document.Clone()
-		doc.Services = map[schema.ServiceType]config.Service{serviceType: service}
+		doc := e.Document.Alone(serviceType, config.DefaultService(), described)
 		table, err := routing.Compile(doc.Routed(), nil, nil)
 		if err != nil {
 			return 0, nil, fmt.Errorf("%w: %w", discover.ErrRefused, err)

@@ -69,7 +69,7 @@ func (s Settings) Check(report say.Report) {
 		if fault := naming.Fault(name); fault.Is() {
 			report(at, fault)
 		}
-		s.Adapters[name].check(func(path string, fault say.Sentence) { report(at+"."+path, fault) })
+		s.Adapters[name].check(say.Under(at+".", report))
 	}
 }
 

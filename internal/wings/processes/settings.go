@@ -128,7 +128,7 @@ func (s Settings) Check(report say.Report) {
 			slices.Contains(strings.Split(name, "."), "") {
 			report(at, say.New("field.group", "most", maxName))
 		}
-		s[name].check(func(path string, fault say.Sentence) { report(at+"."+path, fault) })
+		s[name].check(say.Under(at+".", report))
 	}
 }
 

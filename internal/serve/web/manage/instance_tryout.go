@@ -98,12 +98,10 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	if settings.Models.Given() {
 		return nil, web.BadInput(prefix+"models", "field.models_test")
 	}
-	service.Instances = []backend.Settings{settings}
 	service.Aliases, service.Fallbacks = nil, nil // they may name other models
 	service.RateLimit.Enabled, service.CircuitBreaker.Enabled, service.HealthCheck.Enabled = false, false, false
 	doc, _ := a.options.Control.Document()
-	doc = doc.Clone()
-	doc.Services = map[schema.ServiceType]config.Service{serviceType: service}
+	doc = doc.Alone(serviceType, service, settings)
 	if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
 		return nil, inBody(problems, serviceType, func(path string) string {
 			return prefix + strings.TrimPrefix(path, "instances[0].")
