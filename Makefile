@@ -19,7 +19,7 @@ SINCE    ?= HEAD~10
 # measure bytes, where other tests of the same packages run the same code; and packages that
 # share nothing between goroutines, or start processes.
 TOO_LONG := EveryLimitHolds|GoesOnAtAnother|LearnedSlotsSuit|SlowInstancesDoNot|MemoryKept|MemoryAllocated|BesideInteractive|OverloadLeavesNoSlotIdle|IsDoneSooner|UnderFaults|AfterTheStoreIsBack|AboveItsRate|ClientsForAMinute|WithinFifteenPercent|WithinThirtySeconds
-PURE     := patchbay-ai/patchbay$$|/cmd/patchbay$$|/internal/config$$|/internal/(request/(jsonscan|jsonwrite|schema|naming|prompts)|hosts/wire|dialect|config/(lint|references|control/(files|merge))|testing/(fleettest|yardstick)|wings/importer|count/prices|store/seal)(/|$$)
+PURE     := patchbay-ai/patchbay$$|/cmd/patchbay$$|/internal/config$$|/internal/(request/(jsonscan|jsonwrite|schema|naming|prices)|dialect|route/prompts|config/(lint|references|control/(files|merge))|testing/(fleettest|yardstick)|wings/importer|store/seal)(/|$$)
 # These take longest and so begin first, beside all others, instead of last and alone.
 SLOWEST  := ./internal/route/proxy ./internal/gateway ./internal/config/control ./internal/count/quota
 # Most tests wait for something, so that more of them than there are cores can run at
@@ -32,7 +32,7 @@ CLIENTS_FLAGS := $(foreach sdk,github.com/openai/openai-go/... github.com/anthro
 BENCH    ?= .
 # The packages that decide, and the files of them that do more than that: those of
 # subpackages, and of quota what reads and writes stores.
-PACKAGES ?= route/breaker route/balance route/queue route/routing serve/access count/ratelimit request/jsonscan count/quota
+PACKAGES ?= hosts/breaker route/balance route/queue route/routing access count/ratelimit request/jsonscan count/quota
 NO_MUTANTS := /|^(disk|flush|journal|ledger|recovery|session|shared|stats|status|store|sync)\.go$$
 
 # All steps compile with the same settings, so that each package is compiled once from cold. The tag
@@ -415,7 +415,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 # all others, and start no servers (-short).
 .PHONY: mutants
 mutants: export GOFLAGS := $(GOFLAGS) -count=1 -short
-mutants: ## Count which changes of the code its tests notice (PACKAGES="route/breaker route/queue")
+mutants: ## Count which changes of the code its tests notice (PACKAGES="hosts/breaker route/queue")
 	@mkdir -p bin
 	@gremlins=$$(go tool -modfile=tools/go.mod -n gremlins) || exit 1; \
 	printf '%-18s %6s %5s %11s %9s %8s %8s\n' package killed lived 'not covered' 'timed out' efficacy coverage; \

@@ -15,19 +15,25 @@ var (
 	takingCalls = []string{"Limiter.Take", "Limiter.Allow", "Cost"}
 )
 
-// mayTake names functions and types outside of internal/count that take all the same, and why.
+// isTaker reports whether a package is one of those that limit, price and settle: those of
+// internal/count, the account that uses them, and prices.
+func isTaker(dir string) bool {
+	return strings.HasPrefix(dir, "internal/count/") || dir == "internal/route/account" || dir == "internal/request/prices"
+}
+
+// mayTake names functions and types outside of these packages that take all the same, and why.
 var mayTake = map[string]string{
 	"internal/hosts/backend.Permit":  "the limit of an instance is a slot, which the executor acquires",
 	"internal/route/routing.Compile": "it gives each pool its price",
 	"internal/hosts/backend.acquire": "the limit of an instance is a slot, which the executor acquires",
 }
 
-// onlyAccountsTake finds code outside of internal/count that takes from limits, budgets or the
+// onlyAccountsTake finds code outside of these packages that takes from limits, budgets or the
 // ledger, or that makes a price, without an account.
 func onlyAccountsTake(tr *tree) []string {
 	var found []string
 	for _, f := range tr.product() {
-		if strings.HasPrefix(f.dir, "internal/count/") {
+		if isTaker(f.dir) {
 			continue
 		}
 		for _, decl := range f.Decls {
@@ -36,7 +42,7 @@ func onlyAccountsTake(tr *tree) []string {
 			}
 			ast.Inspect(decl, func(n ast.Node) bool {
 				if name := takes(n); name != "" {
-					found = append(found, tr.at(n.Pos(), "%s takes or prices without an account; use internal/count/account", name))
+					found = append(found, tr.at(n.Pos(), "%s takes or prices without an account; use internal/route/account", name))
 					return false
 				}
 				return true

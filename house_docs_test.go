@@ -1,6 +1,7 @@
 package patchbay_test
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"regexp"
@@ -145,59 +146,51 @@ func shellBlocksAreRun(tr *tree) []string {
 	return found
 }
 
-// architecturePage shows every package of the tree in a table, in the order of
-// packageOrder. The packages of a row may share the start of their paths:
-// `internal/count/quota/{redisstore,sqlstore}`.
+// architecturePage shows every folder of folderOrder in a table, in that order, on three screens.
+// Package comments describe the packages.
 const architecturePage = "docs/architecture.md"
 
-var packagesRow = regexp.MustCompile("^\\| `((?:internal|cmd|console|docs)[a-z0-9/]*)(?:{([a-z0-9,]+)})?` \\|")
+const maxArchitectureLines = 150
 
-// architectureShowsTheTree finds packages that the table lacks, rows of packages
-// that do not exist, and rows that are out of order.
+var folderRow = regexp.MustCompile("^\\| `((?:internal/[a-z]+|cmd|console|docs))` \\|")
+
+// architectureShowsTheTree finds folders that the table lacks, rows of folders that do not exist,
+// and rows that are out of order.
 func architectureShowsTheTree(tr *tree) []string {
-	shown := map[string]bool{}
+	shown, missing := map[string]bool{}, map[string]bool{}
 	var found []string
 	for _, page := range tr.texts {
 		if page.path != architecturePage {
 			continue
 		}
+		if n := bytes.Count(page.content, []byte("\n")); n > maxArchitectureLines {
+			found = append(found, fmt.Sprintf("%s: %d lines, %d are allowed; move facts about a package into its comment", page.path, n, maxArchitectureLines))
+		}
 		last := -1
 		for i, line := range strings.Split(string(page.content), "\n") {
-			for _, dir := range packagesOfRow(line) {
-				shown[dir] = true
-				position := slices.Index(packageOrder, dir)
-				isInTree := slices.ContainsFunc(tr.files, func(f goFile) bool { return f.dir == dir })
-				switch {
-				case !isInTree:
-					found = append(found, fmt.Sprintf("%s:%d: there is no package %s; remove it, or name the one that took its place", page.path, i+1, dir))
-				case position < last:
-					found = append(found, fmt.Sprintf("%s:%d: %s is not in the order of packageOrder in house_test.go; move it", page.path, i+1, dir))
-				}
-				last = max(last, position)
+			match := folderRow.FindStringSubmatch(line)
+			if match == nil {
+				continue
 			}
+			folder := match[1]
+			shown[folder] = true
+			position := slices.Index(folderOrder, folder)
+			switch {
+			case !slices.ContainsFunc(tr.files, func(f goFile) bool { return folderOf(f.dir) == folder }):
+				found = append(found, fmt.Sprintf("%s:%d: there is no folder %s; remove it", page.path, i+1, folder))
+			case position < last:
+				found = append(found, fmt.Sprintf("%s:%d: %s is not in the order of folderOrder in house_test.go; move it", page.path, i+1, folder))
+			}
+			last = max(last, position)
 		}
 	}
-	missing := map[string]bool{}
 	for _, f := range tr.files {
-		if !f.test && !shown[f.dir] && !missing[f.dir] {
-			missing[f.dir] = true
-			found = append(found, tr.at(f.Package, "package %s is not in %s; add a row that says what it decides", f.dir, architecturePage))
+		if folder := folderOf(f.dir); !f.test && !shown[folder] && !missing[folder] {
+			missing[folder] = true
+			found = append(found, tr.at(f.Package, "the folder %s is not in %s; add a row with its idea", folder, architecturePage))
 		}
 	}
 	return found
-}
-
-// packagesOfRow returns the packages that a row of the table is about.
-func packagesOfRow(line string) []string {
-	match := packagesRow.FindStringSubmatch(line)
-	if match == nil {
-		return nil
-	}
-	var dirs []string
-	for name := range strings.SplitSeq(match[2], ",") {
-		dirs = append(dirs, match[1]+name)
-	}
-	return dirs
 }
 
 const (

@@ -11,8 +11,8 @@ import (
 // which its Wait is easy to find.
 var waitedFor = map[string]string{
 	"cmd/patchbay.stopWithGrace":                    "it waits itself, unless a second signal ends the process",
-	"internal/testing/gatewaytest.ChatLater":        "the test that receives the reply",
-	"internal/testing/gatewaytest.StartHeldBackend": "the end of the test",
+	"internal/gateway/gatewaytest.ChatLater":        "the test that receives the reply",
+	"internal/gateway/gatewaytest.StartHeldBackend": "the end of the test",
 	"internal/see/logs.NewBatched":                  "Batch.Close, by done",
 	"internal/wings/processes.follow":               "nobody: it ends with the program, which is a supervisor",
 	"internal/count/quota.start":                    "group.wait",
@@ -65,7 +65,7 @@ var uncaught = map[string]string{
 	"internal/gateway.Start":                      "accepts connections, whose bytes others read",
 	"internal/gateway.Stop":                       "closes listeners",
 	"internal/gateway.start":                      "net/http, which catches what handlers do",
-	"internal/testing/gatewaytest":                "tests",
+	"internal/gateway/gatewaytest":                "tests",
 	"internal/see/logs.NewBatched":                "writes lines; there is no log to say that it failed",
 	"internal/wings/measure":                      "a verb of the command line",
 	"internal/wings/processes.supervise":          "the supervisor of one process, which ends with it",

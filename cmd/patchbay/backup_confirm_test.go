@@ -17,10 +17,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // unsignedFiles returns an archive without any signature, of its documents as well.

@@ -19,10 +19,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
+	"github.com/patchbay-ai/patchbay/internal/access/sessions"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // with sends a request with a header.

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 // object is what Kubernetes does not let an upgrade change, of what is rendered.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 // TestUsersOfLlamaSwapAreServed imports a configuration of llama-swap with servers that need no

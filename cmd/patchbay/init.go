@@ -13,15 +13,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/direct"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
-	"github.com/patchbay-ai/patchbay/internal/serve/listen"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/route/discover"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/wings/starter"
 )
@@ -140,7 +141,7 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 func (f *initFlags) findBackends(ctx context.Context, ask *questions, stderr io.Writer) ([]starter.Backend, error) {
 	client := transport.New(transport.Options{Control: transport.RefuseMetadata})
 	defer client.Close()
-	send := discover.Direct(client)
+	send := direct.Send(client)
 	var backends []starter.Backend
 	if len(f.ports) > 0 && f.ports[0] != 0 {
 		fmt.Fprintf(stderr, "looking for model servers on the ports %v of this machine\n", f.ports)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 // The health check of a container asks a gateway with TLS by the same settings.

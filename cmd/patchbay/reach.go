@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"strings"
 
+	listening "github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	listening "github.com/patchbay-ai/patchbay/internal/serve/listen"
 )
 
 // reachable is a gateway that can be asked.

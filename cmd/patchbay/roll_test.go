@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 // Two gateways behind the nginx of deploy/nginx are restarted in turn, three times, as

@@ -18,14 +18,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/filewatch"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
-	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 	"github.com/patchbay-ai/patchbay/internal/serve/notify"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 func TestTokensIssuedAtRunTime(t *testing.T) {

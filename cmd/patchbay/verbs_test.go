@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 func TestCheckCountsInstances(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 // TestBlocksThatARequestRuns counts the blocks of code, files and packages that one request runs

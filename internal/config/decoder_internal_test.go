@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestDecoderReadsPointersAndNamedMaps(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config/references"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // limitReferences returns the resolver for stored versions. It resolves the references in

@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/references"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/policy"
 )
 
 // Source has all inputs of a configuration. The command line wins over the environment,
@@ -28,9 +29,8 @@ type Source struct {
 	KnownAdapter AdapterCheck
 }
 
-// AdapterCheck returns an error where the adapter does not exist or cannot serve
-// the service type.
-type AdapterCheck func(adapter string, serviceType schema.ServiceType) error
+// AdapterCheck returns an error if an adapter cannot serve a service type.
+type AdapterCheck = policy.AdapterCheck
 
 // Loaded is a configuration without mistakes.
 type Loaded struct {

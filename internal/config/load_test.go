@@ -12,19 +12,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/policy"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
-	"github.com/patchbay-ai/patchbay/internal/wings"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -97,10 +97,9 @@ func TestSampleLoads(t *testing.T) {
 		},
 		CORSOrigins: []string{"https://app.example", "http://localhost:3000"}, UnknownModel: 503,
 	}
-	want.Limits = config.Limits{
+	want.Limits.Limits = policy.Limits{
 		JSONBody: 16 * schema.MiB, MultipartBody: 64_000_000, ConnectTimeout: seconds(2),
 		FirstByteTimeout: seconds(90), IdleTimeout: seconds(90), MaxAttempts: 3, MaxDiscovered: 200, MaxInFlight: 10_000,
-		Bounds: wings.DefaultBounds(),
 	}
 	want.Services[schema.Chat] = config.Service{
 		LoadBalancer: balance.LeastConnections, FallbackOn: naming.Reasons(),

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // field is one setting of a struct.

@@ -11,15 +11,15 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // problemAt tells whether the check of a service type with one instance
 // complains about the setting at a path.
 func problemAt(service Service, path string) bool {
 	found := false
-	service.Check(schema.Chat, func(string, schema.ServiceType) error { return nil }, func(at string, _ say.Sentence) { found = found || at == path })
+	service.Check(schema.Chat, func(string, schema.ServiceType) error { return nil }, nil, func(at string, _ say.Sentence) { found = found || at == path })
 	return found
 }
 

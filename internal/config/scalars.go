@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // decodeText reads a value of a type with a text form of its own.

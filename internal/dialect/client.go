@@ -5,13 +5,13 @@ import (
 	"io"
 	"slices"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Client is how answers are written in one dialect towards clients, for a door that is not

@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"

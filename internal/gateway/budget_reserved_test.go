@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // While a request that runs has reserved what is left of a budget, others are told at every

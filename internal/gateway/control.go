@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/config/control/pglog"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // openControl opens the configuration in the data directory, or the one that is shared

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 )
 
 // UnsafeError says that a gateway without security would be open to other

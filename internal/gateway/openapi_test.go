@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 func TestTheDocumentIsTheOneThatAGatewayServes(t *testing.T) {

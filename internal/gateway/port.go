@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/front"
-	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // priorityKeys are keys and tenants of every priority.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // The roles, in the order of the columns of docs/roles.md.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/patchbay-ai/patchbay/console"
 	"github.com/patchbay-ai/patchbay/docs"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
-	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"

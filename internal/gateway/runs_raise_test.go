@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // led returns a gateway with a run of the tenant red that is stopped for a loop, the path of the run, and

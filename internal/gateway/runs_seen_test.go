@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 // hook is a webhook that remembers the alerts that it got.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
+	"github.com/patchbay-ai/patchbay/internal/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"

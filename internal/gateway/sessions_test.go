@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster/registry"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 

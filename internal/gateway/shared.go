@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
-	"github.com/patchbay-ai/patchbay/internal/count/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally/redistally"
 )
 
 // idFile is the file in the data directory that has the id of the gateway.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 

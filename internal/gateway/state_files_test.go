@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 // A gateway whose own files cannot be read or written does not start, and says which.

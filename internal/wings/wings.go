@@ -6,9 +6,9 @@ package wings
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
@@ -94,9 +94,9 @@ func DefaultAccess() Access {
 
 // Check reports every setting of the section security that has a value it may not have.
 func (a Access) Check(report say.Report) {
-	selfservice.Settings.Check(a.SelfService, under("selfService.", report))
-	signin.Settings.Check(a.OIDC, func(path string, fault say.Sentence) { report("oidc"+path, fault) })
-	callertokens.Settings.Check(a.JWT, func(path string, fault say.Sentence) { report("jwt"+path, fault) })
+	selfservice.Settings.Check(a.SelfService, say.Under("selfService.", report))
+	signin.Settings.Check(a.OIDC, say.Under("oidc", report))
+	callertokens.Settings.Check(a.JWT, say.Under("jwt", report))
 }
 
 // CheckTogether reports values of the section security that contradict values of others: whether
@@ -125,19 +125,14 @@ func (a Access) LetsIn() bool {
 	return count > 0
 }
 
-// under returns a function that reports faults of a section below its name.
-func under(section string, report say.Report) func(path string, fault say.Sentence) {
-	return func(path string, fault say.Sentence) { report(section+path, fault) }
-}
-
 // Check reports every setting that has a value it may not have.
 func (r Records) Check(report say.Report) {
-	callfile.Settings.Check(r.CallsFile, func(path string, fault say.Sentence) { report("callsFile."+path, fault) })
+	callfile.Settings.Check(r.CallsFile, say.Under("callsFile.", report))
 }
 
 // Check reports every bound that has a value it may not have.
 func (b Bounds) Check(report say.Report) {
-	sockets.Settings.Check(b.WebSockets, func(path string, fault say.Sentence) { report("websockets."+path, fault) })
+	sockets.Settings.Check(b.WebSockets, say.Under("websockets.", report))
 }
 
 // CheckTogether reports values that contradict values of other sections. isShared says that

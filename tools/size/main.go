@@ -31,8 +31,8 @@ const (
 )
 
 // excluded are folders that are not part of the product. Only tests and the demo import
-// internal/testing.
-var excluded = []string{"bench", "deploy", "docs/site", "internal/testing", "test", "tools"}
+// internal/testing and gatewaytest.
+var excluded = []string{"bench", "deploy", "docs/site", "internal/gateway/gatewaytest", "internal/testing", "test", "tools"}
 
 func main() {
 	log.SetFlags(0)

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // About describes one version in a list of versions.

@@ -11,8 +11,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
-	"github.com/patchbay-ai/patchbay/internal/config/settings"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 )
 
 // Reasons to refuse a change, apart from faults in the configuration.

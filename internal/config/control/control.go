@@ -21,10 +21,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // Control owns the configuration in force.

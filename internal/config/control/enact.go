@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
-	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // proposal is a configuration that is to be put into force.
@@ -90,7 +90,7 @@ func (c *Control) enact(t transfer, p *proposal) error {
 	if err := p.check(p.next.doc); err != nil {
 		return err
 	}
-	table, err := routing.Compile(p.next.doc, c.current.Load(), p.next.since)
+	table, err := routing.Compile(p.next.doc.Routed(), c.current.Load(), p.next.since)
 	if err != nil || p.dryRun {
 		return err
 	}
@@ -201,7 +201,7 @@ func (c *Control) Rebuild() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.state.Load()
-	table, err := routing.Compile(now.doc, c.current.Load(), now.since)
+	table, err := routing.Compile(now.doc.Routed(), c.current.Load(), now.since)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/merge"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
-	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 

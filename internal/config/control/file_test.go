@@ -16,8 +16,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	. "github.com/patchbay-ai/patchbay/internal/config/control" //nolint:revive // the tests stood in the package, and left it for its two logs
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
+	calls "github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	calls "github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"

@@ -3,10 +3,10 @@ package control
 import (
 	"context"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
-	"github.com/patchbay-ai/patchbay/internal/config/settings"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 )
 
 // FollowTerms calls a function with the terms of keys and tenants that are in force, now

@@ -10,13 +10,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // Warnings returns a line for each finding, with the place where it was written.

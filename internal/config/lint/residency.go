@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 )
 
 // checkLoRAs warns of LoRA adapters that no engine would load. The services may be those of a

@@ -6,7 +6,7 @@ package allowance
 import (
 	"cmp"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Limits bound the use of one key, or of all keys of one tenant together. 0 sets no

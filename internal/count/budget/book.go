@@ -12,7 +12,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
@@ -20,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // Ledger counts spent amounts; *quota.Ledger is one.

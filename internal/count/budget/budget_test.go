@@ -17,11 +17,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 	"github.com/patchbay-ai/patchbay/internal/testing/tallytest"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // distant is a member of a team that takes some time to reach.

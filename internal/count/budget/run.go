@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // Runs are the settings of a book that counts runs of agents. A run has one window, which

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // RunLimits are the limits of one run of an agent. 0 sets no limit and leaves it to wider

@@ -8,9 +8,9 @@ package budget
 import (
 	"cmp"
 
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 )
 
 // Budgets are the budgets of one key, or of all keys of one tenant together. Days and

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // commit tells the store the amounts that this process has committed in the spans of

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // Committed is the sum that one process has spent and reserved in a window of an account, as

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 	"github.com/patchbay-ai/patchbay/internal/testing/tallytest"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // Whoever can write to the store of all gateways could lift or exhaust budgets. So totals are

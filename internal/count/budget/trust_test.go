@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 const masterKey, laterKey = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"

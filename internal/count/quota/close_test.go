@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 	"github.com/patchbay-ai/patchbay/internal/testing/tallytest"
 )
 

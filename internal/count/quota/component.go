@@ -3,7 +3,7 @@ package quota
 import (
 	"log/slog"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 

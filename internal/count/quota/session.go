@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
 

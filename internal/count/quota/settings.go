@@ -9,9 +9,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Window is a kind of calendar window of the ledger.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // The rows of one window are the totals of a few sheets, one for each group of keys, which

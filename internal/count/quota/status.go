@@ -3,7 +3,7 @@ package quota
 import (
 	"context"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // The kinds of counters.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
-	"github.com/patchbay-ai/patchbay/internal/count/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/store/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 	"github.com/patchbay-ai/patchbay/internal/testing/waittest"
 )

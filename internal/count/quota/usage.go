@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 )
 
 // Usage is the count for one key in one window: the row of all writers together, which names

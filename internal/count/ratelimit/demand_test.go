@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // TestDemandIsMeasuredOverFifthsOfASecond: what the gateway wants in advance follows the

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // Lease is a limit that this gateway shares with others, and the permits that it has

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // TestPoolWithoutLimitsLeavesTheStoreAlone: there is nothing to share.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 func TestAlgorithmsAreReadInEverySpelling(t *testing.T) {

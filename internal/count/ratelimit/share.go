@@ -3,7 +3,7 @@ package ratelimit
 import (
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // share is the part of a limit that one gateway may use while the central store does

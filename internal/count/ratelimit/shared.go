@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // newShared returns the leases of a limit that gateways share: one, or one for each client.

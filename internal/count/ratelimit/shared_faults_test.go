@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // TestSharedLimitBelowItsRateIsNotNoticed: while requests come more slowly than the

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 

@@ -4,7 +4,7 @@ package anthropic
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )

@@ -23,7 +23,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/engine"
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 

@@ -8,13 +8,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
 	"github.com/patchbay-ai/patchbay/internal/dialect/engine"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/rerank"
-	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"

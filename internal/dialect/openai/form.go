@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 

@@ -18,9 +18,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/testing/waittest"
 )
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 )
 
 // Lines leave free what others needed a while ago, and take it when nobody does any more.

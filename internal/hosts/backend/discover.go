@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Discover is the word that means all models of a backend.

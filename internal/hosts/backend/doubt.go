@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Doubt is why nobody vouches for the address of an instance: it was stored by somebody

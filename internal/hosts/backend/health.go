@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // wakeAgain is the time without traffic for an instance after its model could not be woken

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )

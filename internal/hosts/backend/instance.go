@@ -15,16 +15,16 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
-	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/pace"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Instance is one backend as one configuration describes it. It never changes. Its

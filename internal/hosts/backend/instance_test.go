@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 )
 
 func newInstance(t *testing.T) *Instance {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
 )
 
 // LoRA is a LoRA adapter that engines load beside their model. Its name is a model of its own.

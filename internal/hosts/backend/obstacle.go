@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Obstacle is the reason why an instance cannot take a request.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 )
 
 func TestAnOverloadedInstanceIsAvoidedForAWhile(t *testing.T) {

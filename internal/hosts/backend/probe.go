@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 )
 
 // maxProbeBody is how much of an answer is read. It is enough for any answer to a

@@ -9,7 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // ProxyNone is the proxy setting of an instance that is reached directly, whatever

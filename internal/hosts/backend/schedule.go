@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 )
 
 const (

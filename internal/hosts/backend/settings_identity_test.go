@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 func isGood(s backend.Settings) bool {

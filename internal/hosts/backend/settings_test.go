@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 func faultsOf(s backend.Settings) string {

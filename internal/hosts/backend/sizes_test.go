@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )

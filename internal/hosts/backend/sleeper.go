@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (

@@ -3,8 +3,8 @@ package backend
 import (
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // defaultBatchConcurrency is how many lines of batches an instance gets at a time by

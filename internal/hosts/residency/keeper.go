@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (

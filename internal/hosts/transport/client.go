@@ -18,7 +18,7 @@ import (
 	"time"
 	"unique"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 )
 
 // Options are the settings of a Client. The zero value is ready for use.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Classes of errors, for errors.Is. When its context has ended, a call fails with

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unique"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 )
 
 // Origin is where calls go: scheme, host and port. It is a comparable value,

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/testing/waittest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 )
 
 // A call is unsent until the backend has it: where nobody answers the door, the caller

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/testing/waittest"
 )

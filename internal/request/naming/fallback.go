@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // maxFallbacks is how many models may take over from one.

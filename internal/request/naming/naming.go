@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // maxLength is how long the name of a model may be.

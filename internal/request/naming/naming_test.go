@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // models are the names of models that have instances.

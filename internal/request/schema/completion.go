@@ -3,8 +3,8 @@ package schema
 import (
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ParseCompletion reads and checks a request for completions of texts. It has the

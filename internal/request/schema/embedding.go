@@ -3,7 +3,7 @@ package schema
 import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // ParseEmbedding reads and checks an embeddings request.

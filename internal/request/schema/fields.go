@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/shape"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Fields are the fields that the gateway reads of the requests of a door. A door declares them

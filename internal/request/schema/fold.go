@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Keys that differ only in case are one key to many backends and two to this

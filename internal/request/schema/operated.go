@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Members is a set of members of requests that are meant for the operator of an engine: they lead it to

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Request is a unified request that passed validation. It keeps the body as it

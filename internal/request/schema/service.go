@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // ServiceType is one of the seven kinds of model request that the gateway routes.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
-	"github.com/patchbay-ai/patchbay/internal/request/prompts"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/prompts"
 )
 
 // Soonest picks the instance that is expected to send its first token soonest, by the

@@ -14,9 +14,9 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 )
 
 // fataler is what tests and property tests have in common.

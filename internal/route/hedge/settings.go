@@ -6,7 +6,7 @@ package hedge
 import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Settings say which calls are hedged. The zero value hedges none.

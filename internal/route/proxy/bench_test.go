@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 const benchBody = `{"model":"llama-3.1-8b","temperature":0.7,"stream":true,"messages":[` +
@@ -32,7 +32,7 @@ func benchProxy(tb testing.TB) *Proxy {
 		chat.Instances = append(chat.Instances, settings)
 	}
 	doc.Services[schema.Chat] = chat
-	table, err := routing.Compile(doc, nil, nil)
+	table, err := routing.Compile(doc.Routed(), nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
@@ -15,7 +16,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
@@ -53,7 +53,7 @@ func newClockwork(t testing.TB, service schema.ServiceType, engines []engine.Spe
 	}
 	edit(&policy)
 	doc.Services[service] = policy
-	table, err := routing.Compile(doc, nil, nil)
+	table, err := routing.Compile(doc.Routed(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // fallen is an instance with a backend that may have ended because of a call.

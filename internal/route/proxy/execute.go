@@ -5,12 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // This file carries out plans. The calls of a request follow each other in the loop of calls,

@@ -11,12 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // timedPart is a part of a backend's answer, and how long after the one before it is sent.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"

@@ -11,9 +11,9 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 )

@@ -7,11 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // doAndPanic sends a request that panics on the way and returns the panic.

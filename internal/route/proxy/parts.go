@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/scatter"

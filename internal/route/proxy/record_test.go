@@ -4,10 +4,10 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // BenchmarkRecorded is BenchmarkRouteAndSettle with everything recorded.

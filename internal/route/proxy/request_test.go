@@ -3,10 +3,10 @@ package proxy
 import (
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // lender counts how often it got its request back.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
 )
 

@@ -3,8 +3,8 @@ package proxy
 import (
 	"context"
 
-	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/account"
 )
 
 // Shared is an answer that several requests read, which a step may return.

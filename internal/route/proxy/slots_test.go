@@ -13,15 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // desk is a proxy without backends: requests are routed and settled by hand.
@@ -55,7 +55,7 @@ func (d *desk) edit(change func(*config.Service)) {
 	chat := d.doc.Services[schema.Chat]
 	change(&chat)
 	d.doc.Services[schema.Chat] = chat
-	table, err := routing.Compile(d.doc, d.current.Load(), nil)
+	table, err := routing.Compile(d.doc.Routed(), d.current.Load(), nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings say how many requests may wait and for how long.

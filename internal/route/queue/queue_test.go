@@ -17,8 +17,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func never() bool { return false }

@@ -14,13 +14,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Fault is why an attempt failed.

@@ -3,7 +3,7 @@ package resume
 import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Settings say how to treat streams that break off after content was sent.

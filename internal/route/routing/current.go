@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // Current is the table in force. Requests load it once; one writer stores it.

@@ -12,9 +12,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 
@@ -46,7 +46,7 @@ func (b *board) edit(change func(*config.Service)) {
 	chat := b.doc.Services[schema.Chat]
 	change(&chat)
 	b.doc.Services[schema.Chat] = chat
-	table, err := routing.Compile(b.doc, b.Load(), nil)
+	table, err := routing.Compile(b.doc.Routed(), b.Load(), nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestTableThatIsNotPutIntoForceChangesNothing(t *testing.T) {
 	chat.CircuitBreaker.Enabled = false
 	chat.RateLimit.Enabled, chat.RateLimit.Capacity = true, 1
 	doc.Services[schema.Chat] = chat
-	if _, err := routing.Compile(doc, b.Load(), nil); err != nil {
+	if _, err := routing.Compile(doc.Routed(), b.Load(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.instance("a").Breaker.Snapshot().FailureCount; n != 3 {

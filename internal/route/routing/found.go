@@ -10,9 +10,9 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Source is an instance that discovers its models: there is one instance for each of

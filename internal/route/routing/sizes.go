@@ -1,9 +1,9 @@
 package routing
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
-	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 )
 
 // setPrice sets the price of the model, and the sizes that the list has for it.

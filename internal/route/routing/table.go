@@ -17,21 +17,21 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
 	"github.com/patchbay-ai/patchbay/internal/route/hedge"
+	"github.com/patchbay-ai/patchbay/internal/route/policy"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 )
 
 // Table is a compiled configuration.
 type Table struct {
-	Limits config.Limits
+	Limits policy.Limits
 	// Currency is the currency of the prices.
 	Currency string
 	// UnknownModel is the status of requests for a model that no instance serves.
@@ -52,7 +52,7 @@ type Since map[schema.ServiceType]map[string]time.Time
 // Service is one service type of a table.
 type Service struct {
 	Type   schema.ServiceType
-	Policy config.Service
+	Policy policy.Service
 	// Limiter covers the whole service type; it exists whether or not it is on.
 	Limiter *ratelimit.Limiter
 	// Pools are sorted by their models.
@@ -220,27 +220,27 @@ func (s *Service) Names() []string {
 	return slices.Sorted(maps.Keys(s.byModel))
 }
 
-// Compile makes the table of a document. The previous table, which may be nil,
+// Compile makes the table of a policy. The previous table, which may be nil,
 // lends its living state to the instances that are still there. Since, which may
 // be nil too, knows instances that are older than the program.
-func Compile(doc *config.Document, previous *Table, since Since) (*Table, error) {
+func Compile(from *policy.Policy, previous *Table, since Since) (*Table, error) {
 	now := time.Now()
 	t := &Table{
-		Limits: doc.Limits, Currency: doc.Prices.Currency, UnknownModel: doc.Server.UnknownModel, found: new(Found),
+		Limits: from.Limits, Currency: from.Prices.Currency, UnknownModel: from.UnknownModel, found: new(Found),
 	}
 	if previous != nil {
 		t.found = previous.found
 	}
-	list := prices.Compile(doc.Prices)
+	list := prices.Compile(from.Prices)
 	for _, serviceType := range schema.ServiceTypes() {
-		if _, configured := doc.Services[serviceType]; !configured {
+		if _, configured := from.Services[serviceType]; !configured {
 			continue
 		}
 		var old *Service
 		if previous != nil {
 			old = previous.services[serviceType]
 		}
-		s, err := t.compileService(serviceType, doc, old, now)
+		s, err := t.compileService(serviceType, from, old, now)
 		if err != nil {
 			return nil, fmt.Errorf("services.%s: %w", serviceType, err)
 		}
@@ -254,34 +254,34 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 }
 
 func (t *Table) compileService(
-	serviceType schema.ServiceType, doc *config.Document, old *Service, now time.Time,
+	serviceType schema.ServiceType, from *policy.Policy, old *Service, now time.Time,
 ) (*Service, error) {
-	policy := doc.Services[serviceType]
+	written := from.Services[serviceType]
 	s := &Service{
-		Type: serviceType, Policy: policy,
+		Type: serviceType, Policy: written,
 		byModel: map[string]*Pool{}, unlisted: map[string]*Pool{},
-		byID: make(map[string]*backend.Instance, len(policy.Instances)),
+		byID: make(map[string]*backend.Instance, len(written.Instances)),
 	}
 	if old != nil {
 		s.Limiter, s.Changes = old.Limiter, old.Changes
 	} else {
 		s.Changes = new(backend.Changes)
-		s.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerService), now)
+		s.Limiter = ratelimit.New(scoped(written.RateLimit, ratelimit.PerService), now)
 	}
 	shared := backend.Policy{
-		Adapter:  policy.Adapter,
-		Breaker:  policy.CircuitBreaker,
-		Limit:    policy.RateLimit,
-		Timeouts: policy.Timeouts.Or(doc.Limits.Timeouts()),
+		Adapter:  written.Adapter,
+		Breaker:  written.CircuitBreaker,
+		Limit:    written.RateLimit,
+		Timeouts: written.Timeouts.Or(from.Limits.Timeouts()),
 		Changes:  s.Changes,
 
-		MendToolArguments: policy.MendToolArguments,
-		Resolve:           doc.Resolve,
+		MendToolArguments: written.MendToolArguments,
+		Resolve:           from.Resolve,
 		Proxies:           transport.EnvironmentProxies(),
-		Processes:         doc.Runs,
+		Processes:         from.Processes,
 	}
-	loras := doc.LoRAs()
-	for n, settings := range policy.Instances {
+	loras := from.LoRAs
+	for n, settings := range written.Instances {
 		instances := []backend.Settings{settings}
 		var source *Source
 		if settings.Models.Given() {
@@ -313,12 +313,12 @@ func (t *Table) compileService(
 		pool.inherit(before, now)
 		pool.listEligible()
 	}
-	s.rewrites = policy.Aliases.Rewrites()
+	s.rewrites = written.Aliases.Rewrites()
 	s.nameUndated()
 	s.listFallbacks()
-	aliases := make(map[string]*Pool, len(policy.Aliases))
-	for alias := range policy.Aliases {
-		if pool := s.Find(policy.Aliases.ModelOf(alias)); pool != nil && !strings.Contains(alias, "*") {
+	aliases := make(map[string]*Pool, len(written.Aliases))
+	for alias := range written.Aliases {
+		if pool := s.Find(written.Aliases.ModelOf(alias)); pool != nil && !strings.Contains(alias, "*") {
 			aliases[alias] = pool
 		}
 	}

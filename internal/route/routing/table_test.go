@@ -32,7 +32,7 @@ func twoServices(t *testing.T, since routing.Since) *routing.Table {
 	embedding.Instances = []backend.Settings{named("m", "d"), named("e", "d")}
 	clear(doc.Services)
 	doc.Services[schema.Chat], doc.Services[schema.Embedding] = chat, embedding
-	table, err := routing.Compile(doc, nil, since)
+	table, err := routing.Compile(doc.Routed(), nil, since)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestInstanceThatCannotBeMadeIsNamed(t *testing.T) {
 	chat.Instances = []backend.Settings{at("a"), at("b")}
 	chat.Instances[1].Adapter = "no such dialect"
 	doc.Services[schema.Chat] = chat
-	if _, err := routing.Compile(doc, nil, nil); err == nil || !strings.HasPrefix(err.Error(), "services.chat: instances[1]: ") {
+	if _, err := routing.Compile(doc.Routed(), nil, nil); err == nil || !strings.HasPrefix(err.Error(), "services.chat: instances[1]: ") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -7,7 +7,7 @@ package scatter
 import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Settings say which requests are split. The zero value splits none.

@@ -7,17 +7,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Explanation describes how a request would fare if it came now.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // maxTries is how many attempts a record describes: the latest ones.

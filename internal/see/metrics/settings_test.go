@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestIntervalsAreISO8601(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Protocol is the transport of OTLP.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestSettingsRules(t *testing.T) {

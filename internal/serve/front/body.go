@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 )
 
 // body is the body of a request. It has a length, or comes in chunks.

@@ -20,7 +20,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 )
 
 // differences are what this server refuses or ends although net/http reads it. Everything

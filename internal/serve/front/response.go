@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 )
 
 // maxHeld is the number of bytes of a reply that are collected before they are sent. A longer

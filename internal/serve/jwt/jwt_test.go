@@ -11,7 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"pgregory.net/rapid"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 	"github.com/patchbay-ai/patchbay/internal/testing/jwttest"
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 )
 
 // Values of headers that are the same in every reply. They are never modified.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // A person who signed in uses the operations that name a role in a tenant, within their

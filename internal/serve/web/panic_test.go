@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // A panic while an answer is read is a 500 for one client and nothing to the

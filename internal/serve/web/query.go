@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // ReadQuery fills the fields of a struct with the parameters of a query, by the names in

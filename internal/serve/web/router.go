@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
 )
 
 // Router finds the handler of a request. The functions notFound and wrongMethod answer

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 // A caller that tries credentials is told to wait; one with a right credential is not, wherever it

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
-	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/access/sessions"
 )
 
 // SessionCookie is the name of the cookie for the session of a browser, over http.

@@ -1,8 +1,8 @@
 package web
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Wording returns a sentence and its text as a certain role may see them. The text is there

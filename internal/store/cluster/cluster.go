@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 

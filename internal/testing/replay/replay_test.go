@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/fleettest"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/replay"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"

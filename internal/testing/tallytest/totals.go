@@ -6,7 +6,7 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // Told returns the number of calls of Tell.

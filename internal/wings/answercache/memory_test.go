@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
 

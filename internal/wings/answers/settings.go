@@ -3,8 +3,8 @@ package answers
 import (
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings say how long responses are kept, and how many.

@@ -21,11 +21,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
-	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"

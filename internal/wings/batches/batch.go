@@ -10,9 +10,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
 

@@ -3,7 +3,7 @@ package batches
 import (
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // pace is the rate of lines to one target, as its backends allow it. The lock of the engine

@@ -10,9 +10,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/testing/jwttest"

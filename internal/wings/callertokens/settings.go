@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 )
 
@@ -83,7 +83,7 @@ func (s Settings) Check(report say.Report) {
 	}
 	for i := range s {
 		at := fmt.Sprintf("[%d].", i)
-		s[i].check(func(path string, fault say.Sentence) { report(at+path, fault) })
+		s[i].check(say.Under(at, report))
 		for n := range s[:i] {
 			if s[n].Name == s[i].Name && s[i].Name != "" {
 				report(at+"name", say.New("field.same_as", "other", fmt.Sprintf("[%d]", n)))
@@ -126,7 +126,7 @@ func (i *Issuer) check(report say.Report) {
 	}
 	for n := range i.Rules {
 		at := fmt.Sprintf("rules[%d].", n)
-		i.Rules[n].Match.Check(func(path string, fault say.Sentence) { report(at+path, fault) })
+		i.Rules[n].Match.Check(say.Under(at, report))
 		access.CheckTenant(at+"tenant", i.Rules[n].Tenant, report)
 		i.Rules[n].Terms.CheckAt(at+"terms.", report)
 	}

@@ -17,14 +17,14 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
-	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/discover"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // atOnce is how many backends are asked at a time.
@@ -163,11 +163,8 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 		post string) (int, []byte, error) {
 		described := g.settings.Found(asked.Name)
 		described.BaseURL, described.Adapter, described.Path = asked.BaseURL, asked.Adapter, asked.Path
-		service := config.DefaultService()
-		service.Instances = []backend.Settings{described}
-		doc := e.Document.Clone()
-		doc.Services = map[schema.ServiceType]config.Service{serviceType: service}
-		table, err := routing.Compile(doc, nil, nil)
+		doc := e.Document.Alone(serviceType, config.DefaultService(), described)
+		table, err := routing.Compile(doc.Routed(), nil, nil)
 		if err != nil {
 			return 0, nil, fmt.Errorf("%w: %w", discover.ErrRefused, err)
 		}

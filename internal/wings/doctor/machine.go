@@ -13,7 +13,7 @@ import (
 
 	"github.com/shirou/gopsutil/v4/disk"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/listen"
+	"github.com/patchbay-ai/patchbay/internal/access/listen"
 )
 
 // addresses reports whether the gateway can listen, or does.

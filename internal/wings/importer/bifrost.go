@@ -12,9 +12,9 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/discover"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reasons"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/services"

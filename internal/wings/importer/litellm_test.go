@@ -10,8 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/lint"
 	"github.com/patchbay-ai/patchbay/internal/config/references"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer"
 )

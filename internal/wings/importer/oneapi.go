@@ -17,7 +17,7 @@ import (
 	_ "modernc.org/sqlite" // the driver of the database files
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
-	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
+	"github.com/patchbay-ai/patchbay/internal/route/discover"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/services"
 )

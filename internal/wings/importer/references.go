@@ -9,9 +9,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config/references"
 	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/spring"
 )

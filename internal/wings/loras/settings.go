@@ -11,8 +11,8 @@ import (
 	"unicode"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -69,7 +69,7 @@ func (s Settings) Check(report say.Report) {
 		if fault := naming.Fault(name); fault.Is() {
 			report(at, fault)
 		}
-		s.Adapters[name].check(func(path string, fault say.Sentence) { report(at+"."+path, fault) })
+		s.Adapters[name].check(say.Under(at+".", report))
 	}
 }
 

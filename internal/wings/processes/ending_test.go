@@ -3,7 +3,7 @@ package processes
 import (
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // Each way in which a process ends is one sentence, which the console can translate.

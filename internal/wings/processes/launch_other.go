@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 var errUnsupported = say.Error("process.platform", "system", runtime.GOOS)

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Why a process cannot be used.

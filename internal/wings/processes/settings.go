@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 const (
@@ -128,7 +128,7 @@ func (s Settings) Check(report say.Report) {
 			slices.Contains(strings.Split(name, "."), "") {
 			report(at, say.New("field.group", "most", maxName))
 		}
-		s[name].check(func(path string, fault say.Sentence) { report(at+"."+path, fault) })
+		s[name].check(say.Under(at+".", report))
 	}
 }
 

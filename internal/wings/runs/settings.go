@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/loops"
 )
@@ -83,8 +83,8 @@ func (s Settings) Check(report say.Report) {
 			report("by["+strconv.Itoa(i)+"]", say.New("field.twice", "name", sign))
 		}
 	}
-	s.Loops.Check(func(path string, fault say.Sentence) { report("loops."+path, fault) })
-	s.Limits.Check(func(path string, fault say.Sentence) { report("limits."+path, fault) })
+	s.Loops.Check(say.Under("loops.", report))
+	s.Limits.Check(say.Under("limits.", report))
 }
 
 // agentAnswer is how many tokens of answer Claude Code asks for with each call.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs"
 )
 

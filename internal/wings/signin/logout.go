@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 )
 

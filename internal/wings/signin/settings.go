@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 )
 
@@ -108,7 +108,7 @@ func (s Settings) Check(report say.Report) {
 	}
 	for i, p := range s {
 		at := fmt.Sprintf("[%d].", i)
-		p.check(func(path string, fault say.Sentence) { report(at+path, fault) })
+		p.check(say.Under(at, report))
 		for j, other := range s[:i] {
 			if other.Name == p.Name && p.Name != "" {
 				report(at+"name", say.New("field.same_as", "other", fmt.Sprintf("oidc[%d].name", j)))
@@ -147,7 +147,7 @@ func (p Provider) check(report say.Report) {
 	}
 	for i, rule := range p.Rules {
 		at := fmt.Sprintf("rules[%d].", i)
-		rule.check(func(path string, fault say.Sentence) { report(at+path, fault) })
+		rule.check(say.Under(at, report))
 	}
 }
 

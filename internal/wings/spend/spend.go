@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/request/prices"
 )
 
 // Dimension is a property that spending is grouped by.

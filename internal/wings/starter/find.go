@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
-	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/route/discover"
 )
 
 // Ports returns the ports of the usual model servers: Ollama, vLLM, llama.cpp, LM Studio,

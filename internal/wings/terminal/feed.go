@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/see/live"
+	"github.com/patchbay-ai/patchbay/internal/serve/live"
 )
 
 // Event is one event of the live feed; one of its members is set.

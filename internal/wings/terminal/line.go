@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/patchbay-ai/patchbay/internal/see/live"
+	"github.com/patchbay-ai/patchbay/internal/serve/live"
 )
 
 // Style says how text is written.

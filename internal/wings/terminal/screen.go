@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/patchbay-ai/patchbay/internal/see/live"
+	"github.com/patchbay-ai/patchbay/internal/serve/live"
 )
 
 // maxKept is how many calls and changes a screen remembers.

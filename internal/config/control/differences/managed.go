@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 )
 
 // isManaged reports whether a difference is one of a section that management can change.

@@ -3,7 +3,7 @@ package differences
 import (
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
 )
 
 // The Service of a difference in terms: defaultTerms for the terms of all keys,

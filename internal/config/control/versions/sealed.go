@@ -12,7 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control/stored"
 	"github.com/patchbay-ai/patchbay/internal/config/control/vouch"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
 	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"

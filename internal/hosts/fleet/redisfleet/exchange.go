@@ -19,8 +19,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 	"github.com/patchbay-ai/patchbay/internal/store/redis"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"

@@ -16,8 +16,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )

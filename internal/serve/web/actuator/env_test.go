@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 )
 
 // maskedOf returns the paths of the settings whose values are not shown.

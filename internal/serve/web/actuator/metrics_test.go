@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 // measured returns what a metric read says, by statistic.

@@ -3,7 +3,7 @@ package actuator
 import (
 	"net/http"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 

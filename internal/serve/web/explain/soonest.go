@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // viewEstimate returns the estimate for an instance, nil if there is none.

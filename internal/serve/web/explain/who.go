@@ -1,10 +1,10 @@
 package explain
 
 import (
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // By returns who asks for an explanation, as JSON.

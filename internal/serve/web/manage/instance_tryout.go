@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/tryout"
 )
@@ -98,18 +98,16 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	if settings.Models.Given() {
 		return nil, web.BadInput(prefix+"models", "field.models_test")
 	}
-	service.Instances = []backend.Settings{settings}
 	service.Aliases, service.Fallbacks = nil, nil // they may name other models
 	service.RateLimit.Enabled, service.CircuitBreaker.Enabled, service.HealthCheck.Enabled = false, false, false
 	doc, _ := a.options.Control.Document()
-	doc = doc.Clone()
-	doc.Services = map[schema.ServiceType]config.Service{serviceType: service}
+	doc = doc.Alone(serviceType, service, settings)
 	if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
 		return nil, inBody(problems, serviceType, func(path string) string {
 			return prefix + strings.TrimPrefix(path, "instances[0].")
 		})
 	}
-	table, err := routing.Compile(doc, nil, nil)
+	table, err := routing.Compile(doc.Routed(), nil, nil)
 	if err != nil {
 		return nil, web.Invalid(prefix+"baseUrl", say.From(err))
 	}

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 func TestSeveralInstancesAreAddedAsOneVersion(t *testing.T) {

@@ -4,10 +4,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/account"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
-	"github.com/patchbay-ai/patchbay/internal/serve/access/sessions"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/access/sessions"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 

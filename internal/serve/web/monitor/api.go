@@ -12,11 +12,11 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/see/live"
-	"github.com/patchbay-ai/patchbay/internal/see/problems"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/live"
+	"github.com/patchbay-ai/patchbay/internal/serve/problems"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 

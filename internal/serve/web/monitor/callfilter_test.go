@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/monitor"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // Calls are found by every outcome that a call can have, and by no other one but the groups.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/see/live"
+	"github.com/patchbay-ai/patchbay/internal/serve/live"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 

@@ -1,7 +1,7 @@
 package monitor
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
-	"github.com/patchbay-ai/patchbay/internal/see/live"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/live"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 

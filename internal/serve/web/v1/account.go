@@ -4,9 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // ownAccount decides which ids of a backend's account a caller with a key may name: the ids

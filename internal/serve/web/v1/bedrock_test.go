@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // TestBedrockByKey serves clients from Amazon Bedrock with a key in place of signatures. The paths, headers

@@ -3,6 +3,7 @@ package v1
 import (
 	"net/http"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
@@ -11,7 +12,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/described"

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 

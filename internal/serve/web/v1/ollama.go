@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
+	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"

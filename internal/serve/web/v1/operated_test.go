@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // prompted are the doors of a generated text, with the rest of a request.

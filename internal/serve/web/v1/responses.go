@@ -9,11 +9,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // openResponses returns the client of one request of the Responses API. It finds the

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 

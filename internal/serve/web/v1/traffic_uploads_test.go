@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 )
 
 // upload begins an upload that has not named its model, and sends so many bytes of its

@@ -3,8 +3,8 @@ package v1_test
 import (
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // Redis is the list of gateways that share no configuration, but Redis. It is kept with

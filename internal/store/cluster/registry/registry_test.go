@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
-	"github.com/patchbay-ai/patchbay/internal/count/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster/registry"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 

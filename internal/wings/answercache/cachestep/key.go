@@ -7,9 +7,9 @@ import (
 	"hash"
 	"slices"
 
-	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
 

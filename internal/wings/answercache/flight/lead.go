@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )

@@ -13,9 +13,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"

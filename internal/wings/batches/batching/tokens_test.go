@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 	"github.com/patchbay-ai/patchbay/internal/testing/jwttest"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"

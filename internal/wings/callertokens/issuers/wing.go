@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"

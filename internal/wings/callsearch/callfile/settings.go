@@ -1,8 +1,8 @@
 package callfile
 
 import (
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Settings say which of the calls that are recorded are kept on disk.

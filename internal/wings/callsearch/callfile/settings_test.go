@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 func TestSettingsRules(t *testing.T) {

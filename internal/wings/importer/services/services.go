@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
-	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/discover"
 )
 
 // Find returns the provider that LiteLLM or Bifrost calls by a name.

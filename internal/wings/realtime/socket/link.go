@@ -101,7 +101,7 @@ func (l *link) watch(ctx context.Context, wake <-chan struct{}, why func(sockets
 		case <-wake:
 		case <-tick.C:
 		}
-		settings := l.doors.options.Current.Load().Limits.WebSockets
+		settings := *l.doors.bounds.Load()
 		if p := l.mayStay(settings, why); p != nil {
 			if l.beforeEnd != nil {
 				l.beforeEnd()
@@ -130,7 +130,7 @@ func (l *link) mayStay(settings sockets.Settings, why func(sockets.Settings) *pa
 // isOld reports whether the connection has been open for too long to begin anything more on
 // it.
 func (l *link) isOld() bool {
-	return time.Since(l.began) >= l.doors.options.Current.Load().Limits.WebSockets.Lifetime.Std()
+	return time.Since(l.began) >= l.doors.bounds.Load().Lifetime.Std()
 }
 
 // tooOld says that the connection has been open for too long.

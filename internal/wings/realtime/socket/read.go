@@ -10,8 +10,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/front"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // sleepyRealtime is a server of the Realtime API that sleeps as vLLM does, and refuses

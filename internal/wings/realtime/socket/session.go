@@ -10,9 +10,9 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )

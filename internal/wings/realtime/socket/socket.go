@@ -19,13 +19,14 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
@@ -34,6 +35,7 @@ import (
 // Doors are the endpoints that are spoken to over a WebSocket.
 type Doors struct {
 	options Options
+	bounds  atomic.Pointer[sockets.Settings]
 	handler atomic.Pointer[http.Handler]
 	open    sockets.Counter
 	// stopping is closed when the gateway stops.
@@ -67,6 +69,9 @@ func New(options Options) *Doors {
 // ServeWith sets the handler for requests that come as messages: the same that answers
 // requests of HTTP.
 func (d *Doors) ServeWith(handler http.Handler) { d.handler.Store(&handler) }
+
+// set puts the bounds of a configuration in force.
+func (d *Doors) set(doc *config.Document) { d.bounds.Store(&doc.Limits.WebSockets) }
 
 // Stop ends every WebSocket, once the requests on it have ended.
 func (d *Doors) Stop() { d.stop.Do(func() { close(d.stopping) }) }
@@ -159,7 +164,7 @@ type visitor struct {
 // admit decides whether a WebSocket may be opened, and counts it if so.
 func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.Error) {
 	who := visitor{addr: web.ClientAddr(r, d.options.TrustedProxies)}
-	settings := d.options.Current.Load().Limits.WebSockets
+	settings := *d.bounds.Load()
 	switch {
 	case settings.Connections == 0:
 		off := schema.CodedError(schema.CodeMethodNotAllowed, "socket.off")

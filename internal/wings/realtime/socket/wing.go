@@ -18,8 +18,10 @@ func NewWing(core *wing.Core) *wing.Wing {
 				Current: core.Current, Keys: core.Keys, TrustedProxies: core.Document.Server.TrustedProxies,
 				Memory: core.Memory, Proxy: core.Requests, Recorder: core.Recorder, Log: core.Log,
 			}
+			doors.set(core.Document)
 			return nil
 		},
+		Set:   doors.set,
 		Serve: func(shell *web.Shell) { doors.ServeWith(shell) },
 		State: func(to *metrics.State, _ time.Time) {
 			to.Count("model_router_websockets_open", int64(doors.Count()))

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/store/tally"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 	"github.com/patchbay-ai/patchbay/internal/testing/tallytest"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"

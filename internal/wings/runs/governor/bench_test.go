@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/account"
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs"
 )
 

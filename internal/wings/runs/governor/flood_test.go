@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
 )

@@ -6,8 +6,8 @@ package loops
 import (
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Action tells what happens to the calls of a run that goes round in circles.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"

@@ -13,7 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/goleak"
 
-	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/console"
-	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 const (
