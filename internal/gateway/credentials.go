@@ -17,7 +17,7 @@ func (g *Gateway) shareCredentials() {
 		return
 	}
 	var err error
-	g.patience.wait(context.Background(), func(ctx context.Context) {
+	g.patience.Wait(context.Background(), func(ctx context.Context) {
 		err = values.Follow(ctx, g.Credentials.Share(values), g.Credentials.Take, g.Control.TakeHolds, g.Takeovers.Take)
 	})
 	if err != nil {
@@ -49,8 +49,8 @@ func (g *Gateway) openTakeovers() (*takeover.Records, error) {
 // to date with the master key. A write that fails now is tried at the next start.
 func (g *Gateway) renewCredentials() {
 	var ofTakeovers, ofCredentials error
-	g.patience.wait(context.Background(), func(ctx context.Context) { ofTakeovers = g.Takeovers.Renew(ctx) })
-	g.patience.wait(context.Background(), func(ctx context.Context) { ofCredentials = g.Credentials.Renew(ctx) })
+	g.patience.Wait(context.Background(), func(ctx context.Context) { ofTakeovers = g.Takeovers.Renew(ctx) })
+	g.patience.Wait(context.Background(), func(ctx context.Context) { ofCredentials = g.Credentials.Renew(ctx) })
 	if err := ofTakeovers; err != nil {
 		g.log.Warn("the marks of unsigned data that was taken over are as before; the next start tries again",
 			"error", err)

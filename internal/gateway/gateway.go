@@ -22,6 +22,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/route/discover"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
@@ -94,7 +95,7 @@ type Gateway struct {
 	// usingLedger is held from the check whether the ledger is on until requests follow
 	// it.
 	usingLedger sync.Mutex
-	patience    patience // of the start
+	patience    waiting.Patience // of the start
 }
 
 // Parts are the components of a gateway. New sets them, and nothing replaces them.
@@ -150,7 +151,7 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 		log: log, build: options.Build, isDemo: options.Demo, more: options.Routes,
 		moreWings: options.Wings, steps: options.Steps,
 		served: make(chan struct{}), closeBook: func() {},
-		patience: patience{total: cmp.Or(options.Patience, startPatience)},
+		patience: waiting.Patience{Total: cmp.Or(options.Patience, 3*time.Second)},
 	}
 	if options.FromFile {
 		g.file.begin()
@@ -196,7 +197,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		g.sharedLimits()); err != nil {
 		return err
 	}
-	g.patience.wait(context.Background(), func(ctx context.Context) {
+	g.patience.Wait(context.Background(), func(ctx context.Context) {
 		g.Control, err = openControl(ctx, g.Store, g.Document, g.Current, g.log, g.Credentials)
 	})
 	if err != nil {

@@ -43,7 +43,7 @@ func (g *Gateway) Start() {
 	if g.certificates != nil {
 		g.persist(ctx, "reading certificates", g.certificates.Run)
 	}
-	g.patience.isOver.Store(true)
+	g.patience.IsOver.Store(true)
 	for _, port := range g.Ports {
 		port.start(g.log)
 		g.serving.Go(func() {

@@ -42,7 +42,7 @@ func (g *Gateway) openSessions(opened *cleanups) error {
 		opened.add(signed.Close)
 		docs = signed
 	}
-	g.patience.wait(context.Background(), func(ctx context.Context) {
+	g.patience.Wait(context.Background(), func(ctx context.Context) {
 		g.Sessions, err = sessions.Open(ctx, sessions.Options{Documents: docs, IsShared: isShared,
 			Life: security.Session.Life(), Log: g.log})
 	})

@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,5 +30,28 @@ func Every(ctx context.Context, interval time.Duration, round func(now time.Time
 		case now := <-tick.C:
 			round(now)
 		}
+	}
+}
+
+// Patience bounds how long a start waits for stores that do not answer, all readers together. A store
+// that answers slowly spends nothing of it. Its methods are safe for concurrent use.
+type Patience struct {
+	Total  time.Duration
+	IsOver atomic.Bool  // the start is over, and waits have only their own bounds
+	spent  atomic.Int64 // nanoseconds
+}
+
+// Wait calls read with a context that ends with the rest of the patience.
+func (p *Patience) Wait(ctx context.Context, read func(ctx context.Context)) {
+	if p.IsOver.Load() {
+		read(ctx)
+		return
+	}
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, p.Total-time.Duration(p.spent.Load()))
+	defer cancel()
+	read(bounded)
+	if bounded.Err() != nil {
+		p.spent.Add(int64(time.Since(began)))
 	}
 }

@@ -1,4 +1,4 @@
-package gateway
+package waiting
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 func TestOnlySilentStoresSpendThePatienceOfAStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := patience{total: 3 * time.Second}
+		p := Patience{Total: 3 * time.Second}
 		read := func(after time.Duration) (took time.Duration, err error) {
 			began := time.Now()
-			p.wait(t.Context(), func(ctx context.Context) {
+			p.Wait(t.Context(), func(ctx context.Context) {
 				select {
 				case <-ctx.Done():
 					err = ctx.Err()
@@ -33,7 +33,7 @@ func TestOnlySilentStoresSpendThePatienceOfAStart(t *testing.T) {
 				t.Errorf("a silent store: took %v, %v; want %v", took, err, want)
 			}
 		}
-		p.isOver.Store(true)
+		p.IsOver.Store(true)
 		if took, err := read(time.Minute); took != time.Minute || err != nil {
 			t.Errorf("after the start: took %v, %v", took, err)
 		}
