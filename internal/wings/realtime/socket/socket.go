@@ -71,7 +71,7 @@ func New(options Options) *Doors {
 func (d *Doors) ServeWith(handler http.Handler) { d.handler.Store(&handler) }
 
 // set puts the bounds of a configuration in force.
-func (d *Doors) set(doc *config.Document) { d.bounds.Store(&doc.Limits.WebSockets) }
+func (d *Doors) set(doc *config.Document) { d.bounds.Store(new(doc.Limits.WebSockets)) }
 
 // Stop ends every WebSocket, once the requests on it have ended.
 func (d *Doors) Stop() { d.stop.Do(func() { close(d.stopping) }) }
