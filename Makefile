@@ -13,7 +13,7 @@ CLIENTS  := test/clients
 AGENTS   := test/agents
 CONSOLE  := console
 FUZZTIME ?= 10s
-SINCE    ?= HEAD~10
+SINCE    ?= HEAD~3
 # The race detector makes a program five to ten times slower, so that test-race leaves these
 # out: tests of these names, which go through hundreds of rows or hours of simulated traffic, or
 # measure bytes, where other tests of the same packages run the same code; and packages that
