@@ -18,7 +18,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/config/control/pglog"
-	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
 
@@ -91,7 +90,7 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 	defer end()
 	operations := manage.Offline(credentials, access.Identity{Name: "command line", Role: access.Admin}, trail)
 	return do(&credentialStore{ctx,
-		remote{shown: doc.Server.DataDir, client: outgoing.Client(inProcess{operations}, 0)}})
+		remote{shown: doc.Server.DataDir, client: inProcess{operations}}})
 }
 
 // sharedValues opens the values of the shared configuration. It returns nil if no gateway
@@ -111,8 +110,8 @@ func sharedValues(ctx context.Context, doc *config.Document, log *slog.Logger) (
 // inProcess lets a handler of this program answer requests.
 type inProcess struct{ handler http.Handler }
 
-// RoundTrip answers a request.
-func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+// Do answers a request.
+func (t inProcess) Do(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}

@@ -31,7 +31,7 @@ that --url or PATCHBAY_URL names, and exits with 0 when the gateway there is rea
 			if err != nil {
 				return err
 			}
-			if err := trust.apply(gateway.transport); err != nil {
+			if err := trust.apply(&gateway.options); err != nil {
 				return &exitError{exitUsage, err}
 			}
 			if err := askReadiness(cmd.Context(), gateway, timeout); err != nil {
@@ -58,7 +58,7 @@ func askReadiness(ctx context.Context, gateway reachable, timeout time.Duration)
 	if err != nil {
 		return err
 	}
-	response, err := outgoing.Client(gateway.transport, 0).Do(request)
+	response, err := outgoing.New(gateway.options).Do(request)
 	if err != nil {
 		return fmt.Errorf("no gateway answers at %s: %w", gateway.shown, inShort(err))
 	}

@@ -139,7 +139,7 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 
 // findBackends asks the usual ports and the backends that were named.
 func (f *initFlags) findBackends(ctx context.Context, ask *questions, stderr io.Writer) ([]starter.Backend, error) {
-	client := transport.New(transport.Options{Control: transport.RefuseMetadata})
+	client := transport.New(transport.Options{})
 	defer client.Close()
 	send := direct.Send(client)
 	var backends []starter.Backend

@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 )
 
 // The health check of a container asks a gateway with TLS by the same settings.
@@ -52,7 +53,7 @@ func TestSocketInTheFileSystem(t *testing.T) {
 	}
 	g.Start()
 	t.Cleanup(func() { g.Stop(context.Background()) })
-	client := &http.Client{Transport: ownGateway(doc.Server).transport}
+	client := outgoing.New(ownGateway(doc.Server).options)
 	request, err := http.NewRequestWithContext(gatewaytest.Deadline(t), http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader(gatewaytest.PlainHi))
 	if err != nil {
 		t.Fatal(err)

@@ -5,19 +5,19 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
 
 	listening "github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 )
 
 // reachable is a gateway that can be asked.
 type reachable struct {
 	base, shown string // its URL, and its name in messages
-	transport   *http.Transport
+	options     outgoing.Options
 }
 
 // gatewayAddress returns the gateway to ask: the one that is given, or the one on this
@@ -35,7 +35,7 @@ func gatewayAddress(flags *settingFlags, given string, addresses func(config.Ser
 		return reachable{}, errors.New("--url, or PATCHBAY_URL: want an address such as http://127.0.0.1:8080")
 	}
 	base := strings.TrimSuffix(given, "/")
-	return reachable{base, base, &http.Transport{DisableKeepAlives: true}}, nil
+	return reachable{base, base, outgoing.Options{Own: true}}, nil
 }
 
 // gatewayURL returns the address of the gateway to ask, given that of --url: that one, else
@@ -102,17 +102,17 @@ func ownPlace(server config.Server, addresses []string) reachable {
 	for _, address := range addresses {
 		// A socket asks for no certificate; a port may ask for one.
 		if path, isSocket := listening.SocketPath(address); isSocket {
-			return reachable{"http://localhost", address, &http.Transport{
-				DisableKeepAlives: true,
-				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return reachable{"http://localhost", address, outgoing.Options{
+				Own: true,
+				Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 					return new(net.Dialer).DialContext(ctx, "unix", path)
 				},
 			}}
 		}
 	}
-	return reachable{ownURL(server, addresses[0]), dialable(addresses[0]), &http.Transport{
-		DisableKeepAlives: true,
-		TLSClientConfig: &tls.Config{
+	return reachable{ownURL(server, addresses[0]), dialable(addresses[0]), outgoing.Options{
+		Own: true,
+		TLS: &tls.Config{
 			MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, //nolint:gosec // see above
 		},
 	}}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -27,13 +26,15 @@ type remote struct {
 	base, shown string // its URL, and its name in messages
 	token       string
 	hint        string // how a token is given
-	client      *http.Client
-	patience    time.Duration // how long a reply may take; 30 s if 0
+	client      interface {
+		Do(*http.Request) (*http.Response, error)
+	}
+	patience time.Duration // how long a reply may take; 30 s if 0
 }
 
 // remoteOver returns a gateway that is asked with a token.
 func remoteOver(at reachable, token string) remote {
-	return remote{base: at.base, shown: at.shown, token: token, client: outgoing.Client(at.transport, 0)}
+	return remote{base: at.base, shown: at.shown, token: token, client: outgoing.New(at.options)}
 }
 
 // remoteFlags name a running gateway: by its URL, or by the configuration that it was
@@ -93,10 +94,10 @@ func (f *remoteFlags) remote() (remote, error) {
 		return remote{}, err
 	}
 	token := cmp.Or(f.token, variable(f.env, "PATCHBAY_"+name))
-	if token != "" && at.transport.TLSClientConfig != nil {
-		at.transport.TLSClientConfig.InsecureSkipVerify = false
+	if token != "" && at.options.TLS != nil {
+		at.options.TLS.InsecureSkipVerify = false
 	}
-	if err := f.trust.apply(at.transport); err != nil {
+	if err := f.trust.apply(&at.options); err != nil {
 		return remote{}, &exitError{exitUsage, err}
 	}
 	r := remoteOver(at, token)
@@ -248,10 +249,6 @@ func inShort(err error) error {
 		return errors.New("interrupted")
 	case errors.Is(err, context.DeadlineExceeded):
 		return errors.New("it takes too long")
-	}
-	var asked *url.Error
-	if errors.As(err, &asked) {
-		return asked.Err
 	}
 	return err
 }

@@ -256,7 +256,7 @@ func isAlive(g *gateway.Gateway) func(context.Context) bool {
 		if err != nil {
 			return false
 		}
-		response, err := outgoing.Client(at.transport, 0).Do(request)
+		response, err := outgoing.New(at.options).Do(request)
 		if err != nil {
 			return server.TLS.ClientCA != "" && ctx.Err() == nil
 		}

@@ -2,13 +2,11 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"net/http"
-	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 )
 
 // trustFlags name the authorities that must have signed a gateway's certificate, and the
@@ -26,27 +24,24 @@ func (f *trustFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsRequiredTogether("client-cert", "client-key")
 }
 
-// apply makes a transport verify and show the certificates of the flags.
-func (f *trustFlags) apply(to *http.Transport) error {
+// apply makes a client verify and show the certificates of the flags.
+func (f *trustFlags) apply(to *outgoing.Options) error {
 	if *f == (trustFlags{}) {
 		return nil
 	}
 	settings := &tls.Config{MinVersion: tls.VersionTLS12}
-	if to.TLSClientConfig != nil {
-		settings = to.TLSClientConfig.Clone()
+	if to.TLS != nil {
+		settings = to.TLS.Clone()
 	}
 	if f.serverName != "" {
 		settings.ServerName, settings.InsecureSkipVerify = f.serverName, false
 	}
 	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
+		trust, err := outgoing.Trust(f.ca)
 		if err != nil {
 			return fmt.Errorf("--ca: %w", err)
 		}
-		settings.RootCAs, settings.InsecureSkipVerify = x509.NewCertPool(), false
-		if !settings.RootCAs.AppendCertsFromPEM(pem) {
-			return errors.New("--ca: " + f.ca + " has no certificate in PEM")
-		}
+		settings.RootCAs, settings.InsecureSkipVerify = trust.RootCAs, false
 	}
 	if f.cert != "" {
 		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
@@ -55,6 +50,6 @@ func (f *trustFlags) apply(to *http.Transport) error {
 		}
 		settings.Certificates = []tls.Certificate{pair}
 	}
-	to.TLSClientConfig = settings
+	to.TLS = settings
 	return nil
 }

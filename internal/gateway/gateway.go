@@ -187,7 +187,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		return err
 	}
 	g.Current.Follow(g.Fleet)
-	g.Transport = transport.New(transport.Options{Control: transport.RefuseMetadata})
+	g.Transport = transport.New(transport.Options{})
 	opened.add(g.Transport.Close)
 	g.openResidency()
 	for _, w := range g.wings {

@@ -127,6 +127,7 @@ export const said: Record<Code, string> = {
   'cause.no_connection': '没有连接',
   'cause.wake_failed': '无法唤醒其模型',
   'cause.status': '状态码 {status}',
+  'cause.redirect': '它重定向到 {to}（状态码 {status}），而重定向不会被跟随',
   // Explain: what would happen to a request.
   'explain.refused': '请求会被拒绝',
   'explain.split': '请求会拆分到 {count} 个实例',
@@ -289,7 +290,7 @@ export const said: Record<Code, string> = {
   'issuer.large': '大于 {most}',
   'issuer.file': '无法读取文件：{why}',
   'issuer.ca': '无法读取证书颁发机构文件（ca）：{why}',
-  'issuer.ca_empty': '证书颁发机构文件（ca）中没有证书（PEM）',
+  'issuer.ca_empty': '其中没有证书（PEM）',
   'issuer.no_set': '不是密钥集（JWKS）',
   'issuer.no_keys': '密钥集（JWKS）中没有可接受的签名公钥：至少 2048 位的 RSA、EC 或 Ed25519',
   'issuer.many_keys': '密钥集（JWKS）中的密钥超过 {most} 个',

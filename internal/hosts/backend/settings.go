@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -321,7 +322,7 @@ func BaseURLFault(raw string) say.Sentence {
 	if parsed.Hostname() == "" {
 		return say.New("field.url_host")
 	}
-	if transport.ForbiddenHost(parsed.Hostname()) {
+	if outgoing.ForbiddenHost(parsed.Hostname()) {
 		return say.New("field.url_local")
 	}
 	if port := parsed.Port(); port != "" {

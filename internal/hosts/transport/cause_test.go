@@ -58,7 +58,7 @@ func TestCauses(t *testing.T) {
 		"no name server": {to: origin(t, "http://h"), options: failing(&net.DNSError{Name: "h", Server: "192.0.2.1:53"}), want: CauseNameResolution},
 		"no route":       {to: origin(t, "http://h"), options: failing(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), want: CauseUnreachable},
 		"no sockets":     {to: origin(t, "http://h"), options: failing(os.NewSyscallError("socket", syscall.EMFILE)), want: CauseExhausted},
-		"metadata":       {to: origin(t, "http://169.254.169.254"), options: Options{Control: RefuseMetadata}, want: CauseForbidden},
+		"metadata":       {to: origin(t, "http://169.254.169.254"), want: CauseForbidden},
 		"trusted":        {to: serve(private.serverConfig(t, "backend.test", time.Hour)), options: trusting, want: CauseNone},
 		"untrusted":      {to: serve(private.serverConfig(t, "backend.test", time.Hour)), want: CauseUnknownAuthority},
 		"expired":        {to: serve(private.serverConfig(t, "backend.test", -time.Hour)), options: trusting, want: CauseExpired},

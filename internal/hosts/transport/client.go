@@ -14,11 +14,11 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"syscall"
 	"time"
 	"unique"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 )
 
 // Options are the settings of a Client. The zero value is ready for use.
@@ -34,10 +34,8 @@ type Options struct {
 	// protocol (http/1.1), the least version (1.2) and, if empty, the server
 	// name are set by the Client.
 	TLS *tls.Config
-	// Control sees every resolved address before it is connected to, and can
-	// refuse it; see net.Dialer.Control. It is not used when Dial is set.
-	Control func(network, address string, c syscall.RawConn) error
-	// Dial replaces net.Dialer.
+	// Dial replaces the dialer of the network, which refuses the addresses that package outgoing
+	// forbids.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -74,7 +72,7 @@ type Client struct {
 func New(o Options) *Client {
 	c := &Client{dialer: o.Dial, tls: secureConfig(o.TLS), routes: make(map[unique.Handle[Route]]*tls.Config)}
 	if c.dialer == nil {
-		c.dialer = (&net.Dialer{Control: o.Control}).DialContext
+		c.dialer = (&net.Dialer{Control: outgoing.RefuseMetadata}).DialContext
 	}
 	c.idle.max = cmp.Or(max(o.MaxIdlePerHost, 0), 1024)
 	c.idle.ttl = cmp.Or(max(o.IdleTimeout, 0), 4*time.Second)
@@ -113,7 +111,7 @@ func (c *Client) Send(ctx context.Context, to *Origin, call *wire.Call, limits T
 		c.putScratch(scratch)
 		return nil, err
 	}
-	r, err := c.send(ctx, to, &outgoing{call.Method, head, call.Body, call.Upload, length, call.Watcher}, limits)
+	r, err := c.send(ctx, to, &leaving{call.Method, head, call.Body, call.Upload, length, call.Watcher}, limits)
 	if err == nil && r.Status == http.StatusProxyAuthRequired && to.prefix != "" {
 		_ = r.Close()
 		c.putScratch(scratch)
@@ -130,11 +128,11 @@ func (c *Client) Send(ctx context.Context, to *Origin, call *wire.Call, limits T
 // proxyRefuses returns the error for a proxy that wants other credentials.
 func proxyRefuses(addr string) error {
 	return &Error{Step: stepConnect, Addr: addr, class: ErrConnect,
-		cause: &proxyError{CauseProxyAuthentication, errors.New("status 407")}}
+		cause: &outgoing.ProxyError{Status: http.StatusProxyAuthRequired}}
 }
 
-// outgoing is a request ready to be written.
-type outgoing struct {
+// leaving is a request ready to be written.
+type leaving struct {
 	method string
 	head   []byte
 	body   [][]byte
@@ -143,7 +141,7 @@ type outgoing struct {
 	leaves wire.Watcher // nil for none
 }
 
-func (c *Client) send(ctx context.Context, to *Origin, out *outgoing, limits Timeouts) (*Response, error) {
+func (c *Client) send(ctx context.Context, to *Origin, out *leaving, limits Timeouts) (*Response, error) {
 	now := time.Now()
 	for {
 		cn := c.idle.take(to.target, now)
@@ -174,7 +172,7 @@ func (c *Client) send(ctx context.Context, to *Origin, out *outgoing, limits Tim
 }
 
 // sendAgain sends a request that an idle connection did not take on a fresh one.
-func (c *Client) sendAgain(ctx context.Context, to *Origin, out *outgoing, limits Timeouts) (*Response, error) {
+func (c *Client) sendAgain(ctx context.Context, to *Origin, out *leaving, limits Timeouts) (*Response, error) {
 	fresh, err := c.dial(ctx, *to, limits.Connect)
 	if err != nil {
 		return nil, err

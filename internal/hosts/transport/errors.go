@@ -8,12 +8,14 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 )
 
 // Classes of errors, for errors.Is. When its context has ended, a call fails with
@@ -208,6 +210,16 @@ func CauseOf(err error) Cause {
 	if proxy, ok := errors.AsType[*proxyError](err); ok {
 		return proxy.cause
 	}
+	if refusal, ok := errors.AsType[*outgoing.ProxyError](err); ok {
+		if refusal.Status == http.StatusProxyAuthRequired || refusal.Status == http.StatusUnauthorized { // of a wrong password
+			return CauseProxyAuthentication
+		}
+		return CauseProxyRefused
+	}
+	op, isOp := errors.AsType[*net.OpError](err)
+	if isOp && op.Op == "proxyconnect" { // of net/http
+		return CauseProxyUnreachable
+	}
 	dns, isName := errors.AsType[*net.DNSError](err)
 	byName := CauseNone
 	switch {
@@ -248,7 +260,7 @@ var (
 
 	// networkCauses say why no connection came about, and brokenCauses why one broke.
 	networkCauses = []known{
-		{CauseForbidden, []error{ErrForbidden}},
+		{CauseForbidden, []error{outgoing.ErrForbidden}},
 		{CauseRefused, []error{syscall.ECONNREFUSED}},
 		{CauseUnreachable, unroutable},
 		{CauseExhausted, exhausted},
@@ -305,7 +317,8 @@ func timeoutCause(err error) Cause {
 		return CauseIdleTimeout
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, ErrTimeout),
 		isNet && timeout.Timeout():
-		if isOurs && broken.Step == stepConnect {
+		op, isOp := errors.AsType[*net.OpError](err)
+		if isOurs && broken.Step == stepConnect || isOp && op.Op == "dial" {
 			return CauseConnectTimeout
 		}
 		return CauseTimeout

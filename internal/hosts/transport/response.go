@@ -64,7 +64,7 @@ type Response struct {
 
 // attempt sends a request on a connection, beginning now, and reads the head of the
 // reply. When it fails the connection is gone and nothing of the request is in use.
-func attempt(ctx context.Context, c *conn, out *outgoing, limits Timeouts, now time.Time) (*Response, error) {
+func attempt(ctx context.Context, c *conn, out *leaving, limits Timeouts, now time.Time) (*Response, error) {
 	c.begin()
 	r := c.client.responses.Get().(*Response)
 	head := r.head
@@ -114,7 +114,7 @@ var errStale = errors.New("the idle connection is stale")
 
 // write sends a short request, or sets a long one on its way. False means that the
 // connection is stale.
-func (r *Response) write(out *outgoing) bool {
+func (r *Response) write(out *leaving) bool {
 	limit := r.limits.Idle
 	if limit <= 0 {
 		limit = r.limits.FirstByte

@@ -14,6 +14,8 @@ import (
 	"unique"
 
 	"golang.org/x/net/http/httpproxy"
+
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 )
 
 // Route says how an origin is reached. The zero value is the plain way.
@@ -168,7 +170,7 @@ func parseProxy(address string) (proxyAddress, error) {
 	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return proxyAddress{}, flaw("the address of the proxy must end after host and port")
 	}
-	if ForbiddenHost(p.name) {
+	if outgoing.ForbiddenHost(p.name) {
 		return proxyAddress{}, flaw("the proxy must not be a link-local address or a cloud's metadata service")
 	}
 	p.addr = net.JoinHostPort(p.name, port)

@@ -3,7 +3,6 @@ package transport
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/testing/waittest"
 )
 
@@ -97,15 +97,8 @@ func TestConnectErrors(t *testing.T) {
 	is(t, err, ErrConnect, syscall.ECONNREFUSED)
 	isNot(t, err, ErrTimeout, ErrReset)
 
-	refused := errors.New("address not allowed")
-	guarded := client(t, Options{Control: func(_, address string, _ syscall.RawConn) error {
-		if strings.HasPrefix(address, "127.") {
-			return refused
-		}
-		return nil
-	}})
-	_, err = guarded.Send(t.Context(), new(answering(t, ok)), post("x"), Timeouts{})
-	is(t, err, ErrConnect, refused)
+	_, err = client(t, Options{}).Send(t.Context(), new(origin(t, "http://169.254.169.254")), post("x"), Timeouts{})
+	is(t, err, ErrConnect, outgoing.ErrForbidden)
 }
 
 // Events that keep coming are never cut, however long the stream lasts, and

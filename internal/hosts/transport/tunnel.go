@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 )
 
 // proxyError is a failure of the proxy on the way to a backend.
@@ -31,8 +32,8 @@ func (c *Client) reach(ctx context.Context, to Origin) (nc, socket net.Conn, err
 	// The gateway dials the address of the proxy and therefore checks the address of
 	// the backend here. Only the proxy can know that a name leads to a forbidden
 	// address.
-	if ForbiddenHost(to.name) {
-		return nil, nil, ErrForbidden
+	if outgoing.ForbiddenHost(to.name) {
+		return nil, nil, outgoing.ErrForbidden
 	}
 	p, err := parseProxy(via.Proxy)
 	if err != nil {
@@ -81,11 +82,8 @@ func openTunnel(ctx context.Context, nc, socket net.Conn, addr, auth string) err
 	if err != nil {
 		return &proxyError{CauseProxyRefused, unexpectedEOF(err)}
 	}
-	switch {
-	case status == http.StatusProxyAuthRequired, status == http.StatusUnauthorized: // some say so of a wrong password
-		return &proxyError{CauseProxyAuthentication, fmt.Errorf("status %d", status)}
-	case status/100 != 2:
-		return &proxyError{CauseProxyRefused, fmt.Errorf("status %d", status)}
+	if status/100 != 2 {
+		return &outgoing.ProxyError{Status: status}
 	}
 	if !stop() {
 		return ctx.Err()

@@ -149,6 +149,7 @@ var facts = []entry{
 	{"cause.no_connection", "no connection"},
 	{"cause.wake_failed", "its model could not be woken up"},
 	{"cause.status", "status {status}"},
+	{"cause.redirect", "it redirects to {to} (status {status}), which is not followed"},
 
 	// Explain: the fate of a request.
 	{"explain.refused", "the request would be refused"},

@@ -35,7 +35,7 @@ var tokens = []entry{
 	{"issuer.large", "it is larger than {most}"},
 	{"issuer.file", "the file cannot be read: {why}"},
 	{"issuer.ca", "the file of authorities (ca) cannot be read: {why}"},
-	{"issuer.ca_empty", "the file of authorities (ca) holds no certificate (PEM)"},
+	{"issuer.ca_empty", "it holds no certificate in PEM"},
 	{"issuer.no_set", "it is not a set of keys (JWKS)"},
 	{"issuer.no_keys", "the set of keys (JWKS) has no public key for signatures of a kind that is accepted: RSA of " +
 		"at least 2048 bits, EC or Ed25519"},

@@ -1,14 +1,11 @@
 package telemetry
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -54,43 +51,29 @@ type PusherOptions struct {
 // NewPusher returns a Pusher; Run starts it, and closes it at its end.
 func NewPusher(options PusherOptions) (*Pusher, error) {
 	p := &Pusher{options: options}
-	endpoint := cmp.Or(options.Settings.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"),
-		os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	const signal = "METRICS"
+	endpoint := cmp.Or(options.Settings.Endpoint, variable(signal, "ENDPOINT"))
 	if options.Settings.Protocol == HTTP {
-		p.overHTTP(cmp.Or(endpoint, "http://localhost:4318"))
+		client, err := newClient(signal)
+		if err != nil {
+			return nil, err
+		}
+		p.overHTTP(client, cmp.Or(endpoint, "http://localhost:4318"))
 		return p, nil
 	}
 	return p, p.overGRPC(cmp.Or(endpoint, "http://localhost:4317"))
 }
 
-func (p *Pusher) overHTTP(endpoint string) {
+func (p *Pusher) overHTTP(client *outgoing.Client, endpoint string) {
 	const path = "/v1/metrics"
 	to := strings.TrimSuffix(strings.TrimSuffix(endpoint, "/"), path) + path
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}
-	client := outgoing.Client(transport, exportTime)
-	p.close = transport.CloseIdleConnections
+	p.close = client.CloseIdleConnections
 	p.send = func(ctx context.Context, export *collectorpb.ExportMetricsServiceRequest) error {
 		body, err := proto.Marshal(export)
 		if err != nil {
 			return err
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		request.Header.Set("Content-Type", "application/x-protobuf")
-		for name, value := range p.options.Settings.Headers {
-			request.Header.Set(name, value)
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode/100 != 2 {
-			return fmt.Errorf("status %d", response.StatusCode)
-		}
-		return nil
+		return client.Send(ctx, to, "application/x-protobuf", body, p.options.Settings.Headers)
 	}
 }
 
@@ -103,7 +86,7 @@ func (p *Pusher) overGRPC(endpoint string) error {
 	if u.Scheme == "https" {
 		secure = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
 	}
-	conn, err := grpc.NewClient(u.Host, grpc.WithTransportCredentials(secure))
+	conn, err := grpc.NewClient(u.Host, dialing(u), grpc.WithTransportCredentials(secure))
 	if err != nil {
 		return fmt.Errorf("telemetry: %w", err)
 	}

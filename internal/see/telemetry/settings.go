@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -74,6 +75,8 @@ func (s Settings) Check(report say.Report) {
 		if u, err := url.Parse(s.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
 			u.User != nil {
 			report("endpoint", say.Plain("must be a URL such as http://127.0.0.1:4318, without user name and password"))
+		} else if outgoing.ForbiddenHost(u.Hostname()) {
+			report("endpoint", say.New("field.url_local"))
 		}
 	}
 	if !(s.Sample >= 0 && s.Sample <= 1) { // this way round it catches NaN too

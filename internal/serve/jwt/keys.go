@@ -3,12 +3,9 @@ package jwt
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
@@ -36,8 +32,6 @@ const (
 	missingEvery = time.Second
 	// readTime bounds a read.
 	readTime = 10 * time.Second
-	// maxDocument bounds the documents of an issuer.
-	maxDocument = 1 << 20
 )
 
 // Source says where the keys of an issuer are: at an address, or in a file.
@@ -225,65 +219,48 @@ func (k *Keys) fetch(ctx context.Context) ([]byte, error) {
 		return nil, say.Wrap(err, "issuer.file", "why", err)
 	}
 	defer func() { _ = file.Close() }()
-	return ReadDocument(file)
+	return read(http.MaxBytesReader(nil, file, outgoing.Largest))
 }
 
-// ReadDocument reads a document of an issuer, up to its greatest size.
-func ReadDocument(from io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(from, maxDocument+1))
-	switch {
-	case err != nil:
-		return nil, say.Wrap(err, "issuer.away", "why", err)
-	case len(data) > maxDocument:
+func read(from io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(from)
+	if _, isLarge := errors.AsType[*http.MaxBytesError](err); isLarge {
 		return nil, say.Error("issuer.large", "most", "1 MB")
+	}
+	if err != nil {
+		return nil, say.Wrap(err, "issuer.away", "why", err)
 	}
 	return data, nil
 }
 
-// Get returns a document of an issuer. It follows no redirects.
+// Get returns a document of an issuer.
 func Get(ctx context.Context, address, ca string) ([]byte, error) {
-	client, err := NewClient(ca)
-	if err != nil {
-		return nil, err
-	}
-	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, say.Wrap(err, "issuer.away", "why", err)
 	}
-	request.Header.Set("Accept", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, say.Wrap(err, "issuer.away", "why", err)
+	data, status, err := Ask(request, ca)
+	if err == nil && status != http.StatusOK {
+		err = say.Error("issuer.status", "status", status)
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return nil, say.Error("issuer.status", "status", response.StatusCode)
-	}
-	return ReadDocument(response.Body)
+	return data, err
 }
 
-// NewClient returns a client for the addresses of an issuer. It obeys the rules for addresses of
-// instances, follows no redirects, and trusts the certificates of a file, where ca names one, in
-// place of the system's.
-func NewClient(ca string) (*http.Client, error) {
-	dialer := net.Dialer{Timeout: readTime, Control: transport.RefuseMetadata}
-	reach := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: readTime, ResponseHeaderTimeout: readTime,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+// Ask sends a request to an issuer, and returns the answer with its status. The certificates of a
+// file are trusted, if ca names one, in place of the system's.
+func Ask(request *http.Request, ca string) (answer []byte, status int, err error) {
+	trust, err := outgoing.Trust(ca)
+	if err != nil {
+		return nil, 0, say.Wrap(err, "issuer.ca", "why", err)
 	}
-	if ca != "" {
-		text, err := os.ReadFile(ca)
-		if err != nil {
-			return nil, say.Wrap(err, "issuer.ca", "why", err)
-		}
-		reach.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !reach.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
-			return nil, say.Error("issuer.ca_empty")
-		}
+	request.Header.Set("Accept", "application/json")
+	response, err := outgoing.New(outgoing.Options{Timeout: readTime, TLS: trust}).Do(request)
+	if err != nil {
+		return nil, 0, say.Wrap(err, "issuer.away", "why", err)
 	}
-	return outgoing.Client(reach, readTime), nil
+	defer func() { _ = response.Body.Close() }()
+	answer, err = read(response.Body)
+	return answer, response.StatusCode, err
 }
 
 // AddressFault says why an address of an issuer cannot be used; the rules are those for instances.
@@ -298,7 +275,7 @@ func AddressFault(address string) say.Sentence {
 		return say.New("field.url_name")
 	case parsed.Hostname() == "":
 		return say.New("field.url_host")
-	case transport.ForbiddenHost(parsed.Hostname()):
+	case outgoing.ForbiddenHost(parsed.Hostname()):
 		return say.New("field.url_local")
 	case parsed.Fragment != "":
 		return say.New("field.url_fragment")

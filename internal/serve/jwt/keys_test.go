@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/testing/jwttest"
 )
 
@@ -190,7 +190,7 @@ func TestIssuersArePrivateOrPublicButNeverTheMetadataService(t *testing.T) {
 	if _, err := Get(t.Context(), private.URL, ca); err != nil {
 		t.Errorf("with its own authority: %v", err)
 	}
-	if _, err := Get(t.Context(), "http://169.254.169.254/keys", ""); !errors.Is(err, transport.ErrForbidden) {
+	if _, err := Get(t.Context(), "http://169.254.169.254/keys", ""); !errors.Is(err, outgoing.ErrForbidden) {
 		t.Errorf("the metadata service: %v", err)
 	}
 	for address, isGood := range map[string]bool{

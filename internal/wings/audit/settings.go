@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -52,6 +53,8 @@ func (s Settings) Check(report say.Report) {
 		u, err := url.Parse(s.OTLP)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 			report("otlp", say.New("field.collector"))
+		} else if outgoing.ForbiddenHost(u.Hostname()) {
+			report("otlp", say.New("field.url_local"))
 		}
 	}
 }

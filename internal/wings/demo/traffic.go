@@ -66,7 +66,7 @@ func mixture() []kindOfRequest {
 // Run sends requests to a gateway until ctx ends, while the traffic is switched
 // on, and returns when the last of them has ended.
 func (d *Demo) Run(ctx context.Context, address string) {
-	client := outgoing.Client(&http.Transport{MaxIdleConnsPerHost: maxAtOnce}, maxRequestTime)
+	client := outgoing.New(outgoing.Options{Own: true, Idle: maxAtOnce, Timeout: maxRequestTime})
 	defer client.CloseIdleConnections()
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -116,14 +116,14 @@ func pick[T any](from []T, weight func(T) int) T {
 }
 
 // send sends one request of somebody. Whether it goes well is for the pages to show.
-func (d *Demo) send(ctx context.Context, client *http.Client, address string, kind kindOfRequest) {
+func (d *Demo) send(ctx context.Context, client *outgoing.Client, address string, kind kindOfRequest) {
 	who := pick(callers(), func(one caller) int { return one.weight })
 	body := strings.TrimSuffix(kind.body, "}") + `,"user":"` + who.user + `"}`
 	d.post(ctx, client, address+kind.path, "application/json", body, who.key)
 }
 
 // startBatch has the gateway work through a batch. A gateway without batches refuses it.
-func (d *Demo) startBatch(ctx context.Context, client *http.Client, address string) {
+func (d *Demo) startBatch(ctx context.Context, client *outgoing.Client, address string) {
 	var form bytes.Buffer
 	fields := multipart.NewWriter(&form)
 	_ = fields.WriteField("purpose", "batch") // a buffer takes everything
@@ -148,7 +148,7 @@ func (d *Demo) startBatch(ctx context.Context, client *http.Client, address stri
 
 // post sends a request, with a key where the gateway has the keys of the demo, and returns the
 // beginning of the answer.
-func (d *Demo) post(ctx context.Context, client *http.Client, url, media, body, key string) []byte {
+func (d *Demo) post(ctx context.Context, client *outgoing.Client, url, media, body, key string) []byte {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/discover"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
@@ -305,7 +306,7 @@ func peerCertificate(ctx context.Context, area string, settings backend.Settings
 	if err != nil || address.Scheme != "https" || settings.Proxy != "" && settings.Proxy != backend.ProxyNone {
 		return Finding{}, false
 	}
-	dialer := tls.Dialer{Config: &tls.Config{
+	dialer := tls.Dialer{NetDialer: outgoing.Dialer(), Config: &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: cmp.Or(settings.TLS.ServerName, address.Hostname()),
 		InsecureSkipVerify: true, //nolint:gosec // only its end is read
 	}}

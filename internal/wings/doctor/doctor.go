@@ -54,7 +54,7 @@ type Options struct {
 
 // Run makes all checks. The checks of the network run at the same time.
 func Run(ctx context.Context, o Options) {
-	client := transport.New(transport.Options{Control: transport.RefuseMetadata})
+	client := transport.New(transport.Options{})
 	defer client.Close()
 	o.CheckTime = cmp.Or(o.CheckTime, checkTime)
 	e := &examination{Options: o, client: client}

@@ -84,9 +84,8 @@ const rounds = 10
 
 // Run measures plain requests and streams.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	transport := &http.Transport{MaxIdleConnsPerHost: o.Concurrency, DisableCompression: true}
-	defer transport.CloseIdleConnections()
-	m := &run{Options: o, client: outgoing.Client(transport, 0), total: 4 * o.Requests}
+	m := &run{Options: o, client: outgoing.New(outgoing.Options{Own: true, Idle: o.Concurrency}), total: 4 * o.Requests}
+	defer m.client.CloseIdleConnections()
 	result := &Result{Requests: o.Requests, Concurrency: o.Concurrency}
 	for _, isStream := range []bool{false, true} {
 		comparison, err := m.compare(ctx, isStream)
@@ -100,7 +99,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 
 type run struct {
 	Options
-	client *http.Client
+	client *outgoing.Client
 
 	mu    sync.Mutex
 	done  int

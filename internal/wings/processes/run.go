@@ -252,8 +252,7 @@ func probe(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	client := outgoing.Client(&http.Transport{DisableKeepAlives: true}, 0) // no proxy: the process is on this host
-	reply, err := client.Do(request)
+	reply, err := outgoing.New(outgoing.Options{Own: true}).Do(request)
 	if err != nil {
 		return err
 	}

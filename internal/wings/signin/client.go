@@ -2,7 +2,6 @@ package signin
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -314,22 +313,11 @@ func (c *Client) userInfo(ctx context.Context, meta *Metadata, token string) (cl
 func (c *Client) ask(ctx context.Context, request *http.Request, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
-	client, err := jwt.NewClient(c.CA)
+	data, status, err := jwt.Ask(request.WithContext(ctx), c.CA)
 	if err != nil {
 		return err
 	}
-	defer client.CloseIdleConnections()
-	request.Header.Set("Accept", "application/json")
-	response, err := client.Do(request.WithContext(ctx))
-	if err != nil {
-		return say.Wrap(err, "issuer.away", "why", withoutAddress(err))
-	}
-	defer func() { _ = response.Body.Close() }()
-	data, err := jwt.ReadDocument(response.Body)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
+	if status != http.StatusOK {
 		var refusal struct {
 			Error string `json:"error"`
 		}
@@ -339,19 +327,10 @@ func (c *Client) ask(ctx context.Context, request *http.Request, to any) error {
 		if refusal.Error != "" {
 			return say.Error("signin.refused", "error", shorten(refusal.Error))
 		}
-		return say.Error("issuer.status", "status", response.StatusCode)
+		return say.Error("issuer.status", "status", status)
 	}
 	if err := json.Unmarshal(data, to); err != nil {
 		return say.Error("signin.answer")
 	}
 	return nil
-}
-
-// withoutAddress returns the cause of an error without the address that was asked.
-func withoutAddress(err error) error {
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		return failed.Err
-	}
-	return err
 }

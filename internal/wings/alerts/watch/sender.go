@@ -2,15 +2,14 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 )
 
@@ -26,8 +25,8 @@ func retries() []time.Duration {
 	return []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
 }
 
-// post sends a body to an address, and returns the status of the reply.
-type post func(ctx context.Context, address string, body []byte) (status int, err error)
+// post sends a body in JSON to an address, as outgoing.Client.Send does.
+type post func(ctx context.Context, address string, body []byte) error
 
 // sender delivers alerts to one webhook, one after the other, so that one that hangs delays no
 // other.
@@ -118,17 +117,20 @@ func (s *sender) deliver(ctx context.Context, m alerts.Message) say.Sentence {
 func (s *sender) attempt(ctx context.Context, body []byte) (fault say.Sentence, isFinal bool) {
 	bounded, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	status, err := s.post(bounded, s.address, body)
-	switch {
-	case err != nil:
-		fault = say.New("alert.unsent")
-		if cause := transport.CauseOf(err).Said(); cause.Is() {
+	if err := s.post(bounded, s.address, body); err != nil {
+		refusal, isRefused := errors.AsType[*outgoing.StatusError](err)
+		switch cause := transport.CauseOf(err).Said(); {
+		case isRefused && refusal.To != "":
+			fault = say.New("alert.unreached", "cause", refusal)
+		case isRefused:
+			fault = say.New("alert.refused", "status", refusal.Status)
+		case cause.Is():
 			fault = say.New("alert.unreached", "cause", cause)
+		default:
+			fault = say.New("alert.unsent")
 		}
-	case status/100 != 2:
-		fault = say.New("alert.refused", "status", status)
-		isFinal = status < http.StatusInternalServerError && status != http.StatusRequestTimeout &&
-			status != http.StatusTooManyRequests
+		isFinal = isRefused && refusal.Status < http.StatusInternalServerError &&
+			refusal.Status != http.StatusRequestTimeout && refusal.Status != http.StatusTooManyRequests
 	}
 	s.note(func(d *delivery) {
 		d.Fault = fault
@@ -150,32 +152,4 @@ func (s *sender) status() delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
-}
-
-// poster returns a post that uses the client of the backends, with its rules for addresses, and
-// the proxies of the environment. Redirects are not followed.
-func poster(client func() *transport.Client) post {
-	return func(ctx context.Context, address string, body []byte) (int, error) {
-		base, _, _ := strings.Cut(address, "?")
-		origin, err := transport.ParseOrigin(base)
-		if err != nil {
-			return 0, err
-		}
-		if origin, err = origin.Via(transport.Route{Proxy: transport.EnvironmentProxies().For(base)}); err != nil {
-			return 0, err
-		}
-		to, err := url.Parse(address)
-		if err != nil {
-			return 0, err
-		}
-		call := wire.Call{Method: http.MethodPost, Path: to.RequestURI(), Body: [][]byte{body}, Header: []wire.Header{
-			{Name: "Content-Type", Value: "application/json"}, {Name: "User-Agent", Value: "patchbay"},
-		}}
-		reply, err := client().Send(ctx, &origin, &call,
-			transport.Timeouts{Connect: sendTimeout, FirstByte: sendTimeout, Idle: sendTimeout})
-		if err != nil {
-			return 0, err
-		}
-		return reply.Status, reply.Close()
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
@@ -76,25 +77,28 @@ func (s *stage) is(name string, l level) {
 	}
 }
 
-func (s *stage) receive(ctx context.Context, address string, body []byte) (int, error) {
+func (s *stage) receive(ctx context.Context, address string, body []byte) error {
 	s.mu.Lock()
 	reply := s.reply
 	s.mu.Unlock()
 	status, err := reply(address)
 	if errors.Is(err, errHangs) {
 		<-ctx.Done()
-		return 0, ctx.Err()
+		return ctx.Err()
 	}
 	if status == 200 {
 		var m alerts.Message
 		if err := json.Unmarshal(body, &m); err != nil {
-			return 0, err
+			return err
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.got = append(s.got, fmt.Sprintf("%s %s %s %s", address, m.State, m.Severity, m.Subject))
 	}
-	return status, err
+	if err == nil && status/100 != 2 {
+		err = &outgoing.StatusError{Status: status}
+	}
+	return err
 }
 
 var errHangs = errors.New("it hangs")

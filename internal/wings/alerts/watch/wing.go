@@ -13,8 +13,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
@@ -36,9 +36,12 @@ type entry struct {
 func New(core *wing.Core) *wing.Wing {
 	e := &entry{core: core, models: &models{lost: map[modelName]*losses{}}, runs: &runs{core: core}}
 	host, _ := os.Hostname() // an alert without one says enough
+	client := outgoing.New(outgoing.Options{Timeout: sendTimeout})
 	e.watch = &watch{
 		log: core.Log, kinds: kindsOf(core, e.models, e.runs), gateway: host,
-		post:          poster(func() *transport.Client { return core.Transport }),
+		post: func(ctx context.Context, address string, body []byte) error {
+			return client.Send(ctx, address, "application/json", body, nil)
+		},
 		openDocuments: e.openDocuments, watching: e.models.set, changed: make(chan struct{}, 1),
 		senders: map[string]*sender{}, known: map[subject]*known{},
 	}

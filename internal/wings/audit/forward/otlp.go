@@ -1,11 +1,8 @@
 package forward
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -23,32 +20,15 @@ import (
 func OTLP(endpoint string, headers map[string]string, trust *tls.Config) audit.Target {
 	const path = "/v1/logs"
 	to := strings.TrimSuffix(strings.TrimSuffix(endpoint, "/"), path) + path
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, TLSClientConfig: trust}
-	client := outgoing.Client(transport, patience)
+	client := outgoing.New(outgoing.Options{Timeout: patience, TLS: trust, Idle: 1})
 	send := func(ctx context.Context, messages []audit.Message) error {
 		body, err := proto.Marshal(exportOf(messages))
 		if err != nil {
 			return err
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		request.Header.Set("Content-Type", "application/x-protobuf")
-		for name, value := range headers {
-			request.Header.Set(name, value)
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		_ = response.Body.Close() // its body says nothing that matters
-		if response.StatusCode/100 != 2 {
-			return fmt.Errorf("status %d", response.StatusCode)
-		}
-		return nil
+		return client.Send(ctx, to, "application/x-protobuf", body, headers)
 	}
-	return audit.Target{Name: "otlp", Send: send, Close: transport.CloseIdleConnections}
+	return audit.Target{Name: "otlp", Send: send, Close: client.CloseIdleConnections}
 }
 
 func exportOf(messages []audit.Message) *collectorpb.ExportLogsServiceRequest {

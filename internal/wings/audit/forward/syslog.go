@@ -4,7 +4,6 @@ package forward
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit"
 )
 
@@ -27,24 +27,6 @@ type syslog struct {
 	// stream, where the length is before each message (RFC 6587).
 	conn     net.Conn
 	isFramed bool
-}
-
-// Trust returns how servers are verified: by the certificates of a file, or by those of the system
-// if there is no file.
-func Trust(ca string) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if ca == "" {
-		return config, nil
-	}
-	text, err := os.ReadFile(ca)
-	if err != nil {
-		return nil, fmt.Errorf("audit.ca: %w", err)
-	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("audit.ca: %s has no certificate in PEM form", ca)
-	}
-	return config, nil
 }
 
 // Syslog returns the target at an address such as tcp://host:601, tls://host:6514 or
@@ -67,7 +49,7 @@ func (s *syslog) dial(ctx context.Context) (err error) {
 	s.isFramed = true
 	switch s.to.Scheme {
 	case "tls":
-		dialer := &tls.Dialer{Config: s.trust}
+		dialer := &tls.Dialer{NetDialer: outgoing.Dialer(), Config: s.trust}
 		s.conn, err = dialer.DialContext(ctx, "tcp", s.to.Host)
 	case "unix":
 		s.isFramed = false
@@ -76,7 +58,7 @@ func (s *syslog) dial(ctx context.Context) (err error) {
 			s.conn, err = new(net.Dialer).DialContext(ctx, "unix", s.to.Path)
 		}
 	default:
-		s.conn, err = new(net.Dialer).DialContext(ctx, "tcp", s.to.Host)
+		s.conn, err = outgoing.Dialer().DialContext(ctx, "tcp", s.to.Host)
 	}
 	if err != nil {
 		s.conn = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,8 +16,10 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit/managedaudit"
@@ -448,4 +451,21 @@ func objects(records []audit.Record) (names string) {
 		names += r.Object
 	}
 	return names
+}
+
+// The settings of copies that cannot be used are named.
+func TestAuthoritiesOfCopiesThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{ca, ca + "-missing"} {
+		doc := config.Default()
+		doc.Audit.CA = file
+		_, _, err := managedaudit.Open(doc, durable.At(t.TempDir()), "g", slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), "audit.ca: ") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
 }

@@ -5,11 +5,13 @@ package managedaudit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
@@ -72,9 +74,9 @@ func Open(doc *config.Document, data *durable.Dir, id string, log *slog.Logger) 
 
 // targetsOf returns where copies of the records go.
 func targetsOf(settings *audit.Settings) (targets []audit.Target, err error) {
-	trust, err := forward.Trust(settings.CA)
+	trust, err := outgoing.Trust(settings.CA)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("audit.ca: %w", err)
 	}
 	if settings.Syslog != "" {
 		target, err := forward.Syslog(settings.Syslog, trust)

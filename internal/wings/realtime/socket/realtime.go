@@ -188,21 +188,22 @@ func (l *relay) dial(ctx context.Context, to *backend.Instance, over net.Conn, c
 	if err != nil {
 		return err
 	}
-	carrier := &http.Transport{DialContext: func(context.Context, string,
-		string) (net.Conn, error) {
+	client := outgoing.New(outgoing.Options{Own: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return over, nil
-	}}
+	}})
 	//nolint:bodyclose // Dial has read the body and closed it
 	conn, response, err := websocket.Dial(ctx, "http://"+base.Host+call.Path, &websocket.DialOptions{
-		HTTPClient: outgoing.Client(carrier, 0), HTTPHeader: header, Subprotocols: l.protocols,
+		HTTPClient: &client.Client, HTTPHeader: header, Subprotocols: l.protocols,
 	})
 	if err == nil {
 		conn.SetReadLimit(largestAnswer)
 		l.backend, l.belowBackend = conn, over
 		return nil
 	}
-	carrier.CloseIdleConnections()
 	_ = over.Close()
+	if redirect, is := errors.AsType[*outgoing.StatusError](err); is {
+		return backendreply.StatusError(redirect.Status, nil)
+	}
 	if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
 		return backendreply.StatusError(response.StatusCode, firstOf(response.Body))
 	}

@@ -1,4 +1,4 @@
-package transport
+package outgoing
 
 import (
 	"errors"
