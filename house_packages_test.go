@@ -155,24 +155,41 @@ var mixedTests = map[string]string{
 	"internal/serve/web/v1":       "little is above it",
 }
 
-// redirectsAreNotFollowed finds HTTP clients that package outgoing did not make.
-func redirectsAreNotFollowed(tr *tree) []string {
+// ownClients may make HTTP clients of their own, for the reason given. Package outgoing makes all others.
+var ownClients = map[string]string{
+	"internal/request/outgoing":    "it makes them",
+	"internal/gateway/gatewaytest": "it is a client of the gateway under test",
+	"internal/testing/replay":      "it is a client of the gateway under test",
+	"internal/testing/yardstick":   "it waits for programs that it started",
+}
+
+// oneClient finds HTTP clients that package outgoing did not make, and reasons in ownClients that are
+// not needed.
+func oneClient(tr *tree) []string {
+	const clients = " Client Transport DefaultClient DefaultTransport Get Head Post PostForm "
 	var found []string
+	isUsed, has := map[string]bool{}, map[string]bool{}
 	for _, f := range tr.product() {
-		if f.dir == "internal/request/outgoing" || strings.HasPrefix(f.dir, "internal/testing/") ||
-			f.dir == "internal/gateway/gatewaytest" {
-			continue
-		}
+		has[f.dir] = true
 		pointed := map[ast.Expr]bool{}
 		ast.Inspect(f.File, func(n ast.Node) bool {
 			if star, isPointer := n.(*ast.StarExpr); isPointer {
 				pointed[star.X] = true
 			}
-			if s, ok := n.(*ast.SelectorExpr); ok && !pointed[s] && s.Sel.Name == "Client" && isHTTP(f, s.X) {
-				found = append(found, tr.at(s.Pos(), "an HTTP client of its own follows redirects with all headers; use outgoing.Client"))
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok || pointed[s] || !strings.Contains(clients, " "+s.Sel.Name+" ") || !isHTTP(f, s.X) {
+				return true
+			}
+			if isUsed[f.dir] = true; ownClients[f.dir] == "" {
+				found = append(found, tr.at(s.Pos(), "http.%s has rules of its own for redirects, addresses and proxies; use outgoing.New", s.Sel.Name))
 			}
 			return true
 		})
+	}
+	for dir := range ownClients {
+		if has[dir] && !isUsed[dir] {
+			found = append(found, dir+" makes no HTTP client; take it out of ownClients")
+		}
 	}
 	return found
 }

@@ -104,7 +104,7 @@ var rules = []rule{
 	{"tests of whole gateways stand apart", gatewayTestsStandApart},
 	{"only accounts take", onlyAccountsTake},
 	{"accounts are closed", accountsAreClosed},
-	{"redirects are not followed", redirectsAreNotFollowed},
+	{"calls to outside have one client", oneClient},
 	{"goroutines have owners", goroutinesHaveOwners},
 	{"goroutines catch panics", goroutinesCatchPanics},
 }
@@ -664,10 +664,14 @@ func TestHouseRulesCanFail(t *testing.T) {
 		{"package names", "vague folder", map[string]string{"internal/models/a.go": "package catalog\n"}, "says nothing"},
 		{"package names", "clear", schema(""), ""},
 
-		{"redirects are not followed", "a client", schema("import \"net/http\"\nvar c = &http.Client{}"), "use outgoing.Client"},
-		{"redirects are not followed", "new", schema("import \"net/http\"\nvar c = new(http.Client)"), "use outgoing.Client"},
-		{"redirects are not followed", "a field", schema("import \"net/http\"\ntype t struct{ c http.Client }"), "use outgoing.Client"},
-		{"redirects are not followed", "a pointer", schema("import \"net/http\"\ntype t struct{ c *http.Client }"), ""},
+		{"calls to outside have one client", "a client", schema("import \"net/http\"\nvar c = &http.Client{}"), "use outgoing.New"},
+		{"calls to outside have one client", "new", schema("import \"net/http\"\nvar c = new(http.Client)"), "use outgoing.New"},
+		{"calls to outside have one client", "a field", schema("import \"net/http\"\ntype t struct{ c http.Client }"), "use outgoing.New"},
+		{"calls to outside have one client", "a transport", schema("import \"net/http\"\nvar c = &http.Transport{}"), "use outgoing.New"},
+		{"calls to outside have one client", "the default", schema("import \"net/http\"\nvar c = http.DefaultClient"), "use outgoing.New"},
+		{"calls to outside have one client", "a call", schema("import \"net/http\"\nvar c, err = http.Get(\"x\")"), "use outgoing.New"},
+		{"calls to outside have one client", "a reason too many", map[string]string{"internal/testing/replay/a.go": "package replay\n"}, "take it out of ownClients"},
+		{"calls to outside have one client", "a pointer", schema("import \"net/http\"\ntype t struct{ c *http.Client }"), ""},
 
 		{"no init", "init", schema("func init() {}"), "a.go:3: init runs"},
 		{"no init", "method", schema("type t struct{}\nfunc (t) init() {}"), ""},

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,17 +54,12 @@ func askReadiness(ctx context.Context, gateway reachable, timeout time.Duration)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, gateway.base+"/actuator/health/readiness", nil)
-	if err != nil {
-		return err
+	err := outgoing.New(gateway.options).Check(ctx, gateway.base+"/actuator/health/readiness")
+	if refusal, is := errors.AsType[*outgoing.StatusError](err); is {
+		return fmt.Errorf("the gateway at %s is not ready (%w)", gateway.shown, refusal)
 	}
-	response, err := outgoing.New(gateway.options).Do(request)
 	if err != nil {
 		return fmt.Errorf("no gateway answers at %s: %w", gateway.shown, inShort(err))
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the gateway at %s is not ready (status %d)", gateway.shown, response.StatusCode)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -252,16 +251,9 @@ func isAlive(g *gateway.Gateway) func(context.Context) bool {
 	server := serverOf(g)
 	at := ownGateway(server)
 	return func(ctx context.Context) bool {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.base+"/actuator/health/liveness", nil)
-		if err != nil {
-			return false
-		}
-		response, err := outgoing.New(at.options).Do(request)
-		if err != nil {
-			return server.TLS.ClientCA != "" && ctx.Err() == nil
-		}
-		_ = response.Body.Close()
-		return true
+		err := outgoing.New(at.options).Check(ctx, at.base+"/actuator/health/liveness")
+		_, hasAnswered := errors.AsType[*outgoing.StatusError](err)
+		return err == nil || hasAnswered || server.TLS.ClientCA != "" && ctx.Err() == nil
 	}
 }
 

@@ -29,20 +29,12 @@ func (f *trustFlags) apply(to *outgoing.Options) error {
 	if *f == (trustFlags{}) {
 		return nil
 	}
-	settings := &tls.Config{MinVersion: tls.VersionTLS12}
-	if to.TLS != nil {
-		settings = to.TLS.Clone()
+	settings, err := outgoing.Trust(f.ca)
+	if err != nil {
+		return fmt.Errorf("--ca: %w", err)
 	}
-	if f.serverName != "" {
-		settings.ServerName, settings.InsecureSkipVerify = f.serverName, false
-	}
-	if f.ca != "" {
-		trust, err := outgoing.Trust(f.ca)
-		if err != nil {
-			return fmt.Errorf("--ca: %w", err)
-		}
-		settings.RootCAs, settings.InsecureSkipVerify = trust.RootCAs, false
-	}
+	settings.ServerName = f.serverName
+	settings.InsecureSkipVerify = to.TLS != nil && to.TLS.InsecureSkipVerify && f.ca+f.serverName == ""
 	if f.cert != "" {
 		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 		if err != nil {

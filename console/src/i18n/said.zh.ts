@@ -515,7 +515,6 @@ export const said: Record<Code, string> = {
   'field.range': '必须在 {least} 到 {most} 之间',
   'field.from_to': '必须在 {least} 到 {most} 之间',
   'field.syslog': '必须是形如 tcp://logs.example:601、tls://logs.example:6514 或 unix:///dev/log 的地址',
-  'field.collector': '必须是形如 http://127.0.0.1:4318 的 URL，不含用户名和密码',
   'field.at_least': '至少为 {least}，不能是 {found}',
   'field.least': '至少为 {least}',
   'field.at_least_bytes': '至少为 {least} 字节，不能是 {found}',

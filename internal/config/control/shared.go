@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 
@@ -78,7 +79,7 @@ func (c *Control) Follow(ctx context.Context) {
 		if err != nil {
 			disconnect()
 			wait = min(2*wait, maxRetryDelay)
-			pause(ctx, wait/2+mathrand.N(wait/2)) //nolint:gosec // spreads tries, keeps no secret
+			_ = waiting.Pause(ctx, wait/2+mathrand.N(wait/2)) //nolint:gosec // spreads tries, keeps no secret
 			continue
 		}
 		wait = pollInterval / 4
@@ -100,15 +101,6 @@ func (c *Control) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shared.Close()
-}
-
-func pause(ctx context.Context, long time.Duration) {
-	timer := time.NewTimer(long)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // reportFollowing logs when the shared log cannot be followed any more, and when

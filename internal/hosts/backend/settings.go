@@ -309,22 +309,15 @@ func BaseURLFault(raw string) say.Sentence {
 	if strings.ContainsFunc(raw, isSpaceOrControl) {
 		return say.New("field.spaces_control")
 	}
-	parsed, err := url.Parse(raw)
-	if err != nil {
-		return say.New("field.url")
-	}
-	if parsed.Scheme != "http" && parsed.Scheme != "https" {
-		return say.New("field.url_scheme")
-	}
-	if parsed.User != nil {
+	fault := outgoing.AddressFault(raw)
+	switch fault.Code {
+	case "":
+	case "field.url_name":
 		return say.New("field.url_user")
+	default:
+		return fault
 	}
-	if parsed.Hostname() == "" {
-		return say.New("field.url_host")
-	}
-	if outgoing.ForbiddenHost(parsed.Hostname()) {
-		return say.New("field.url_local")
-	}
+	parsed, _ := url.Parse(raw) // as AddressFault did
 	if port := parsed.Port(); port != "" {
 		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
 			return say.New("field.url_port")

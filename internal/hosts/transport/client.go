@@ -128,7 +128,7 @@ func (c *Client) Send(ctx context.Context, to *Origin, call *wire.Call, limits T
 // proxyRefuses returns the error for a proxy that wants other credentials.
 func proxyRefuses(addr string) error {
 	return &Error{Step: stepConnect, Addr: addr, class: ErrConnect,
-		cause: &outgoing.ProxyError{Status: http.StatusProxyAuthRequired}}
+		cause: &proxyError{CauseProxyAuthentication, errors.New("status 407")}}
 }
 
 // leaving is a request ready to be written.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -209,12 +208,6 @@ func CauseOf(err error) Cause {
 	}
 	if proxy, ok := errors.AsType[*proxyError](err); ok {
 		return proxy.cause
-	}
-	if refusal, ok := errors.AsType[*outgoing.ProxyError](err); ok {
-		if refusal.Status == http.StatusProxyAuthRequired || refusal.Status == http.StatusUnauthorized { // of a wrong password
-			return CauseProxyAuthentication
-		}
-		return CauseProxyRefused
 	}
 	op, isOp := errors.AsType[*net.OpError](err)
 	if isOp && op.Op == "proxyconnect" { // of net/http

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
@@ -82,8 +83,11 @@ func openTunnel(ctx context.Context, nc, socket net.Conn, addr, auth string) err
 	if err != nil {
 		return &proxyError{CauseProxyRefused, unexpectedEOF(err)}
 	}
-	if status/100 != 2 {
-		return &outgoing.ProxyError{Status: status}
+	switch {
+	case status == http.StatusProxyAuthRequired, status == http.StatusUnauthorized: // some say so of a wrong password
+		return &proxyError{CauseProxyAuthentication, fmt.Errorf("status %d", status)}
+	case status/100 != 2:
+		return &proxyError{CauseProxyRefused, fmt.Errorf("status %d", status)}
 	}
 	if !stop() {
 		return ctx.Err()

@@ -12,7 +12,6 @@ var faults = []entry{
 	{"field.from_to", "must be from {least} to {most}"},
 	{"field.syslog",
 		"must be an address such as tcp://logs.example:601, tls://logs.example:6514 or unix:///dev/log"},
-	{"field.collector", "must be a URL such as http://127.0.0.1:4318, without user name and password"},
 	{"field.at_least", "must be at least {least}, not {found}"},
 	{"field.least", "must be at least {least}"},
 	{"field.at_least_bytes", "must be at least {least} bytes, not {found}"},

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
 // ErrForbidden means that an address belongs to the machine's own network link or
@@ -26,6 +29,26 @@ func RefuseMetadata(_, address string, _ syscall.RawConn) error {
 		return ErrForbidden
 	}
 	return nil
+}
+
+// AddressFault returns the fault of an address of a server of others, if it has one. It does not repeat it.
+func AddressFault(address string) say.Sentence {
+	parsed, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return say.New("field.url")
+	case parsed.Scheme != "http" && parsed.Scheme != "https":
+		return say.New("field.url_scheme")
+	case parsed.User != nil:
+		return say.New("field.url_name")
+	case parsed.Hostname() == "":
+		return say.New("field.url_host")
+	case ForbiddenHost(parsed.Hostname()):
+		return say.New("field.url_local")
+	case parsed.Fragment != "":
+		return say.New("field.url_fragment")
+	}
+	return say.Sentence{}
 }
 
 // ForbiddenHost reports whether the host of a URL is a forbidden address in any of

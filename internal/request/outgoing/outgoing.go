@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -59,9 +58,6 @@ func New(o Options) *Client {
 	if !o.Own {
 		reach.DialContext = Dialer().DialContext
 		reach.Proxy = func(r *http.Request) (*url.URL, error) { return Proxy(r.URL) }
-		reach.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
-			return proxyFault(answer)
-		}
 	}
 	return &Client{http.Client{Timeout: o.Timeout, Transport: carrier{reach, o.Own}}}
 }
@@ -90,15 +86,9 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	fault := error(nil)
-	if response.StatusCode == http.StatusProxyAuthRequired && !c.isOwn {
-		fault = proxyFault(response)
-	} else if response.StatusCode/100 == 3 {
-		fault = &StatusError{response.StatusCode, placeOf(response)}
-	}
-	if fault != nil {
+	if response.StatusCode/100 == 3 {
 		_ = response.Body.Close()
-		return nil, fault
+		return nil, &StatusError{response.StatusCode, placeOf(response)}
 	}
 	if !c.isOwn {
 		response.Body = http.MaxBytesReader(nil, response.Body, Largest)
@@ -118,7 +108,7 @@ func (c *Client) Do(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// Send posts a body, and returns a *StatusError if the status of the answer is not 2xx.
+// Send posts a body. An answer with another status than 2xx is a *StatusError.
 func (c *Client) Send(ctx context.Context, to, mediaType string, body []byte, header map[string]string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
@@ -128,7 +118,20 @@ func (c *Client) Send(ctx context.Context, to, mediaType string, body []byte, he
 	for name, value := range header {
 		request.Header.Set(name, value)
 	}
-	response, err := c.Do(request)
+	return c.succeed(request)
+}
+
+// Check gets a URL, without the answer. One with another status than 2xx is a *StatusError.
+func (c *Client) Check(ctx context.Context, to string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to, http.NoBody)
+	if err != nil {
+		return err
+	}
+	return c.succeed(request)
+}
+
+func (c *Client) succeed(r *http.Request) error {
+	response, err := c.Do(r)
 	if err != nil {
 		return err
 	}
@@ -139,7 +142,7 @@ func (c *Client) Send(ctx context.Context, to, mediaType string, body []byte, he
 	return nil
 }
 
-// StatusError is an answer that is a redirect, or with which Send does not succeed.
+// StatusError is the status of a redirect, and of an answer that Send and Check do not accept.
 type StatusError struct {
 	Status int
 	// To is scheme and host of the address to which a redirect leads: its path and query may be secret.
@@ -164,18 +167,6 @@ func placeOf(r *http.Response) string {
 		return "?"
 	}
 	return to.Scheme + "://" + to.Host
-}
-
-// ProxyError is the answer of a proxy that refuses a call.
-type ProxyError struct{ Status int }
-
-func (e *ProxyError) Error() string { return fmt.Sprintf("the proxy refuses (status %d)", e.Status) }
-
-func proxyFault(answer *http.Response) error {
-	if answer.StatusCode/100 == 2 {
-		return nil
-	}
-	return &ProxyError{answer.StatusCode}
 }
 
 // Trust returns how servers are verified: by the certificates of a file, or by those of the system if

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 )
 
@@ -108,21 +109,13 @@ func (p *Pusher) Close() { p.close() }
 
 // Run sends metrics until ctx ends, and then once more.
 func (p *Pusher) Run(ctx context.Context) {
-	timer := time.NewTimer(p.options.Interval())
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			p.push(last)
-			cancel()
-			p.close()
-			return
-		case <-timer.C:
-		}
+	for waiting.Pause(ctx, p.options.Interval()) == nil {
 		p.push(ctx)
-		timer.Reset(p.options.Interval())
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	p.push(last)
+	p.close()
 }
 
 func (p *Pusher) push(ctx context.Context) {

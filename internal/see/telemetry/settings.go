@@ -6,7 +6,6 @@
 package telemetry
 
 import (
-	"net/url"
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
@@ -72,11 +71,8 @@ func (s Settings) Check(report say.Report) {
 		report("protocol", say.Plain("unknown protocol"))
 	}
 	if s.Endpoint != "" {
-		if u, err := url.Parse(s.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
-			u.User != nil {
-			report("endpoint", say.Plain("must be a URL such as http://127.0.0.1:4318, without user name and password"))
-		} else if outgoing.ForbiddenHost(u.Hostname()) {
-			report("endpoint", say.New("field.url_local"))
+		if fault := outgoing.AddressFault(s.Endpoint); fault.Is() {
+			report("endpoint", fault)
 		}
 	}
 	if !(s.Sample >= 0 && s.Sample <= 1) { // this way round it catches NaN too

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -261,24 +260,4 @@ func Ask(request *http.Request, ca string) (answer []byte, status int, err error
 	defer func() { _ = response.Body.Close() }()
 	answer, err = read(response.Body)
 	return answer, response.StatusCode, err
-}
-
-// AddressFault says why an address of an issuer cannot be used; the rules are those for instances.
-func AddressFault(address string) say.Sentence {
-	parsed, err := url.Parse(address)
-	switch {
-	case err != nil:
-		return say.New("field.url")
-	case parsed.Scheme != "http" && parsed.Scheme != "https":
-		return say.New("field.url_scheme")
-	case parsed.User != nil:
-		return say.New("field.url_name")
-	case parsed.Hostname() == "":
-		return say.New("field.url_host")
-	case outgoing.ForbiddenHost(parsed.Hostname()):
-		return say.New("field.url_local")
-	case parsed.Fragment != "":
-		return say.New("field.url_fragment")
-	}
-	return say.Sentence{}
 }

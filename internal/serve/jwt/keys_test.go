@@ -197,7 +197,7 @@ func TestIssuersArePrivateOrPublicButNeverTheMetadataService(t *testing.T) {
 		"https://login.example/keys?p=a": true, "http://10.0.0.1:8080/keys": true, "http://169.254.169.254/": false,
 		"ftp://login.example": false, "https://a:b@login.example": false, "https://": false, "": false,
 	} {
-		if fault := AddressFault(address); fault.Is() == isGood {
+		if fault := outgoing.AddressFault(address); fault.Is() == isGood {
 			t.Errorf("%q: %v", address, fault)
 		}
 	}

@@ -50,11 +50,8 @@ func (s Settings) Check(report say.Report) {
 		report("syslog", say.New("field.syslog"))
 	}
 	if s.OTLP != "" {
-		u, err := url.Parse(s.OTLP)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			report("otlp", say.New("field.collector"))
-		} else if outgoing.ForbiddenHost(u.Hostname()) {
-			report("otlp", say.New("field.url_local"))
+		if fault := outgoing.AddressFault(s.OTLP); fault.Is() {
+			report("otlp", fault)
 		}
 	}
 }

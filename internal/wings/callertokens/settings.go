@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 )
@@ -114,7 +115,7 @@ func (i *Issuer) check(report say.Report) {
 	case i.JWKSURL != "" && i.JWKSFile != "":
 		report("jwksFile", say.New("field.jwks_both", "other", "jwks-url"))
 	case i.JWKSURL != "":
-		if fault := jwt.AddressFault(i.JWKSURL); fault.Is() {
+		if fault := outgoing.AddressFault(i.JWKSURL); fault.Is() {
 			report("jwksUrl", fault)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 
@@ -74,15 +75,7 @@ func (d *Demo) Run(ctx context.Context, address string) {
 	kinds := mixture()
 	weights := func(kind kindOfRequest) int { return kind.weight }
 	hasBatch := false
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		timer.Reset(pause/2 + rand.N(pause)) //nolint:gosec // nobody gains by guessing it
+	for waiting.Pause(ctx, pause/2+rand.N(pause)) == nil { //nolint:gosec // nobody gains by guessing it
 		if !d.traffic.Load() {
 			continue
 		}

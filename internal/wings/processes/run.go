@@ -2,11 +2,8 @@ package processes
 
 import (
 	"context"
-	"errors"
-	"io"
 	"maps"
 	"net"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
@@ -221,22 +219,17 @@ func (m *Manager) ended(p *process, how say.Sentence, isHopeless bool) {
 // awaitReady looks at the ready URL until it answers, and returns false if the context ends
 // before.
 func (m *Manager) awaitReady(ctx context.Context, url string) bool {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for began := time.Now(); ; {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-pause.C:
-		}
+	pause := time.Duration(0)
+	for began := time.Now(); waiting.Pause(ctx, pause) == nil; {
 		bounded, cancel := context.WithTimeout(ctx, lookTime)
 		err := m.probe(bounded, url)
 		cancel()
 		if err == nil {
 			return true
 		}
-		pause.Reset(min(max(firstLook, time.Since(began)/lookPart), lastLook))
+		pause = min(max(firstLook, time.Since(began)/lookPart), lastLook)
 	}
+	return false
 }
 
 // probe asks a ready URL once.
@@ -248,20 +241,7 @@ func probe(ctx context.Context, url string) error {
 		}
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	reply, err := outgoing.New(outgoing.Options{Own: true}).Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = reply.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, reply.Body, 1<<10)
-	if reply.StatusCode < 200 || reply.StatusCode > 299 {
-		return errors.New("status " + strconv.Itoa(reply.StatusCode))
-	}
-	return nil
+	return outgoing.New(outgoing.Options{Own: true}).Check(ctx, url)
 }
 
 // ports remembers which port each process has. A process keeps it as long as nobody else

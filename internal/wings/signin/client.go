@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 )
 
@@ -143,7 +144,7 @@ func (c *Client) readMetadata(ctx context.Context) (*Metadata, error) {
 		if isOptional := name == "userinfo_endpoint" || name == "end_session_endpoint"; address == "" && isOptional {
 			continue
 		}
-		fault := jwt.AddressFault(address)
+		fault := outgoing.AddressFault(address)
 		if isDowngrade := strings.HasPrefix(c.Issuer, "https:") && strings.HasPrefix(address, "http:"); isDowngrade {
 			fault = say.New("field.url_scheme")
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/serve/jwt"
 )
 
@@ -156,7 +157,7 @@ func checkIssuer(issuer string, report say.Report) {
 		report("issuer", say.New("field.required"))
 		return
 	}
-	if fault := jwt.AddressFault(issuer); fault.Is() {
+	if fault := outgoing.AddressFault(issuer); fault.Is() {
 		report("issuer", fault)
 		return
 	}

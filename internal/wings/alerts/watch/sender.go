@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 )
 
@@ -25,8 +26,8 @@ func retries() []time.Duration {
 	return []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
 }
 
-// post sends a body in JSON to an address, as outgoing.Client.Send does.
-type post func(ctx context.Context, address string, body []byte) error
+// post is outgoing.Client.Send.
+type post func(ctx context.Context, to, mediaType string, body []byte, header map[string]string) error
 
 // sender delivers alerts to one webhook, one after the other, so that one that hangs delays no
 // other.
@@ -102,14 +103,10 @@ func (s *sender) deliver(ctx context.Context, m alerts.Message) say.Sentence {
 		if !fault.Is() || isFinal || len(pauses) == 0 {
 			return fault
 		}
-		pause := time.NewTimer(pauses[0])
-		pauses = pauses[1:]
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		if waiting.Pause(ctx, pauses[0]) != nil {
 			return fault
-		case <-pause.C:
 		}
+		pauses = pauses[1:]
 	}
 }
 
@@ -117,7 +114,7 @@ func (s *sender) deliver(ctx context.Context, m alerts.Message) say.Sentence {
 func (s *sender) attempt(ctx context.Context, body []byte) (fault say.Sentence, isFinal bool) {
 	bounded, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	if err := s.post(bounded, s.address, body); err != nil {
+	if err := s.post(bounded, s.address, "application/json", body, nil); err != nil {
 		refusal, isRefused := errors.AsType[*outgoing.StatusError](err)
 		switch cause := transport.CauseOf(err).Said(); {
 		case isRefused && refusal.To != "":

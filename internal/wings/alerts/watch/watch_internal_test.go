@@ -77,7 +77,7 @@ func (s *stage) is(name string, l level) {
 	}
 }
 
-func (s *stage) receive(ctx context.Context, address string, body []byte) error {
+func (s *stage) receive(ctx context.Context, address, _ string, body []byte, _ map[string]string) error {
 	s.mu.Lock()
 	reply := s.reply
 	s.mu.Unlock()

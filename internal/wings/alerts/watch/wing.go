@@ -36,12 +36,9 @@ type entry struct {
 func New(core *wing.Core) *wing.Wing {
 	e := &entry{core: core, models: &models{lost: map[modelName]*losses{}}, runs: &runs{core: core}}
 	host, _ := os.Hostname() // an alert without one says enough
-	client := outgoing.New(outgoing.Options{Timeout: sendTimeout})
 	e.watch = &watch{
 		log: core.Log, kinds: kindsOf(core, e.models, e.runs), gateway: host,
-		post: func(ctx context.Context, address string, body []byte) error {
-			return client.Send(ctx, address, "application/json", body, nil)
-		},
+		post:          outgoing.New(outgoing.Options{Timeout: sendTimeout}).Send,
 		openDocuments: e.openDocuments, watching: e.models.set, changed: make(chan struct{}, 1),
 		senders: map[string]*sender{}, known: map[subject]*known{},
 	}
