@@ -21,10 +21,8 @@ import (
 )
 
 const (
-	// Largest bounds the answers of servers of others.
+	// Largest bounds the answers of servers of others, and all heads.
 	Largest = 1 << 20
-	// largestHead bounds the heads of all answers.
-	largestHead = 64 << 10
 	// connectTime bounds name resolution and connecting, and the TLS handshake after it.
 	connectTime = 5 * time.Second
 )
@@ -52,7 +50,7 @@ type Client struct{ http.Client }
 func New(o Options) *Client {
 	reach := &http.Transport{
 		DialContext: o.Dial, TLSClientConfig: o.TLS, TLSHandshakeTimeout: connectTime, ForceAttemptHTTP2: true,
-		DisableCompression: true, MaxResponseHeaderBytes: largestHead,
+		DisableCompression: true, MaxResponseHeaderBytes: Largest,
 		DisableKeepAlives: o.Idle == 0, MaxIdleConnsPerHost: o.Idle, IdleConnTimeout: time.Minute,
 	}
 	if !o.Own {
@@ -118,19 +116,18 @@ func (c *Client) Send(ctx context.Context, to, mediaType string, body []byte, he
 	for name, value := range header {
 		request.Header.Set(name, value)
 	}
-	return c.succeed(request)
+	return c.succeed(request, nil)
 }
 
 // Check gets a URL, without the answer. One with another status than 2xx is a *StatusError.
 func (c *Client) Check(ctx context.Context, to string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to, http.NoBody)
+	return c.succeed(http.NewRequestWithContext(ctx, http.MethodGet, to, http.NoBody))
+}
+
+func (c *Client) succeed(r *http.Request, err error) error {
 	if err != nil {
 		return err
 	}
-	return c.succeed(request)
-}
-
-func (c *Client) succeed(r *http.Request) error {
 	response, err := c.Do(r)
 	if err != nil {
 		return err

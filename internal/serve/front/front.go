@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
@@ -193,9 +194,7 @@ func (s *Server) letGo(ctx context.Context) {
 		if before == 0 || same == still {
 			return
 		}
-		select {
-		case <-time.After(look):
-		case <-ctx.Done():
+		if waiting.Pause(ctx, look) != nil {
 			return
 		}
 		now := s.count()

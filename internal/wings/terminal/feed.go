@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/serve/live"
 )
 
@@ -116,9 +117,7 @@ func Follow(ctx context.Context, open Open, on func(Event) error, lost func(erro
 			return ctx.Err()
 		}
 		lost(err)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if waiting.Pause(ctx, pause) != nil {
 			return ctx.Err()
 		}
 	}
