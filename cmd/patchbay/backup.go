@@ -13,8 +13,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/wings/backup"
 )
@@ -219,7 +221,7 @@ func (f *backupFlags) place(stderr io.Writer) (*backup.Place, backup.Options, er
 		f.left, store.Config = store.Config, ""
 	}
 	f.doc = loaded.Document
-	place, err := backup.PlaceOf(f.doc, keptByWings())
+	place, err := backup.PlaceOf(f.doc, gateway.Kept())
 	if err != nil {
 		return nil, options, &exitError{exitConfig, err}
 	}
@@ -235,11 +237,11 @@ func describeBackup(s *backup.Summary) string {
 	}
 	for _, part := range s.With {
 		switch part {
-		case backup.Ledger:
+		case store.Ledger:
 			parts = append(parts, say.Counted(s.Rows, "row")+" of the ledger")
-		case backup.Files:
+		case store.Files:
 			parts = append(parts, fmt.Sprintf("%s (%d bytes)", say.Counted(s.Files, "file"), s.Bytes))
-		case backup.Batches:
+		case store.Batches:
 			parts = append(parts, strings.Replace(say.Counted(s.Batches, "batch"), "batchs", "batches", 1))
 		}
 	}

@@ -20,7 +20,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/access/sessions"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
@@ -122,15 +124,12 @@ func TestAllThatLastsIsRestored(t *testing.T) {
 	e.signal(os.Interrupt)
 	e.exits(exitOK)
 	dataDir := dataDirOf(t, e)
-	all := append([]documents.Kept{sessions.Kept()}, keptByWings()...)
+	all := slices.DeleteFunc(gateway.Kept(), func(k store.Kept) bool { return k.Part == "" || len(k.Kinds) == 0 })
 	now := time.Now().UTC().Truncate(time.Second)
 	for _, kept := range all {
 		folder := filepath.Join(dataDir, kept.Folder)
-		if kept.Folder == "" {
-			folder = filepath.Join(dataDir, "batches", "documents")
-		}
 		for _, kind := range append(slices.Clone(kept.Kinds), kept.Passing...) {
-			if kept.File != "" {
+			if kept.Read != nil {
 				continue // the gateway has written it
 			}
 			dir, err := durable.Open(folder)
@@ -141,8 +140,8 @@ func TestAllThatLastsIsRestored(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if kept.Part == "files" {
-				gatewaytest.WriteFile(t, filepath.Join(dataDir, "batches", "contents", "x-"+kind), "{}")
+			if kept.Contents != "" {
+				gatewaytest.WriteFile(t, filepath.Join(dataDir, kept.Contents, "x-"+kind), "{}")
 			}
 		}
 	}

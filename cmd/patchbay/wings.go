@@ -7,11 +7,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
 	"github.com/patchbay-ai/patchbay/internal/wings/demo"
-	"github.com/patchbay-ai/patchbay/internal/wings/runs/governor"
 )
 
 // wingVerbs returns the verbs of wings. A line belongs to the wing that its comment or its
@@ -48,13 +45,6 @@ func offlineTrail(doc *config.Document, data *durable.Dir) (trail web.Trail, end
 	end = func() {}                            //nolint:ineffassign,staticcheck // this is all of it without the wing
 	trail, end, err = recordOffline(doc, data) // wing: audit
 	return trail, end, err
-}
-
-// keptByWings declares the documents that wings store for long.
-func keptByWings() (all []documents.Kept) {
-	all = append(all, keeping.Kept()...)
-	all = append(all, governor.Kept())
-	return all
 }
 
 // demoRoutes returns the operations that only the demo serves.

@@ -100,6 +100,19 @@ func (c *Credentials) Stored() map[string]StoredValue {
 	return WithoutSessions(values)
 }
 
+// Count counts the keys and the tokens among values.
+func Count(values map[string]StoredValue) (keys, tokens int) {
+	for name := range values {
+		switch {
+		case strings.HasPrefix(name, "key/"):
+			keys++
+		case strings.HasPrefix(name, "token/"):
+			tokens++
+		}
+	}
+	return keys, tokens
+}
+
 // isIssued reports whether a stored value is a key or a token.
 func isIssued(name string) bool {
 	return strings.HasPrefix(name, "key/") || strings.HasPrefix(name, "token/")

@@ -27,8 +27,13 @@ func OpenAPI(version string, more []web.Route) ([]byte, error) {
 		return nil, err
 	}
 	// The other parts only list their routes.
-	all := surfaces{new(v1.API), newWings(&wing.Core{Document: settings, Current: new(routing.Current),
-		Log: slog.New(slog.DiscardHandler), Unified: new(v1.API)}), new(manage.API), operations, openapi.NewPages(),
+	all := surfaces{new(v1.API), closedWings(settings), new(manage.API), operations, openapi.NewPages(),
 		new(monitor.API), new(pages.Pages), new(peers.API)}
 	return openapi.Document(version, all.routes(more))
+}
+
+// closedWings returns the wings of a gateway that never opens.
+func closedWings(settings *config.Document) []*wing.Wing {
+	return newWings(&wing.Core{Document: settings, Current: new(routing.Current),
+		Log: slog.New(slog.DiscardHandler), Unified: new(v1.API)})
 }

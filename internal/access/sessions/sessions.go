@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 )
 
@@ -94,12 +95,16 @@ const (
 func Kinds() []string { return []string{kindSession, kindEnd, kindPerson} }
 
 // Folder is the folder of the documents in a data directory.
-const Folder = "sessions"
+const Folder = "sessions/"
 
 // Kept declares the documents. A restore makes a new key of sessions, so that no session goes on.
-func Kept() documents.Kept {
-	return documents.Kept{Kinds: []string{kindEnd, kindPerson}, Passing: []string{kindSession}, IsMerged: true,
-		Folder: Folder}
+func Kept() []store.Kept {
+	return []store.Kept{{
+		Name: "who has signed in and when last, sessions, and which of them have ended", Part: store.Configuration,
+		Kinds: []string{kindEnd, kindPerson}, Passing: []string{kindSession}, IsMerged: true, Folder: Folder,
+		Bound: "100 sessions of a person; 100,000 sessions and people",
+		Ends:  "sessions with their life, people 400 days after the last sign-in",
+	}}
 }
 
 // SeenAt returns the document about a person of whom only the last sign-in is known. It counts as made

@@ -30,6 +30,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 	"github.com/patchbay-ai/patchbay/internal/store/tally"
@@ -86,6 +87,8 @@ type Run struct {
 
 // Wing is a feature that the core does without. A function that is nil does nothing.
 type Wing struct {
+	// Kept declares what the wing stores, also for a gateway that never opens.
+	Kept []store.Kept
 	// Routes returns the endpoints of the wing. It is also called for a gateway that never
 	// opens, to describe it.
 	Routes func() []web.Route

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -27,7 +28,6 @@ const (
 	versionsDir   = "versions"
 	contentsDir   = "contents"
 	answersDir    = "answers"
-	documentsDir  = "documents"
 	// credentialsName is in a download of the management API, which has views of versions.
 	credentialsName = "credentials.json"
 )
@@ -202,7 +202,7 @@ func (a *archive) checkFiles() error {
 }
 
 // has reports whether the archive has a part.
-func (a *archive) has(part Part) bool { return slices.Contains(a.With, string(part)) }
+func (a *archive) has(part store.Part) bool { return slices.Contains(a.With, string(part)) }
 
 // bytes returns how many bytes the archive has when it is unpacked.
 func (a *archive) bytes() (sum int64) {

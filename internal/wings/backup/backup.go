@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,122 +23,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/access/sessions"
-	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
+	"github.com/patchbay-ai/patchbay/internal/config/control/pglog"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
-// Part is a part of a backup that not every backup has.
-type Part string
-
-// The parts. Batches come with files, which have their lines and results.
-const (
-	Ledger  Part = "ledger"
-	Files   Part = "files"
-	Batches Part = "batches"
-)
-
-// Parts returns all parts.
-func Parts() []Part { return []Part{Ledger, Files, Batches} }
-
-// ParseParts returns the parts of these names.
-func ParseParts(names []string) (parts []Part, err error) {
-	for _, name := range names {
-		part := Part(name)
-		if !slices.Contains(Parts(), part) {
-			return nil, fmt.Errorf("want some of ledger, files, batches, found %q", name)
-		}
-		parts = append(parts, part)
-	}
-	if slices.Contains(parts, Batches) {
-		parts = append(parts, Files)
-	}
-	slices.Sort(parts)
-	return slices.Compact(parts), nil
-}
-
-// Place is where a gateway keeps its data.
-type Place struct {
-	DataDir string
-	// Database is the PostgreSQL of a shared configuration, empty where the configuration is
-	// in the data directory.
-	Database string
-	// Ledger is the address of the ledger's database, and Folder the folder of files and
-	// batches, empty where gateways share a database and no folder.
-	Ledger, Folder string
-	Keys           *seal.Keys
-	// Kept are the documents that the gateway stores for long.
-	Kept []documents.Kept
-}
-
-// PlaceOf returns where a gateway with this configuration keeps its data. Its wings keep documents
-// beside those of sessions.
-func PlaceOf(doc *config.Document, wings []documents.Kept) (*Place, error) {
-	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
-	if err != nil {
-		return nil, fmt.Errorf("security.master-key: %w", err)
-	}
-	p := &Place{DataDir: doc.Server.DataDir, Database: doc.Store.Config, Ledger: doc.Store.URL, Keys: keys,
-		Folder: doc.FilesFolder(), Kept: append([]documents.Kept{sessions.Kept()}, wings...)}
-	if p.Folder == "" && p.Database == "" {
-		p.Folder = filepath.Join(p.DataDir, "batches")
-	}
-	return p, nil
-}
-
-// checkFolder returns an error if there are files to back up or restore, and no folder.
-func (p *Place) checkFolder(parts []Part) error {
-	if p.Folder == "" && slices.Contains(parts, Files) {
-		return errors.New("files.folder is not set: name the folder that the gateways share, such as with " +
-			"--set files.folder=/srv/patchbay")
-	}
-	return nil
-}
-
-// kept returns the documents that belong to a backup with these parts.
-func (p *Place) kept(parts []Part) []documents.Kept {
-	return slices.DeleteFunc(slices.Clone(p.Kept), func(k documents.Kept) bool {
-		return k.Part != "" && !slices.Contains(parts, Part(k.Part))
-	})
-}
-
-// keptOf returns the declaration of a kind of documents, nil if there is none.
-func keptOf(all []documents.Kept, kind string) *documents.Kept {
-	for i := range all {
-		if slices.Contains(all[i].Kinds, kind) {
-			return &all[i]
-		}
-	}
-	return nil
-}
-
-// path returns the folder or the file of documents in a data directory, and its name there. The folder
-// of files and batches has no name there.
-func (p *Place) path(k *documents.Kept) (path, name string) {
-	if name = k.Folder + k.File; name == "" {
-		return filepath.Join(p.Folder, documentsDir), ""
-	}
-	return filepath.Join(p.DataDir, name), name
-}
-
-// String names the place for people, without a password.
-func (p *Place) String() string {
-	if p.Database != "" {
-		return "PostgreSQL"
-	}
-	return p.DataDir
-}
-
 // Options are the choices of a backup or a restore.
 type Options struct {
 	// With are the parts to back up or restore beside the configuration, keys and tokens. A
 	// restore without any brings back all parts of the backup.
-	With []Part
+	With []store.Part
 	// Force lets a restore replace the content of a place that is not empty.
 	Force bool
 	// Unsigned lets a restore bring back an archive that is not signed with the master key of the
@@ -158,7 +58,7 @@ type Record func(*Summary) (end func(error), err error)
 // Summary counts the content of a backup.
 type Summary struct {
 	Made                 time.Time
-	With                 []Part
+	With                 []store.Part
 	Versions, Current    int
 	Keys, Tokens         int
 	Rows, Files, Batches int
@@ -181,14 +81,8 @@ type Summary struct {
 
 // countValues counts the keys and tokens among values.
 func (s *Summary) countValues(values map[string]access.StoredValue) {
-	for name := range values {
-		switch {
-		case strings.HasPrefix(name, "key/"):
-			s.Keys++
-		case strings.HasPrefix(name, "token/"):
-			s.Tokens++
-		}
-	}
+	keys, tokens := access.Count(values)
+	s.Keys, s.Tokens = s.Keys+keys, s.Tokens+tokens
 }
 
 // content is the content of a place beside the ledger, read for a backup.
@@ -196,18 +90,12 @@ type content struct {
 	// head, versions and values are the configuration with its credentials.
 	head     versions.Head
 	numbers  []int
-	record   func(number int) (*record, error) // nil where it was deleted meanwhile
+	record   func(number int) (*pglog.Stored, error) // nil where it was deleted meanwhile
 	headText []byte
 	headSign string
 	values   map[string]access.StoredValue
 	// each calls a function with documents.
-	each func(kept []documents.Kept, visit func(documents.Document) error) (damaged int, err error)
-}
-
-// record is a version as it is stored.
-type record struct {
-	text               []byte
-	signature, changes string
+	each func(kept []store.Kept, visit func(documents.Document) error) (damaged int, err error)
 }
 
 // Write writes a backup of a place to a file, which appears whole or not at all. The gateway may
@@ -224,7 +112,7 @@ func Write(ctx context.Context, p *Place, path string, o Options) (done Summary,
 // WriteTo writes a backup of a place. The gateway may run.
 func WriteTo(ctx context.Context, p *Place, out io.Writer, o Options) (done Summary, err error) {
 	if p.checkFolder(o.With) != nil {
-		o.With = slices.DeleteFunc(slices.Clone(o.With), func(part Part) bool { return part != Ledger })
+		o.With = slices.DeleteFunc(slices.Clone(o.With), func(part store.Part) bool { return part != store.Ledger })
 		done.Notes = append(done.Notes, "files and batches: files.folder is not set, so the gateways have none")
 	}
 	done.Made, done.With, done.IsSigned = time.Now().UTC().Truncate(time.Second), o.With, p.Keys != nil
@@ -238,7 +126,7 @@ func WriteTo(ctx context.Context, p *Place, out io.Writer, o Options) (done Summ
 	err = seal.WriteArchive(out, p.Keys, about, func(w *seal.Archive) error {
 		// Answers come before the description of their batch: if it ends meanwhile, the
 		// description is of one that has ended and needs them no more.
-		if slices.Contains(o.With, Batches) {
+		if slices.Contains(o.With, store.Batches) {
 			if err := p.backUpAnswers(w, o); err != nil {
 				return err
 			}
@@ -246,7 +134,7 @@ func WriteTo(ctx context.Context, p *Place, out io.Writer, o Options) (done Summ
 		if err := p.read(ctx, func(c *content) error { return p.backUpContent(w, c, o, &done) }); err != nil {
 			return err
 		}
-		if !slices.Contains(o.With, Ledger) {
+		if !slices.Contains(o.With, store.Ledger) {
 			return nil
 		}
 		o.Tell("ledger")
@@ -307,7 +195,7 @@ func readStaged(dir string, keys *seal.Keys) (_ *content, err error) {
 		return nil, err
 	}
 	c.numbers = slices.DeleteFunc(c.numbers, func(number int) bool { return number > c.head.Newest }) // made meanwhile
-	c.record = func(number int) (*record, error) { return readRecord(store, data, number) }
+	c.record = func(number int) (*pglog.Stored, error) { return readRecord(store, data, number) }
 	if c.values, err = access.ReadStored(store.Data()); err != nil {
 		return nil, err
 	}
@@ -324,7 +212,7 @@ func readStaged(dir string, keys *seal.Keys) (_ *content, err error) {
 }
 
 // readRecord reads a version from the folder of versions, nil if there is none.
-func readRecord(store *files.Store, dir *durable.Dir, number int) (*record, error) {
+func readRecord(store *files.Store, dir *durable.Dir, number int) (*pglog.Stored, error) {
 	text, err := dir.Read(fmt.Sprintf("%08d.json", number))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -340,7 +228,7 @@ func readRecord(store *files.Store, dir *durable.Dir, number int) (*record, erro
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return &record{text, signature, strings.TrimSpace(string(changes))}, nil
+	return &pglog.Stored{Number: number, Text: text, Signature: signature, Changes: strings.TrimSpace(string(changes))}, nil
 }
 
 // markPrefix begins the names of values that say which unsigned data was taken over.
@@ -395,14 +283,16 @@ func (p *Place) backUpContent(w *seal.Archive, c *content, o Options, done *Summ
 			continue // deleted meanwhile
 		}
 		name := fmt.Sprintf("%08d", number)
-		if err := errors.Join(add(name, ".sig", r.signature), add(name, ".changes", r.changes),
-			w.AddBytes(versionsDir+"/"+name+".json", r.text)); err != nil {
+		if err := errors.Join(add(name, ".sig", r.Signature), add(name, ".changes", r.Changes),
+			w.AddBytes(versionsDir+"/"+name+".json", r.Text)); err != nil {
 			return err
 		}
 		done.Versions++
 	}
 	done.countValues(c.values)
-	if err := w.AddJSON(valuesName, access.WithoutSessions(c.values)); err != nil {
+	values := access.WithoutSessions(c.values)
+	maps.DeleteFunc(values, func(name string, _ access.StoredValue) bool { return !p.travels(name) })
+	if err := w.AddJSON(valuesName, values); err != nil {
 		return err
 	}
 	return p.backUpDocuments(w, c, o, done)
@@ -410,9 +300,6 @@ func (p *Place) backUpContent(w *seal.Archive, c *content, o Options, done *Summ
 
 // fromDirectory is the place of a backup of a data directory, in the manifest.
 const fromDirectory = "data directory"
-
-// Kinds of documents that are counted.
-const fileKind, batchKind = "file", "batch"
 
 // backUpDocuments adds the documents of a place, and the contents of files. A file whose content was
 // deleted meanwhile is left out.
@@ -429,10 +316,11 @@ func (p *Place) backUpDocuments(w *seal.Archive, c *content, o Options, done *Su
 	}
 	next := time.Now().Add(tellEvery)
 	docs = slices.DeleteFunc(docs, func(doc documents.Document) bool {
-		if err != nil || Part(keptOf(kept, doc.Kind).Part) != Files {
+		k := store.Of(kept, doc.Kind)
+		if err != nil || k.Contents == "" {
 			return false
 		}
-		size, isThere, failed := addFile(w, contentsDir+"/"+doc.ID, filepath.Join(p.Folder, contentsDir, doc.ID))
+		size, isThere, failed := addFile(w, contentsDir+"/"+doc.ID, p.path(k.Contents+doc.ID))
 		err = failed
 		if !isThere {
 			done.Missing++
@@ -451,7 +339,7 @@ func (p *Place) backUpDocuments(w *seal.Archive, c *content, o Options, done *Su
 	return w.Add(documentsName, zip.Deflate, func(to io.Writer) error {
 		out := jsontext.NewEncoder(to)
 		for i := range docs {
-			done.countDocument(docs[i].Kind)
+			done.countDocument(store.Of(kept, docs[i].Kind), docs[i].Kind)
 			if err := json.MarshalEncode(out, docs[i]); err != nil {
 				return err
 			}
@@ -463,12 +351,14 @@ func (p *Place) backUpDocuments(w *seal.Archive, c *content, o Options, done *Su
 // tellEvery is the time between two words about progress.
 const tellEvery = 3 * time.Second
 
-func (s *Summary) countDocument(kind string) {
+// countDocument counts a document of a kind. Files and batches are the first kinds of their declarations.
+func (s *Summary) countDocument(k *store.Kept, kind string) {
 	s.Documents++
-	switch kind {
-	case fileKind:
+	switch {
+	case kind != k.Kinds[0]:
+	case k.Part == store.Files:
 		s.Files++
-	case batchKind:
+	case k.Part == store.Batches:
 		s.Batches++
 	}
 }
@@ -476,9 +366,17 @@ func (s *Summary) countDocument(kind string) {
 // backUpAnswers adds the answers of batches that have not ended.
 func (p *Place) backUpAnswers(w *seal.Archive, o Options) error {
 	o.Tell("answers of batches")
-	found, err := filepath.Glob(filepath.Join(globEscape(p.Folder), answersDir, "*", "answers-*"))
-	if err != nil {
-		return err
+	var found []string
+	for i := range p.Kept {
+		if p.Kept[i].Part == store.Batches {
+			for _, folder := range p.Kept[i].Files {
+				paths, err := filepath.Glob(filepath.Join(globEscape(p.path(folder)), "*", "answers-*"))
+				if err != nil {
+					return err
+				}
+				found = append(found, paths...)
+			}
+		}
 	}
 	for _, path := range found {
 		name := answersDir + "/" + filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)
@@ -499,21 +397,18 @@ func globEscape(path string) string {
 
 // eachDocument calls a function with documents of a data directory, in which a gateway may work. It
 // counts those that cannot be read, which the gateway passes over as well.
-func (p *Place) eachDocument(kept []documents.Kept, visit func(documents.Document) error) (damaged int, err error) {
-	read := map[string]bool{}
+func (p *Place) eachDocument(kept []store.Kept, visit func(documents.Document) error) (damaged int, err error) {
+	read := map[string]bool{"": true}
 	for i := range kept {
-		path, _ := p.path(&kept[i])
+		k, more := &kept[i], 0
 		switch {
-		case read[path]:
-			continue
-		case kept[i].File != "":
-			err = p.eachInFile(&kept[i], visit)
-		default:
-			var more int
-			more, err = eachInFolder(durable.At(path), kept, visit)
+		case k.Read != nil:
+			err = p.eachInFile(k, visit)
+		case !read[k.Folder]:
+			more, err = eachInFolder(durable.At(p.path(k.Folder)), kept, visit)
 			damaged += more
 		}
-		if read[path] = true; err != nil {
+		if read[k.Folder] = true; err != nil {
 			return damaged, err
 		}
 	}
@@ -521,8 +416,8 @@ func (p *Place) eachDocument(kept []documents.Kept, visit func(documents.Documen
 }
 
 // eachInFile is eachDocument for documents that have a file in place of a folder.
-func (p *Place) eachInFile(k *documents.Kept, visit func(documents.Document) error) error {
-	content, err := durable.At(p.DataDir).Read(k.File)
+func (p *Place) eachInFile(k *store.Kept, visit func(documents.Document) error) error {
+	content, err := durable.At(p.DataDir).Read(k.Files[0])
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -536,7 +431,7 @@ func (p *Place) eachInFile(k *documents.Kept, visit func(documents.Document) err
 	return err
 }
 
-func eachInFolder(dir *durable.Dir, kept []documents.Kept, visit func(documents.Document) error) (damaged int,
+func eachInFolder(dir *durable.Dir, kept []store.Kept, visit func(documents.Document) error) (damaged int,
 	err error) {
 	names, err := dir.Names()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -554,7 +449,7 @@ func eachInFolder(dir *durable.Dir, kept []documents.Kept, visit func(documents.
 			damaged++
 			continue
 		}
-		if keptOf(kept, doc.Kind) == nil {
+		if store.Of(kept, doc.Kind) == nil {
 			continue
 		}
 		if err := visit(doc); err != nil {

@@ -2,17 +2,18 @@ package backup
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
+	"github.com/patchbay-ai/patchbay/internal/config/control/pglog"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
@@ -59,7 +60,7 @@ func (p *Place) confirmed(c *content) (*confirmation, error) {
 		if err != nil || r == nil {
 			return nil, errors.Join(err, versions.NoVersion(number))
 		}
-		next, err := versions.Confirm(p.Keys, to.Restore, number, r.text, r.signature)
+		next, err := versions.Confirm(p.Keys, to.Restore, number, r.Text, r.Signature)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +98,7 @@ func Confirm(ctx context.Context, p *Place, path string, record Record) (done Su
 		}
 	}
 	if p.Database != "" {
-		err = p.inTransaction(ctx, nil, func(tx *sql.Tx) error { return c.inDatabase(ctx, tx) })
+		err = p.inTransaction(ctx, nil, func(tx *sql.Tx, stage string) error { return c.inDatabase(ctx, tx, stage) })
 		c.end(err)
 	} else {
 		err = c.inDirectory(ctx)
@@ -161,16 +162,16 @@ func (c *confirming) inDirectory(ctx context.Context) (err error) {
 	return store.Data().Remove(unconfirmedFile)
 }
 
-// inDatabase confirms a database. Its log gets another name: gateways read again what they knew before.
-func (c *confirming) inDatabase(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, "LOCK TABLE patchbay_config_current IN ACCESS EXCLUSIVE MODE")
+// inDatabase confirms a database.
+func (c *confirming) inDatabase(ctx context.Context, tx *sql.Tx, stage string) error {
+	err := pglog.Lock(ctx, tx)
 	if err == nil {
 		err = checkIdle(ctx, tx)
 	}
 	if err != nil {
 		return err
 	}
-	in, err := c.place.contentOf(ctx, tx)
+	in, err := c.place.contentOf(ctx, tx, stage)
 	if err != nil {
 		return err
 	}
@@ -178,37 +179,29 @@ func (c *confirming) inDatabase(ctx context.Context, tx *sql.Tx) error {
 	if err != nil || to == nil {
 		return err
 	}
-	exec := func(statement string, args ...any) {
-		if err == nil {
-			_, err = tx.ExecContext(ctx, statement, args...)
+	record := in.record
+	in.record = func(number int) (*pglog.Stored, error) {
+		v, err := record(number)
+		if signature := to.signatures[number]; signature != "" && err == nil {
+			v.Signature = signature
 		}
+		return v, err
 	}
-	sign := func(name, signature string) {
-		exec("UPDATE patchbay_config_signatures SET signature = $2 WHERE name = $1", name, signature)
+	maps.Copy(in.values, to.values)
+	delete(in.values, unconfirmedName)
+	values := map[string]pglog.Value{}
+	for name, value := range in.values {
+		values[name] = pglog.Value{Text: string(value.Data), Signature: strings.Join(value.Signatures[:min(1, len(value.Signatures))], "")}
 	}
-	for number, signature := range to.signatures {
-		sign(fmt.Sprintf("version/%d", number), signature)
-	}
-	for name, value := range to.values {
-		exec("UPDATE patchbay_config_values SET value = $2 WHERE name = $1", name, string(value.Data))
-		sign("value/"+name, value.Signatures[0])
-	}
-	exec("DELETE FROM patchbay_config_values WHERE name = $1", unconfirmedName)
-	exec("DELETE FROM patchbay_config_signatures WHERE name = $1", "value/"+unconfirmedName)
-	in.head.Log = rand.Text()
-	exec("UPDATE patchbay_config_current SET log = $1", in.head.Log)
-	sign("current", in.head.Sign(c.place.Keys))
-	return err
+	return c.place.replace(ctx, tx, in, values)
 }
 
 // documents confirms the documents that a restore wrote.
 func (c *confirming) documents(ctx context.Context, restore string) error {
 	p := c.place
-	for i := range p.Kept {
-		k := &p.Kept[i]
-		path, _ := p.path(k)
-		_, missing := os.Stat(path)
-		if k.IsMerged || p.Database == "" && (k.File != "" || missing != nil) {
+	for _, k := range p.kept(Parts()) {
+		path := p.path(k.Folder)
+		if k.IsMerged || len(k.Kinds) == 0 || p.Database == "" && (k.Read != nil || !isThere(path)) {
 			continue
 		}
 		store, end, err := p.openDocuments(path)

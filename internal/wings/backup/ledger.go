@@ -9,16 +9,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -48,9 +48,6 @@ func (r *row) stored() (quota.Row, error) {
 		Key:    quota.Key{Tenant: r.Tenant, APIKey: r.APIKey, User: r.User, Service: r.Service, Model: r.Model},
 		Totals: quota.Totals{Requests: t[0], Tokens: t[1], Prompt: t[2], Completion: t[3], Cost: t[4]}}, err
 }
-
-// journals are the folders in the data directory with totals that the database may lack.
-func journals() []string { return []string{quota.JournalDir, budget.JournalDir, budget.RunsJournalDir} }
 
 // backUpLedger adds all rows of the ledger. The journals are read before the database: what a
 // flush moves from one to the other meanwhile is in both.
@@ -88,17 +85,26 @@ func (r row) id() row {
 	return r
 }
 
-// readJournals returns the rows of the journals, by their ids.
+// readJournals returns the rows of the journals, by their ids: the folders of the ledger have totals that the
+// database may lack.
 func (p *Place) readJournals() (map[row]row, error) {
 	ahead := map[row]row{}
-	for _, folder := range journals() {
-		rows, err := quota.ReadJournal(filepath.Join(p.DataDir, folder))
-		if err != nil {
-			return nil, err
+	for i := range p.Kept {
+		if p.Kept[i].Part != store.Ledger {
+			continue
 		}
-		for i := range rows {
-			r := rowOf(&rows[i])
-			ahead[r.id()] = r
+		for _, folder := range p.Kept[i].Names() {
+			if !strings.HasSuffix(folder, "/") {
+				continue
+			}
+			rows, err := quota.ReadJournal(p.path(folder))
+			if err != nil {
+				return nil, err
+			}
+			for i := range rows {
+				r := rowOf(&rows[i])
+				ahead[r.id()] = r
+			}
 		}
 	}
 	return ahead, nil

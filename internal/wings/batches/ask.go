@@ -128,7 +128,7 @@ func (e *Engine) progress(ctx context.Context, b Batch) (Progress, error) {
 	if b.State.IsEnd() || b.Started.IsZero() {
 		return p, nil
 	}
-	leases, err := e.o.Leases.List(ctx, documents.Query{Kind: leaseKind, Scopes: []string{b.ID}})
+	leases, err := e.o.Leases.List(ctx, documents.Query{Kind: LeaseKind, Scopes: []string{b.ID}})
 	if err != nil {
 		return p, err
 	}

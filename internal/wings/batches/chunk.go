@@ -29,7 +29,7 @@ type chunk struct {
 // nextChunk leases a chunk that nobody has, nil where there is none now. isDone says that all
 // lines have ended.
 func (j *job) nextChunk(b Batch) (c *chunk, isDone bool, err error) {
-	docs, err := j.engine.o.Leases.List(j.ctx, documents.Query{Kind: leaseKind, Scopes: []string{j.id}})
+	docs, err := j.engine.o.Leases.List(j.ctx, documents.Query{Kind: LeaseKind, Scopes: []string{j.id}})
 	if err != nil {
 		return nil, false, err
 	}

@@ -114,9 +114,10 @@ const (
 	// or too many.
 	expireEvery = 10 * time.Minute
 
-	// Kind is the kind of the documents that describe batches.
+	// Kind is the kind of the documents that describe batches,
+	// and LeaseKind that of their leases.
 	Kind      = keeping.Kind
-	leaseKind = "lease"
+	LeaseKind = "lease"
 )
 
 // Engine runs batches.

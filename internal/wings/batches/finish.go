@@ -47,7 +47,7 @@ func (j *job) finish() error {
 
 // isHeldElsewhere reports whether another gateway still runs lines of the batch.
 func (j *job) isHeldElsewhere() (bool, error) {
-	docs, err := j.engine.o.Leases.List(j.ctx, documents.Query{Kind: leaseKind, Scopes: []string{j.id}})
+	docs, err := j.engine.o.Leases.List(j.ctx, documents.Query{Kind: LeaseKind, Scopes: []string{j.id}})
 	if err != nil {
 		return false, err
 	}

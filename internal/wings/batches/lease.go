@@ -66,7 +66,7 @@ func (l *lease) put(ctx context.Context, state leased) error {
 		return err
 	}
 	version, err := l.engine.o.Leases.Put(ctx, documents.Document{
-		Kind: leaseKind, ID: leaseID(l.batch, l.name), Scope: l.batch, Created: time.Unix(0, 0), Data: data,
+		Kind: LeaseKind, ID: leaseID(l.batch, l.name), Scope: l.batch, Created: time.Unix(0, 0), Data: data,
 		Version: l.version,
 	})
 	if errors.Is(err, documents.ErrChanged) {
@@ -91,7 +91,7 @@ func (e *Engine) isFree(doc documents.Document, state leased) bool {
 func (e *Engine) withLease(ctx context.Context, batch, name string,
 	do func(ctx context.Context, l *lease) error) error {
 	var seen int64
-	doc, err := e.o.Leases.Get(ctx, leaseKind, leaseID(batch, name))
+	doc, err := e.o.Leases.Get(ctx, LeaseKind, leaseID(batch, name))
 	switch {
 	case err == nil:
 		var state leased

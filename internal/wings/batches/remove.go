@@ -88,9 +88,9 @@ func (e *Engine) clean(ctx context.Context, id string) error {
 	if err := os.RemoveAll(e.folderOf(id)); err != nil {
 		return err
 	}
-	leases, err := e.o.Leases.List(ctx, documents.Query{Kind: leaseKind, Scopes: []string{id}})
+	leases, err := e.o.Leases.List(ctx, documents.Query{Kind: LeaseKind, Scopes: []string{id}})
 	for _, doc := range leases {
-		err = errors.Join(err, e.o.Leases.Delete(ctx, leaseKind, doc.ID))
+		err = errors.Join(err, e.o.Leases.Delete(ctx, LeaseKind, doc.ID))
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 // New returns the wing of calls on disk. Where they are off, calls that were kept before are
 // left alone.
 func New(core *wing.Core) *wing.Wing {
-	w := new(wing.Wing)
+	w := &wing.Wing{Kept: callfile.Kept()}
 	w.Open = func() error {
 		keys, err := seal.New(core.Document.Security.MasterKey, core.Document.Security.PreviousMasterKey)
 		if err != nil {

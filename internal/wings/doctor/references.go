@@ -2,23 +2,24 @@ package doctor
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
+	"github.com/patchbay-ai/patchbay/internal/config/control/pglog"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/config/references"
+	"github.com/patchbay-ai/patchbay/internal/store/postgres"
 )
 
 // storedReferences finds references of stored versions that this gateway does not
 // resolve, because nothing in its own configuration names them.
 func (e *examination) storedReferences(ctx context.Context) []Finding {
 	const area = "references"
-	stored, current, err := e.storedVersions(ctx)
+	stored, current, isSigned, err := e.storedVersions(ctx)
 	if err != nil || len(stored) == 0 {
 		// The finding about the store names the fault.
 		return []Finding{skip(area, "there are no stored versions to look at")}
@@ -61,7 +62,7 @@ func (e *examination) storedReferences(ctx context.Context) []Finding {
 			"older versions refer to what the services of the configuration file do not; after a rollback these "+
 				"instances would be out: %s", namesOf(older)))
 	}
-	if waiting := e.waiting(ctx, stored); len(waiting) > 0 {
+	if waiting := e.waiting(stored); !isSigned && len(waiting) > 0 {
 		findings = append(findings, warn(area, "list the names to which they refer in security.references before the "+
 			"first start, or have the same instances in the configuration file",
 			"the first start signs the stored versions, and instances that refer to secrets as the configuration "+
@@ -74,9 +75,9 @@ func (e *examination) storedReferences(ctx context.Context) []Finding {
 }
 
 // waiting returns the instances that will not get the secrets of their references once the
-// stored versions are signed. There are none where they are signed, or never will be.
-func (e *examination) waiting(ctx context.Context, stored []*versions.Version) []string {
-	if e.Document.Security.MasterKey == "" || e.isSigned(ctx) {
+// stored versions are signed, if they ever will be.
+func (e *examination) waiting(stored []*versions.Version) []string {
+	if e.Document.Security.MasterKey == "" {
 		return nil
 	}
 	waiting := map[string]bool{}
@@ -89,69 +90,38 @@ func (e *examination) waiting(ctx context.Context, stored []*versions.Version) [
 	return slices.Sorted(maps.Keys(waiting))
 }
 
-// isSigned reports whether the stored versions are signed.
-func (e *examination) isSigned(ctx context.Context) (is bool) {
-	if e.Document.Store.Config == "" {
-		is, _ = files.Peek(e.Document.Server.DataDir).IsSigned()
-		return is
-	}
-	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, e.Document.Store.Config)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	// An error means that no gateway that signs has made the table.
-	_ = conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_signatures)").Scan(&is)
-	return is
-}
-
 func namesOf(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
 
-// storedVersions returns the versions of this gateway that can be read, and the number of
-// the current one. It changes nothing, and takes no lock.
-func (e *examination) storedVersions(ctx context.Context) (found []*versions.Version, current int, err error) {
-	if e.Document.Store.Config != "" {
-		return e.sharedVersions(ctx, e.Document.Store.Config)
+// storedVersions returns the versions of this gateway that can be read, the number of the current one, and
+// whether anything is signed. It changes nothing, and takes no lock.
+func (e *examination) storedVersions(ctx context.Context) (found []*versions.Version, current int, isSigned bool,
+	err error) {
+	if address := e.Document.Store.Config; address != "" {
+		ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
+		defer cancel()
+		err := postgres.InTransaction(ctx, address, &sql.TxOptions{ReadOnly: true}, func(tx *sql.Tx) error {
+			log, err := pglog.Read(ctx, tx, func(stored pglog.Stored) error {
+				if v, err := versions.ReadVersion(stored.Number, stored.Text); err == nil {
+					found = append(found, v)
+				}
+				return nil
+			})
+			current, isSigned = log.Head.Version, log.HeadSignature != ""
+			return err
+		})
+		return found, current, isSigned, err
 	}
 	store := files.Peek(e.Document.Server.DataDir)
 	numbers, err := store.Versions()
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	for _, number := range numbers {
 		if v, err := store.Load(number); err == nil {
 			found = append(found, v)
 		}
 	}
+	isSigned, _ = store.IsSigned()
 	head, err := store.Head()
-	return found, head.Version, err
-}
-
-func (e *examination) sharedVersions(ctx context.Context,
-	address string) (found []*versions.Version, current int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, address)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if err := conn.QueryRow(ctx, "SELECT version FROM patchbay_config_current").Scan(&current); err != nil {
-		return nil, 0, err
-	}
-	rows, err := conn.Query(ctx, "SELECT version, record FROM patchbay_config_versions ORDER BY version")
-	if err != nil {
-		return nil, 0, err
-	}
-	var number int
-	var record string
-	_, err = pgx.ForEachRow(rows, []any{&number, &record}, func() error {
-		if v, err := versions.ReadVersion(number, []byte(record)); err == nil {
-			found = append(found, v)
-		}
-		return nil
-	})
-	return found, current, err
+	return found, head.Version, isSigned, err
 }

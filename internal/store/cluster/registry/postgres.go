@@ -4,6 +4,7 @@ package registry
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -86,4 +87,16 @@ func appendSeen(all []cluster.Seen, record []byte, ago time.Duration) []cluster.
 // Leave removes a member.
 func (p Postgres) Leave(ctx context.Context, id string) error {
 	return p.Exec(ctx, "DELETE FROM patchbay_members WHERE id = $1", id)
+}
+
+// Running returns the ids of the gateways that use a database.
+func Running(ctx context.Context, tx *sql.Tx) (running []string, err error) {
+	const text = "SELECT id FROM patchbay_members WHERE seen > now() - make_interval(secs => $1) ORDER BY id"
+	err = postgres.Query(ctx, tx, "patchbay_members", text, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		running = append(running, id)
+		return err
+	}, cluster.AwayAfter.Seconds())
+	return running, err
 }

@@ -17,9 +17,11 @@ import (
 // request waits for the answer.
 const timeout = 3 * time.Second
 
+const table = "patchbay_documents"
+
 // tables returns the table of the documents.
 func tables() postgres.Tables {
-	return postgres.Tables{Last: "patchbay_documents", Lock: 7_284_113_908, Make: []string{
+	return postgres.Tables{Last: table, Lock: 7_284_113_908, Make: []string{
 		`CREATE TABLE IF NOT EXISTS patchbay_documents (
 			kind    TEXT NOT NULL,
 			id      TEXT COLLATE "C" NOT NULL,

@@ -14,8 +14,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 )
 
-// documentKind is the kind of the documents about alerts.
-const documentKind = "alert"
+// documentKind is the kind of the documents about alerts, and folder their folder in a data directory.
+const documentKind, folder = "alert", "alerts/"
 
 const (
 	// forgetAfter is how long it is remembered that an alert was sent and is over, or that it

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +42,7 @@ func New(core *wing.Core) *wing.Wing {
 		senders: map[string]*sender{}, known: map[subject]*known{},
 	}
 	return &wing.Wing{
-		Routes: e.routes, Open: e.open, Set: e.set, State: e.state, Close: e.close,
+		Kept: Kept(), Routes: e.routes, Open: e.open, Set: e.set, State: e.state, Close: e.close,
 		Run: e.watch.run, Doing: "watching for alerts",
 	}
 }
@@ -73,7 +72,7 @@ func (e *entry) openDocuments() documents.Store {
 	if e.shared != nil {
 		return e.shared
 	}
-	local, err := documents.OpenDir(filepath.Join(e.core.Store.Data().Path(""), "alerts"), e.core.Log)
+	local, err := documents.OpenDir(e.core.Store.Data().Path(folder), e.core.Log)
 	if err != nil {
 		e.core.Log.Warn("alerts that were sent are not remembered through a restart", "error", err)
 		return documents.NewMemory()

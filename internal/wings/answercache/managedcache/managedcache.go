@@ -32,7 +32,7 @@ type entry struct {
 func New(core *wing.Core) *wing.Wing {
 	e := &entry{core: core, close: func() {}}
 	return &wing.Wing{
-		Routes: e.routes, Open: e.open,
+		Kept: rediscache.Kept(), Routes: e.routes, Open: e.open,
 		Step: func(doc *config.Document) account.Step {
 			if !doc.AnswerCache.On() {
 				return nil

@@ -26,6 +26,7 @@ type keeper struct {
 func New(core *wing.Core) *wing.Wing {
 	k := &keeper{core: core}
 	return &wing.Wing{
+		Kept:   redisanswers.Kept(),
 		Routes: func() []web.Route { return v1.KeptRoutes(core.Unified) },
 		Open:   k.open, Set: k.set, Close: k.close,
 	}

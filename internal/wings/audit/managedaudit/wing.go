@@ -39,7 +39,7 @@ const mostReaders = 2
 // New returns the wing of the audit.
 func New(core *wing.Core) *wing.Wing {
 	o := &office{readers: make(chan struct{}, mostReaders)}
-	w := &wing.Wing{Routes: o.routes, Doing: "keeping the audit"}
+	w := &wing.Wing{Kept: kept(), Routes: o.routes, Doing: "keeping the audit"}
 	w.Open = func() (err error) {
 		if o.chain, o.store, err = Open(core.Document, core.Store.Data(), core.ID, core.Log); err != nil {
 			return err

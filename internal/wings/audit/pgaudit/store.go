@@ -4,6 +4,7 @@ package pgaudit
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,6 +24,19 @@ const (
 	readTimeout = 10 * time.Second
 	longTimeout = 5 * time.Minute
 )
+
+const restores = `CREATE TABLE IF NOT EXISTS patchbay_audit_restores (time TEXT COLLATE "C" NOT NULL,
+	made TEXT NOT NULL)`
+
+// NoteRestore notes a restore of the database, whose tables of the audit may not exist yet.
+func NoteRestore(ctx context.Context, tx *sql.Tx, note audit.Restored) error {
+	_, err := tx.ExecContext(ctx, restores)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "INSERT INTO patchbay_audit_restores (time, made) VALUES ($1, $2)", note.Time,
+			note.Made)
+	}
+	return err
+}
 
 // tables returns the tables of the audit.
 func tables() postgres.Tables {
@@ -58,7 +72,7 @@ func tables() postgres.Tables {
 		"CREATE INDEX IF NOT EXISTS patchbay_audit_heads_time ON patchbay_audit_heads (time)",
 		"CREATE TABLE IF NOT EXISTS patchbay_audit_keys (gateway TEXT NOT NULL, id TEXT NOT NULL, " +
 			"record TEXT NOT NULL, PRIMARY KEY (gateway, id))",
-		`CREATE TABLE IF NOT EXISTS patchbay_audit_restores (time TEXT COLLATE "C" NOT NULL, made TEXT NOT NULL)`,
+		restores,
 		"CREATE TABLE IF NOT EXISTS patchbay_audit_marks (gateway TEXT PRIMARY KEY, last TEXT NOT NULL)",
 	}}
 }

@@ -21,11 +21,6 @@ const Kind = "batch"
 // Kinds returns the kinds of documents about batches that a store keeps.
 func Kinds() []string { return []string{Kind, removedKind} }
 
-// Kept declares the documents of files and batches.
-func Kept() []documents.Kept {
-	return []documents.Kept{{Kinds: files.Kinds(), Part: "files"}, {Kinds: Kinds(), Part: "batches"}}
-}
-
 // Errors of a Keeper.
 var (
 	// ErrTooMany means that an owner has as many batches as are kept, and none of them has

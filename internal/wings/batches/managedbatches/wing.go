@@ -5,7 +5,6 @@ package managedbatches
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -49,7 +49,7 @@ type work struct {
 func New(core *wing.Core) *wing.Wing {
 	b := &work{core: core}
 	b.set(core.Document)
-	w := &wing.Wing{Routes: b.routes, Set: b.set, Close: b.close}
+	w := &wing.Wing{Kept: kept(), Routes: b.routes, Set: b.set, Close: b.close}
 	w.Open = func() error {
 		if !core.Document.Batches.Enabled {
 			return nil
@@ -104,11 +104,8 @@ func (b *work) open() error {
 	if err != nil {
 		return err
 	}
-	folder := doc.Files.Folder
-	if folder == "" {
-		folder = filepath.Join(doc.Server.DataDir, "batches")
-	}
-	docs, leases, err := b.openDocuments(folder)
+	path := func(name string) string { return store.Path(name, doc.Server.DataDir, doc.Files.Folder) }
+	docs, leases, err := b.openDocuments(path(descriptions))
 	if err != nil {
 		return err
 	}
@@ -121,7 +118,7 @@ func (b *work) open() error {
 		docs = signed
 	}
 	b.files, err = files.Open(files.Options{
-		Documents: docs, Folder: filepath.Join(folder, "contents"), Keys: keys, Settings: b.fileSettings, Log: core.Log,
+		Documents: docs, Folder: path(contents), Keys: keys, Settings: b.fileSettings, Log: core.Log,
 		IsShared: b.isShared(), ReadableBefore: doc.Security.AcceptUnsigned,
 	})
 	if err != nil {
@@ -129,7 +126,7 @@ func (b *work) open() error {
 	}
 	b.runner = batching.NewRunner(core.Unified, core.Keys, core.Requests)
 	b.engine = batches.New(batches.Options{
-		Documents: docs, Leases: leases, Files: b.files, Folder: filepath.Join(folder, "answers"), Keys: keys,
+		Documents: docs, Leases: leases, Files: b.files, Folder: path(answers), Keys: keys,
 		Settings:    b.batchSettings,
 		LongestLine: b.longestLine, Retention: func() time.Duration { return b.bounds.Load().Retention.Std() },
 		Ahead:     func() int64 { return min(max(core.Memory.Limit()/memoryPart, leastAhead), mostAhead) },
@@ -143,7 +140,7 @@ func (b *work) open() error {
 // no leases beyond its own life.
 func (b *work) openDocuments(folder string) (docs, leases documents.Store, err error) {
 	if !b.isShared() {
-		local, err := documents.OpenDir(filepath.Join(folder, "documents"), b.core.Log)
+		local, err := documents.OpenDir(folder, b.core.Log)
 		if err != nil {
 			return nil, nil, fmt.Errorf("files.folder: %w", err)
 		}

@@ -7,14 +7,20 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"
 )
 
-// Kept declares the decisions about runs. They go with the ledger, which has what the runs have used.
+// stored declares the decisions about runs. They go with the ledger, which has what the runs have used.
 // A gateway alone has a file of them, and gateways that share a database a document for each run.
-func Kept() documents.Kept {
-	return documents.Kept{Kinds: []string{board.Kind}, Part: "ledger", File: savedFile, Read: shownOf, Write: savedOf}
+func stored() []store.Kept {
+	return []store.Kept{{
+		Name: "runs of agents that were ended or got more, with what they have used", Part: store.Ledger,
+		Kinds: []string{board.Kind}, Files: []string{savedFile, budget.RunsJournalDir + "/"}, Read: shownOf,
+		Write: savedOf, Redis: []string{"quota.distributed.key-prefix:runs:"},
+		Bound: "20,000 runs of an owner, 200,000 in all", Ends: "8 days after their last use",
+	}}
 }
 
 // shownOf returns the runs of the file as a board has them. Their members have the same names.

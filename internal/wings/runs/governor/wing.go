@@ -24,7 +24,7 @@ import (
 // NewWing returns the wing that governs runs.
 func NewWing(core *wing.Core) *wing.Wing {
 	o := &office{core: core}
-	w := &wing.Wing{Routes: o.routes, Explain: o.explain}
+	w := &wing.Wing{Kept: stored(), Routes: o.routes, Explain: o.explain}
 	w.Open = func() error {
 		if !core.Document.AgentRuns.Enabled {
 			return nil

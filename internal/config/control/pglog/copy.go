@@ -1,0 +1,124 @@
+package pglog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/store/postgres"
+)
+
+// Copy is the content of a log as it is stored, apart from its versions.
+type Copy struct {
+	Head          versions.Head
+	HeadSignature string
+	Values        map[string]Value
+}
+
+// Value is a value with its signature, which is empty if it is not signed.
+type Value struct{ Text, Signature string }
+
+// Stored is a version as it is stored.
+type Stored struct {
+	Number             int
+	Text               []byte
+	Signature, Changes string
+}
+
+// Read reads a log in a transaction, and calls a function with each version. A database without a log has
+// the zero Copy; a nil function reads no versions. Tables and columns that earlier releases did not make may be missing.
+func Read(ctx context.Context, tx *sql.Tx, visit func(Stored) error) (c Copy, err error) {
+	err = postgres.Query(ctx, tx, "patchbay_config_current",
+		"SELECT log, revision, version, newest, source FROM patchbay_config_current", func(row *sql.Rows) error {
+			h := &c.Head
+			return row.Scan(&h.Log, &h.Revision, &h.Version, &h.Newest, &h.Source)
+		})
+	texts := func(table, columns string) map[string]string {
+		found := map[string]string{}
+		if err == nil {
+			err = postgres.Query(ctx, tx, table, "SELECT "+columns+" FROM "+table, func(row *sql.Rows) error {
+				var name, text string
+				err := row.Scan(&name, &text)
+				found[name] = text
+				return err
+			})
+		}
+		return found
+	}
+	signatures := texts("patchbay_config_signatures", "name, signature")
+	c.HeadSignature, c.Values = signatures[nameOf(versions.RecordHead)], map[string]Value{}
+	for name, text := range texts("patchbay_config_values", "name, value") {
+		c.Values[name] = Value{text, signatures[valuePrefix+name]}
+	}
+	if err != nil || c.Head.Version == 0 || visit == nil {
+		return c, err
+	}
+	return c, postgres.Query(ctx, tx, "patchbay_config_versions", `SELECT version, record,
+		coalesce(to_jsonb(v) ->> 'changes', '') FROM patchbay_config_versions v ORDER BY version`,
+		func(row *sql.Rows) error {
+			var v Stored
+			if err := row.Scan(&v.Number, &v.Text, &v.Changes); err != nil {
+				return err
+			}
+			v.Signature = signatures[nameOf(versions.Record(v.Number))]
+			return visit(v)
+		})
+}
+
+// Lock keeps gateways away from the log until the transaction ends.
+func Lock(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, "LOCK TABLE patchbay_config_current IN ACCESS EXCLUSIVE MODE")
+	return err
+}
+
+// Replace replaces the content of a log. The function each calls add with each version.
+func (c *Copy) Replace(ctx context.Context, tx *sql.Tx, each func(add func(Stored) error) error) (err error) {
+	exec := func(statement string, args ...any) {
+		if err == nil {
+			_, err = tx.ExecContext(ctx, statement, args...)
+		}
+	}
+	for _, table := range []string{"current", "versions", "values", "signatures"} {
+		exec("DELETE FROM patchbay_config_" + table)
+	}
+	sign := func(name, signature string) {
+		if signature != "" {
+			exec("INSERT INTO patchbay_config_signatures (name, signature) VALUES ($1, $2)", name, signature)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	err = each(func(v Stored) error {
+		var about struct {
+			CreatedAt time.Time `json:"createdAt"`
+			Origin    string    `json:"origin"`
+			Author    string    `json:"author"`
+			Summary   string    `json:"summary"`
+		}
+		if err := json.Unmarshal(v.Text, &about); err != nil {
+			return fmt.Errorf("version %d: %w", v.Number, err)
+		}
+		exec("INSERT INTO patchbay_config_versions (version, created_at, origin, author, summary, record, changes) "+
+			"VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''))", v.Number, about.CreatedAt, plain(about.Origin),
+			plain(about.Author), plain(about.Summary), string(v.Text), plain(v.Changes))
+		sign(nameOf(versions.Record(v.Number)), v.Signature)
+		return err
+	})
+	for i, name := range slices.Sorted(maps.Keys(c.Values)) {
+		exec("INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, $2, $3)", name, i+1,
+			c.Values[name].Text)
+		sign(valuePrefix+name, c.Values[name].Signature)
+	}
+	h := c.Head
+	exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, $2, $3, $4, $5)",
+		h.Log, h.Revision, h.Version, h.Newest, h.Source)
+	sign(nameOf(versions.RecordHead), c.HeadSignature)
+	return err
+}

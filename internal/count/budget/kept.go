@@ -1,0 +1,15 @@
+package budget
+
+import "github.com/patchbay-ai/patchbay/internal/store"
+
+// Kept declares what budgets keep beside the ledger.
+func Kept() []store.Kept {
+	return []store.Kept{{
+		Name: "what was spent of budgets and is not in the ledger yet", Part: store.Ledger,
+		Files: []string{JournalDir + "/"}, Ends: "when the ledger has it",
+	}, {
+		Name:  "names of the processes that kept budgets and runs",
+		Files: []string{processesFile, runProcessesFile}, Without: "they belong to one gateway",
+		Bound: "the last 100", Ends: "the oldest make room",
+	}}
+}
