@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,14 +16,7 @@ import (
 )
 
 // StoredValue is an issued credential, or the key of sessions, as it is stored.
-type StoredValue struct {
-	Data jsontext.Value `json:"value"`
-	// Signatures are made with the master key; one of them is right. A value without one was
-	// not stored by a gateway with the key.
-	Signatures []string `json:"signatures,omitzero"`
-	// IsTrusted says that the value was trusted where there are no signatures to show for it.
-	IsTrusted bool `json:"trusted,omitzero"`
-}
+type StoredValue = seal.Stored
 
 // ReadStored returns the values of a data directory by their names, also while a gateway
 // writes them.
@@ -149,11 +141,6 @@ func (e ended) isLater(other ended) bool {
 		return c > 0
 	}
 	return e.RotatedAt.After(other.RotatedAt) || !e.RevokedAt.IsZero() && other.RevokedAt.IsZero()
-}
-
-// IsSigned reports whether a signature of the value is good.
-func (v *StoredValue) IsSigned(name string, keys *seal.Keys) bool {
-	return slices.ContainsFunc(v.Signatures, func(s string) bool { return keys.Trust(name, v.Data, s).IsTrusted })
 }
 
 // Restored returns the values of a backup as they are restored to a place with these values and

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/patchbay-ai/patchbay/internal/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
@@ -22,21 +21,11 @@ func (g *Gateway) openSessions(opened *cleanups) error {
 	if err != nil {
 		return err
 	}
-	var docs documents.Store
-	if isShared {
-		shared, err := pgdocuments.New(g.Document.Store.Config)
-		if err != nil {
-			return err
-		}
-		opened.add(shared.Close)
-		docs = shared
-	} else {
-		local, err := documents.OpenDir(filepath.Join(g.Document.Server.DataDir, sessions.Folder), g.log)
-		if err != nil {
-			return fmt.Errorf("sessions: %w", err)
-		}
-		docs = local
+	docs, end, err := pgdocuments.Open(g.Document.Store.Config, g.Store.Data().Path(sessions.Folder), g.log)
+	if err != nil {
+		return fmt.Errorf("sessions: %w", err)
 	}
+	opened.add(end)
 	if keys != nil {
 		signed := documents.NewSigned(docs, documents.SignedOptions{Keys: keys, Kinds: sessions.Kinds(), Log: g.log})
 		opened.add(signed.Close)

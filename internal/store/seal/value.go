@@ -1,5 +1,26 @@
 package seal
 
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Stored is a value as it is stored.
+type Stored struct {
+	Data jsontext.Value `json:"value"`
+	// Signatures are made with the master key; one of them is right. A value without one was
+	// not stored by a gateway with the key.
+	Signatures []string `json:"signatures,omitzero"`
+	// IsTrusted says that the value was trusted where there are no signatures to show for it.
+	IsTrusted bool `json:"trusted,omitzero"`
+}
+
+// IsSigned reports whether a signature of the value is good.
+func (v *Stored) IsSigned(name string, keys *Keys) bool {
+	return slices.ContainsFunc(v.Signatures, func(s string) bool { return keys.Trust(name, v.Data, s).IsTrusted })
+}
+
 // Value is a record that was read from a store.
 type Value struct {
 	Data []byte

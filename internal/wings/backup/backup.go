@@ -228,7 +228,8 @@ func readRecord(store *files.Store, dir *durable.Dir, number int) (*pglog.Stored
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return &pglog.Stored{Number: number, Text: text, Signature: signature, Changes: strings.TrimSpace(string(changes))}, nil
+	return &pglog.Stored{Number: number, Text: text, Signature: signature,
+		Changes: strings.TrimSpace(string(changes))}, nil
 }
 
 // markPrefix begins the names of values that say which unsigned data was taken over.
@@ -367,16 +368,12 @@ func (s *Summary) countDocument(k *store.Kept, kind string) {
 func (p *Place) backUpAnswers(w *seal.Archive, o Options) error {
 	o.Tell("answers of batches")
 	var found []string
-	for i := range p.Kept {
-		if p.Kept[i].Part == store.Batches {
-			for _, folder := range p.Kept[i].Files {
-				paths, err := filepath.Glob(filepath.Join(globEscape(p.path(folder)), "*", "answers-*"))
-				if err != nil {
-					return err
-				}
-				found = append(found, paths...)
-			}
+	for _, folder := range p.folders(store.Batches) {
+		paths, err := filepath.Glob(filepath.Join(globEscape(folder), "*", "answers-*"))
+		if err != nil {
+			return err
 		}
+		found = append(found, paths...)
 	}
 	for _, path := range found {
 		name := answersDir + "/" + filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -187,13 +186,12 @@ func (c *confirming) inDatabase(ctx context.Context, tx *sql.Tx, stage string) e
 		}
 		return v, err
 	}
-	maps.Copy(in.values, to.values)
-	delete(in.values, unconfirmedName)
-	values := map[string]pglog.Value{}
-	for name, value := range in.values {
-		values[name] = pglog.Value{Text: string(value.Data), Signature: strings.Join(value.Signatures[:min(1, len(value.Signatures))], "")}
+	for name, value := range to.values {
+		value.Signatures = value.Signatures[:1]
+		in.values[name] = value
 	}
-	return c.place.replace(ctx, tx, in, values)
+	delete(in.values, unconfirmedName)
+	return c.place.replace(ctx, tx, in, in.values)
 }
 
 // documents confirms the documents that a restore wrote.
@@ -204,10 +202,10 @@ func (c *confirming) documents(ctx context.Context, restore string) error {
 		if k.IsMerged || len(k.Kinds) == 0 || p.Database == "" && (k.Read != nil || !isThere(path)) {
 			continue
 		}
-		store, end, err := p.openDocuments(path)
+		docs, end, err := pgdocuments.Open(p.Database, path, discard())
 		if err == nil {
 			var n int
-			n, err = documents.Confirm(ctx, store, p.Keys, restore, k.Kinds)
+			n, err = documents.Confirm(ctx, docs, p.Keys, restore, k.Kinds)
 			c.done.Documents += n
 			end()
 		}
@@ -216,17 +214,4 @@ func (c *confirming) documents(ctx context.Context, restore string) error {
 		}
 	}
 	return nil
-}
-
-// openDocuments opens the documents of a database, or those in a folder.
-func (p *Place) openDocuments(folder string) (store documents.Store, end func(), err error) {
-	if p.Database == "" {
-		store, err = documents.OpenDir(folder, discard())
-		return store, func() {}, err
-	}
-	shared, err := pgdocuments.New(p.Database)
-	if err != nil {
-		return nil, nil, err
-	}
-	return shared, shared.Close, nil
 }

@@ -81,24 +81,11 @@ func (p *Place) contentOf(ctx context.Context, tx *sql.Tx, stage string) (*conte
 	if err != nil {
 		return nil, err
 	}
-	c.values = valuesOf(&log)
+	c.values = log.Values
 	c.each = func(kept []store.Kept, visit func(documents.Document) error) (int, error) {
 		return 0, pgdocuments.Each(ctx, tx, kindsOf(kept, func(k *store.Kept) []string { return k.Kinds }), visit)
 	}
 	return c, nil
-}
-
-// valuesOf returns the values of a log with their signatures.
-func valuesOf(log *pglog.Copy) map[string]access.StoredValue {
-	values := map[string]access.StoredValue{}
-	for name, value := range log.Values {
-		stored := access.StoredValue{Data: []byte(value.Text)}
-		if value.Signature != "" {
-			stored.Signatures = []string{value.Signature}
-		}
-		values[name] = stored
-	}
-	return values
 }
 
 func kindsOf(kept []store.Kept, of func(*store.Kept) []string) []string {
@@ -128,18 +115,11 @@ func (r *restoring) toDatabase(ctx context.Context) error {
 	if r.stage, err = os.MkdirTemp("", "patchbay-restore-"); err != nil {
 		return err
 	}
-	if err := r.stageConfiguration(); err != nil {
-		return err
-	}
-	c, err := readStaged(r.stage, r.keys)
+	c, err := r.stageConfiguration()
 	if err != nil {
 		return err
 	}
-	c.head.Source = r.source
 	if err := r.stageFiles(); err != nil {
-		return err
-	}
-	if err := r.makeTables(ctx); err != nil {
 		return err
 	}
 	fill := func(tx *sql.Tx) error {
@@ -157,27 +137,6 @@ func (r *restoring) toDatabase(ctx context.Context) error {
 	return r.restoreLedger(ctx, func(*sql.Tx) error {
 		return postgres.InTransaction(ctx, r.place.Database, nil, fill)
 	})
-}
-
-// makeTables makes the tables that a gateway makes.
-func (r *restoring) makeTables(ctx context.Context) error {
-	log, err := pglog.New(r.place.Database)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	tx, err := log.Begin(ctx, true)
-	if err != nil {
-		return err
-	}
-	tx.End()
-	docs, err := pgdocuments.New(r.place.Database)
-	if err != nil {
-		return err
-	}
-	defer docs.Close()
-	_, err = docs.Uses(ctx, "")
-	return err
 }
 
 // checkIdle returns an error if a gateway uses the database.
@@ -205,12 +164,13 @@ func (r *restoring) checkDatabase(ctx context.Context, tx *sql.Tx) error {
 			return r.notEmpty("documents of the kind " + doc.Kind)
 		})
 	}
-	return cmp.Or(err, r.checkFolder())
+	return cmp.Or(err, r.checkFiles())
 }
 
 // replace replaces the configuration and the credentials of the database. The log gets another name:
 // gateways that knew the one before take it for a new one, and keep what they had as a backup.
-func (p *Place) replace(ctx context.Context, tx *sql.Tx, c *content, values map[string]pglog.Value) error {
+func (p *Place) replace(ctx context.Context, tx *sql.Tx, c *content, values map[string]access.StoredValue,
+) error {
 	log := pglog.Copy{Head: c.head, Values: values}
 	log.Head.Position = versions.Position{Log: rand.Text(), Revision: 1}
 	if p.Keys != nil {
@@ -232,7 +192,10 @@ func (p *Place) replace(ctx context.Context, tx *sql.Tx, c *content, values map[
 
 // fillDatabase replaces the configuration, the credentials and the documents of the database.
 func (r *restoring) fillDatabase(ctx context.Context, tx *sql.Tx, c *content) error {
-	err := pglog.Lock(ctx, tx)
+	err := pglog.Make(ctx, tx)
+	if err == nil {
+		err = pglog.Lock(ctx, tx)
+	}
 	if err == nil {
 		err = r.checkDatabase(ctx, tx)
 	}
@@ -241,35 +204,30 @@ func (r *restoring) fillDatabase(ctx context.Context, tx *sql.Tx, c *content) er
 	}
 	theirs, err := pglog.Read(ctx, tx, nil)
 	if err == nil {
-		err = r.restoreValues(valuesOf(&theirs)) // which the database knows as revoked
+		err = r.restoreValues(theirs.Values) // which the database knows as revoked
 	}
 	if err != nil {
 		return err
 	}
-	values := map[string]pglog.Value{}
 	for name, value := range r.values {
-		values[name] = pglog.Value{Text: string(value.Data), Signature: r.signatureOf(name, value)}
-	}
-	if err := r.place.replace(ctx, tx, c, values); err != nil {
-		return err
-	}
-	if err := r.tellOwners(ctx, tx); err != nil {
-		return err
+		value.Signatures = r.signatureOf(name, value)
+		r.values[name] = value
 	}
 	add := func(doc documents.Document) error { return pgdocuments.Merge(ctx, tx, doc) }
-	return cmp.Or(pgdocuments.Remove(ctx, tx, kindsOf(r.kept, replacedKinds)), r.eachDocument(add), r.eachUnseen(add))
+	return cmp.Or(r.place.replace(ctx, tx, c, r.values), r.tellOwners(ctx, tx), pgdocuments.Remove(ctx, tx, kindsOf(r.kept, replacedKinds)),
+		r.eachDocument(add), r.eachUnseen(add))
 }
 
-// signatureOf returns the signature of a value. The key of sessions has none in a data
+// signatureOf returns the signature of a value, if there is one. The key of sessions has none in a data
 // directory, where it is encrypted.
-func (r *restoring) signatureOf(name string, value access.StoredValue) string {
+func (r *restoring) signatureOf(name string, value access.StoredValue) []string {
 	for _, signature := range value.Signatures {
 		if r.keys.Trust(name, value.Data, signature).IsTrusted {
-			return signature
+			return []string{signature}
 		}
 	}
 	if r.keys != nil && strings.HasPrefix(name, "sealed/") {
-		return r.keys.SignValue(name, value.Data)
+		return []string{r.keys.SignValue(name, value.Data)}
 	}
-	return ""
+	return nil
 }

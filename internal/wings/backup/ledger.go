@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -85,26 +84,17 @@ func (r row) id() row {
 	return r
 }
 
-// readJournals returns the rows of the journals, by their ids: the folders of the ledger have totals that the
-// database may lack.
+// readJournals returns the rows of the journals, which the database may lack, by their ids.
 func (p *Place) readJournals() (map[row]row, error) {
 	ahead := map[row]row{}
-	for i := range p.Kept {
-		if p.Kept[i].Part != store.Ledger {
-			continue
+	for _, folder := range p.folders(store.Ledger) {
+		rows, err := quota.ReadJournal(folder)
+		if err != nil {
+			return nil, err
 		}
-		for _, folder := range p.Kept[i].Names() {
-			if !strings.HasSuffix(folder, "/") {
-				continue
-			}
-			rows, err := quota.ReadJournal(p.path(folder))
-			if err != nil {
-				return nil, err
-			}
-			for i := range rows {
-				r := rowOf(&rows[i])
-				ahead[r.id()] = r
-			}
+		for i := range rows {
+			r := rowOf(&rows[i])
+			ahead[r.id()] = r
 		}
 	}
 	return ahead, nil

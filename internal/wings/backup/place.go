@@ -82,6 +82,19 @@ func (p *Place) kept(parts []store.Part) []store.Kept {
 	})
 }
 
+// folders returns the folders of a part apart from those of documents: journals of the ledger, and answers of
+// batches.
+func (p *Place) folders(part store.Part) (found []string) {
+	for i := range p.Kept {
+		for _, name := range p.Kept[i].Files {
+			if p.Kept[i].Part == part && strings.HasSuffix(name, "/") {
+				found = append(found, p.path(name))
+			}
+		}
+	}
+	return found
+}
+
 // travels reports whether a value belongs to a backup.
 func (p *Place) travels(value string) bool {
 	return slices.ContainsFunc(p.Kept, func(k store.Kept) bool {

@@ -36,8 +36,7 @@ type restoring struct {
 	// stage has the configuration and credentials in the form of a data directory, stagedFiles the
 	// files and batches in the form of their folder.
 	stage, stagedFiles string
-	// source is the source of the head, and values are all values of the archive.
-	source string
+	// values are all values of the archive.
 	values map[string]access.StoredValue
 	// aside is the name of a folder for the content that was there before, and made the data
 	// directory if there was none.
@@ -149,11 +148,11 @@ func (r *restoring) toDirectory(ctx context.Context) (err error) {
 		}
 		_ = data.Close() // nothing is written through it
 	}()
-	if err := r.checkDirectory(data); err != nil {
+	if err := r.checkFiles(); err != nil {
 		return err
 	}
 	r.stage = data.Data().Path(durable.Unfinished("restore"))
-	if err := r.stageConfiguration(); err != nil {
+	if _, err := r.stageConfiguration(); err != nil {
 		return err
 	}
 	theirs, err := access.ReadStored(data.Data())
@@ -228,38 +227,28 @@ func (r *restoring) tellOwners(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// checkDirectory returns an error if a restore would replace something, unless it may.
-func (r *restoring) checkDirectory(data *files.Store) error {
-	if r.force {
-		return nil
-	}
-	if numbers, err := data.Versions(); err != nil || len(numbers) > 0 {
-		return errors.Join(err, r.notEmpty(fmt.Sprintf("%d versions", len(numbers))))
-	}
+// checkFiles returns an error if a restore would replace files, unless it may.
+func (r *restoring) checkFiles() error {
 	for i := range r.kept {
 		for _, name := range r.kept[i].Names() {
-			if path := r.place.path(name); !r.kept[i].IsMerged && isThere(path) && !isEmptyDir(path) {
-				return r.notEmpty(name)
+			isHere := r.place.Database == "" || strings.HasPrefix(name, store.Shared)
+			if path := r.place.path(name); isHere && !r.force && !r.kept[i].IsMerged && isFull(path) {
+				return r.notEmpty(path)
 			}
 		}
 	}
-	return r.checkFolder()
+	return nil
+}
+
+// isFull reports whether there is a file, or a folder that is not empty.
+func isFull(path string) bool {
+	entries, err := os.ReadDir(path)
+	return err != nil && isThere(path) || len(entries) > 0
 }
 
 func isThere(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
-}
-
-// checkFolder is checkDirectory for the folder of files and batches.
-func (r *restoring) checkFolder() error {
-	for _, name := range r.beside {
-		path := filepath.Join(r.place.Folder, name)
-		if !r.force && isThere(path) && !isEmptyDir(path) {
-			return r.notEmpty("files or batches in " + r.place.Folder)
-		}
-	}
-	return nil
 }
 
 // exchange moves files and folders to a folder of their own, and those of the stage to their
@@ -268,7 +257,7 @@ func (r *restoring) exchange(dir, stage string, names []string) error {
 	aside := filepath.Join(dir, r.aside)
 	for _, name := range names {
 		place, staged := filepath.Join(dir, name), filepath.Join(stage, name)
-		if isThere(place) && !isEmptyDir(place) {
+		if isFull(place) {
 			if err := os.MkdirAll(aside, 0o700); err != nil {
 				return err
 			}
@@ -290,11 +279,6 @@ func (r *restoring) exchange(dir, stage string, names []string) error {
 		}
 	}
 	return nil
-}
-
-func isEmptyDir(path string) bool {
-	entries, err := os.ReadDir(path)
-	return err == nil && len(entries) == 0
 }
 
 // move moves a file or folder for good, and remembers it.

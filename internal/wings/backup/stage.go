@@ -23,28 +23,28 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
-// stageConfiguration writes the configuration and credentials to the stage, and checks them there.
-func (r *restoring) stageConfiguration() error {
+// stageConfiguration writes the configuration and credentials to the stage, and checks them there. It returns
+// them as they are in the archive.
+func (r *restoring) stageConfiguration() (*content, error) {
 	r.tell("configuration")
 	if err := os.RemoveAll(r.stage); err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.MkdirAll(r.stage, 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.stageVersions(); err != nil {
-		return err
+		return nil, err
 	}
 	c, err := readStaged(r.stage, r.keys)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.done.Versions, r.done.Current = len(c.numbers), c.head.Version
 	r.done.countValues(r.values)
 	head := c.head
-	r.source = head.Source
 	head.Source, head.Position = versions.Restored, versions.Position{}
-	return versions.NewSealedStore(files.Peek(r.stage), r.keys).SetHead(head)
+	return c, versions.NewSealedStore(files.Peek(r.stage), r.keys).SetHead(head)
 }
 
 // stageVersions writes the versions of the archive to the stage, and reads its values.
@@ -210,9 +210,6 @@ func (r *restoring) eachUnseen(visit func(documents.Document) error) error {
 func (r *restoring) stageFiles() error {
 	if !r.has(store.Files) {
 		return nil
-	}
-	if err := r.checkFolder(); err != nil {
-		return err
 	}
 	r.stagedFiles = filepath.Join(r.place.Folder, durable.Unfinished("restore"))
 	if err := errors.Join(os.RemoveAll(r.stagedFiles), os.MkdirAll(r.stagedFiles, 0o700)); err != nil {

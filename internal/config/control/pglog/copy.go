@@ -6,23 +6,22 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/store/postgres"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // Copy is the content of a log as it is stored, apart from its versions.
 type Copy struct {
 	Head          versions.Head
 	HeadSignature string
-	Values        map[string]Value
+	Values        map[string]seal.Stored // with one signature at most
 }
-
-// Value is a value with its signature, which is empty if it is not signed.
-type Value struct{ Text, Signature string }
 
 // Stored is a version as it is stored.
 type Stored struct {
@@ -52,9 +51,13 @@ func Read(ctx context.Context, tx *sql.Tx, visit func(Stored) error) (c Copy, er
 		return found
 	}
 	signatures := texts("patchbay_config_signatures", "name, signature")
-	c.HeadSignature, c.Values = signatures[nameOf(versions.RecordHead)], map[string]Value{}
+	c.HeadSignature, c.Values = signatures[nameOf(versions.RecordHead)], map[string]seal.Stored{}
 	for name, text := range texts("patchbay_config_values", "name, value") {
-		c.Values[name] = Value{text, signatures[valuePrefix+name]}
+		value := seal.Stored{Data: []byte(text)}
+		if signature := signatures[valuePrefix+name]; signature != "" {
+			value.Signatures = []string{signature}
+		}
+		c.Values[name] = value
 	}
 	if err != nil || c.Head.Version == 0 || visit == nil {
 		return c, err
@@ -69,6 +72,16 @@ func Read(ctx context.Context, tx *sql.Tx, visit func(Stored) error) (c Copy, er
 			v.Signature = signatures[nameOf(versions.Record(v.Number))]
 			return visit(v)
 		})
+}
+
+// Make makes the tables that are missing, in a transaction.
+func Make(ctx context.Context, tx *sql.Tx) (err error) {
+	for _, statement := range append(tables(), signatureTable, changesColumn) {
+		if err == nil {
+			_, err = tx.ExecContext(ctx, statement)
+		}
+	}
+	return err
 }
 
 // Lock keeps gateways away from the log until the transaction ends.
@@ -113,8 +126,8 @@ func (c *Copy) Replace(ctx context.Context, tx *sql.Tx, each func(add func(Store
 	})
 	for i, name := range slices.Sorted(maps.Keys(c.Values)) {
 		exec("INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, $2, $3)", name, i+1,
-			c.Values[name].Text)
-		sign(valuePrefix+name, c.Values[name].Signature)
+			string(c.Values[name].Data))
+		sign(valuePrefix+name, strings.Join(c.Values[name].Signatures, ""))
 	}
 	h := c.Head
 	exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, $2, $3, $4, $5)",

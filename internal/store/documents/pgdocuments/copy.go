@@ -24,8 +24,13 @@ func Each(ctx context.Context, tx *sql.Tx, kinds []string, visit func(documents.
 	}, kinds)
 }
 
-// Remove removes the documents of some kinds, in a transaction.
+// Remove removes the documents of some kinds, in a transaction, and makes the table if it is missing.
 func Remove(ctx context.Context, tx *sql.Tx, kinds []string) error {
+	for _, statement := range tables().Make {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
 	_, err := tx.ExecContext(ctx, "DELETE FROM patchbay_documents WHERE kind = ANY($1)", kinds)
 	return err
 }

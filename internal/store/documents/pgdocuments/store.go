@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,6 +53,20 @@ func New(address string) (*Store, error) {
 		return nil, fmt.Errorf("store.config: %w", err)
 	}
 	return &Store{database}, nil
+}
+
+// Open returns the documents in the PostgreSQL at an address or, if it is empty, in a folder, and the function
+// that closes them.
+func Open(address, folder string, log *slog.Logger) (documents.Store, func(), error) {
+	if address == "" {
+		local, err := documents.OpenDir(folder, log)
+		return local, func() {}, err
+	}
+	shared, err := New(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	return shared, shared.Close, nil
 }
 
 // Close closes the connection.

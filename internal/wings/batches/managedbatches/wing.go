@@ -105,9 +105,14 @@ func (b *work) open() error {
 		return err
 	}
 	path := func(name string) string { return store.Path(name, doc.Server.DataDir, doc.Files.Folder) }
-	docs, leases, err := b.openDocuments(path(descriptions))
+	docs, end, err := pgdocuments.Open(doc.Store.Config, path(descriptions), core.Log)
 	if err != nil {
-		return err
+		return fmt.Errorf("files.folder: %w", err)
+	}
+	b.closes = append(b.closes, end)
+	leases := docs
+	if !b.isShared() {
+		leases = documents.NewMemory() // none outlives a gateway that is alone
 	}
 	if keys != nil {
 		signed := documents.NewSigned(docs, documents.SignedOptions{
@@ -134,24 +139,6 @@ func (b *work) open() error {
 		Runner:    b.runner, Log: core.Log, IsShared: b.isShared(),
 	})
 	return nil
-}
-
-// openDocuments opens where batches are described and leased. A gateway that is alone keeps
-// no leases beyond its own life.
-func (b *work) openDocuments(folder string) (docs, leases documents.Store, err error) {
-	if !b.isShared() {
-		local, err := documents.OpenDir(folder, b.core.Log)
-		if err != nil {
-			return nil, nil, fmt.Errorf("files.folder: %w", err)
-		}
-		return local, documents.NewMemory(), nil
-	}
-	shared, err := pgdocuments.New(b.core.Document.Store.Config)
-	if err != nil {
-		return nil, nil, err
-	}
-	b.closes = append(b.closes, shared.Close)
-	return shared, shared, nil
 }
 
 func (b *work) close() {
