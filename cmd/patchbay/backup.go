@@ -189,10 +189,11 @@ func (f *backupFlags) register(cmd *cobra.Command, with string) {
 // place returns where the gateway of the configuration keeps its data, and the choices. The flags
 // --data-dir and --database stand for the whole place.
 func (f *backupFlags) place(stderr io.Writer) (*backup.Place, backup.Options, error) {
-	const quick = 2 * time.Second // nobody needs to be told of progress before
-	began := time.Now()
+	const quick = 2 * time.Second // between two lines about progress
+	last := time.Now()
 	tell := func(format string, args ...any) {
-		if time.Since(began) > quick {
+		if time.Since(last) > quick {
+			last = time.Now()
 			fmt.Fprintf(stderr, format+" ...\n", args...)
 		}
 	}

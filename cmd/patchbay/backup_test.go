@@ -205,7 +205,7 @@ func same(t *testing.T, before, after string) {
 	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
 	for i := range was {
 		if i >= len(is) || was[i] != is[i] {
-			from := max(0, i-12)
+			from := max(0, min(i-12, len(is)))
 			t.Errorf("before:\n%s\nafter:\n%s", strings.Join(was[from:min(i+5, len(was))], "\n"), strings.Join(is[from:min(i+5, len(is))], "\n"))
 			return
 		}

@@ -45,7 +45,7 @@ type Options struct {
 	Unsigned bool
 	// Program is the version of this program.
 	Program string
-	// Tell is told of progress, in words.
+	// Tell is told of progress, in words, for each file at least.
 	Tell func(format string, args ...any)
 	// Record notes a restore in the audit.
 	Record Record
@@ -315,7 +315,6 @@ func (p *Place) backUpDocuments(w *seal.Archive, c *content, o Options, done *Su
 	if done.Damaged = damaged; err != nil {
 		return err
 	}
-	next := time.Now().Add(tellEvery)
 	docs = slices.DeleteFunc(docs, func(doc documents.Document) bool {
 		k := store.Of(kept, doc.Kind)
 		if err != nil || k.Contents == "" {
@@ -328,10 +327,7 @@ func (p *Place) backUpDocuments(w *seal.Archive, c *content, o Options, done *Su
 			return true
 		}
 		done.Bytes += size
-		if now := time.Now(); now.After(next) {
-			next = now.Add(tellEvery)
-			o.Tell("%d bytes of files", done.Bytes)
-		}
+		o.Tell("%d bytes of files", done.Bytes)
 		return false
 	})
 	if err != nil {
@@ -349,9 +345,6 @@ func (p *Place) backUpDocuments(w *seal.Archive, c *content, o Options, done *Su
 	})
 }
 
-// tellEvery is the time between two words about progress.
-const tellEvery = 3 * time.Second
-
 // countDocument counts a document of a kind. Files and batches are the first kinds of their declarations.
 func (s *Summary) countDocument(k *store.Kept, kind string) {
 	s.Documents++
@@ -367,29 +360,18 @@ func (s *Summary) countDocument(k *store.Kept, kind string) {
 // backUpAnswers adds the answers of batches that have not ended.
 func (p *Place) backUpAnswers(w *seal.Archive, o Options) error {
 	o.Tell("answers of batches")
-	var found []string
 	for _, folder := range p.folders(store.Batches) {
-		paths, err := filepath.Glob(filepath.Join(globEscape(folder), "*", "answers-*"))
+		found, err := fs.Glob(os.DirFS(folder), "*/answers-*")
+		for _, path := range found {
+			if name := answersDir + "/" + path; err == nil && allowedNames.MatchString(name) {
+				_, _, err = addFile(w, name, filepath.Join(folder, path))
+			}
+		}
 		if err != nil {
-			return err
-		}
-		found = append(found, paths...)
-	}
-	for _, path := range found {
-		name := answersDir + "/" + filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)
-		if !allowedNames.MatchString(name) {
-			continue
-		}
-		if _, _, err := addFile(w, name, path); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// globEscape returns a pattern that matches only this path.
-func globEscape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // eachDocument calls a function with documents of a data directory, in which a gateway may work. It

@@ -32,46 +32,6 @@ const (
 	unconfirmedFile = "unconfirmed.json"
 )
 
-// confirmation is what Confirm changes in a place: the signatures of versions, and the values.
-type confirmation struct {
-	unconfirmed
-	signatures map[int]string
-	values     map[string]access.StoredValue
-}
-
-// confirmed returns the changes that put the content of an unsigned backup into force, with an empty id if
-// there is none.
-func (p *Place) confirmed(c *content) (*confirmation, error) {
-	to := &confirmation{signatures: map[int]string{}}
-	value, has := c.values[unconfirmedName]
-	if !has {
-		return to, nil
-	}
-	if !value.IsSigned(unconfirmedName, p.Keys) {
-		return nil, errors.New("the note of the restore is not signed with security.master-key or " +
-			"security.previous-master-key; set the key of the restore, or restore again")
-	}
-	if err := json.Unmarshal(value.Data, &to.unconfirmed); err != nil {
-		return nil, err
-	}
-	for _, number := range c.numbers {
-		r, err := c.record(number)
-		if err != nil || r == nil {
-			return nil, errors.Join(err, versions.NoVersion(number))
-		}
-		next, err := versions.Confirm(p.Keys, to.Restore, number, r.Text, r.Signature)
-		if err != nil {
-			return nil, err
-		}
-		if next != "" {
-			to.signatures[number] = next
-		}
-	}
-	var err error
-	to.values, err = access.Confirmed(c.values, p.Keys, to.Restore)
-	return to, err
-}
-
 // confirming is a confirmation under way. end notes its result in the audit.
 type confirming struct {
 	place  *Place
@@ -105,23 +65,61 @@ func Confirm(ctx context.Context, p *Place, path string, record Record) (done Su
 	return c.done, err
 }
 
-// begin confirms the documents and returns the other changes, nil if there are none.
-func (c *confirming) begin(ctx context.Context, in *content) (*confirmation, error) {
-	to, err := c.place.confirmed(in)
-	if err != nil || to.Restore == "" {
-		return nil, err
+// begin confirms the values of a content, the versions that a store has of it, and the documents. It reports
+// whether there was anything to confirm.
+func (c *confirming) begin(ctx context.Context, in *content, store *files.Store) (is bool, err error) {
+	keys := c.place.Keys
+	value, has := in.values[unconfirmedName]
+	if !has {
+		return false, nil
 	}
-	if c.wanted != "" && c.wanted != to.SHA256 {
-		return nil, fmt.Errorf("another backup was restored last, with SHA-256 %s", to.SHA256)
+	if !value.IsSigned(unconfirmedName, keys) {
+		return false, errors.New("the note of the restore is not signed with security.master-key or " +
+			"security.previous-master-key; set the key of the restore, or restore again")
 	}
-	c.done.SHA256, c.done.Versions = to.SHA256, len(to.signatures)
-	c.done.countValues(to.values)
+	var about unconfirmed
+	if err := json.Unmarshal(value.Data, &about); err != nil {
+		return false, err
+	}
+	if c.wanted != "" && c.wanted != about.SHA256 {
+		return false, fmt.Errorf("another backup was restored last, with SHA-256 %s", about.SHA256)
+	}
+	signatures := map[int]string{}
+	for _, number := range in.numbers {
+		r, err := in.record(number)
+		if err != nil || r == nil {
+			return false, errors.Join(err, versions.NoVersion(number))
+		}
+		next, err := versions.Confirm(keys, about.Restore, number, r.Text, r.Signature)
+		if err != nil {
+			return false, err
+		}
+		if next != "" {
+			signatures[number] = next
+		}
+	}
+	values, err := access.Confirmed(in.values, keys, about.Restore)
+	if err != nil {
+		return false, err
+	}
+	c.done.SHA256, c.done.Versions = about.SHA256, len(signatures)
+	c.done.countValues(values)
 	end, err := c.record(&c.done)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	c.end = end
-	return to, c.documents(ctx, to.Restore)
+	if err := c.documents(ctx, about.Restore); err != nil {
+		return false, err
+	}
+	for number, signature := range signatures {
+		if err := store.SetSignature(versions.Record(number), signature); err != nil {
+			return false, err
+		}
+	}
+	maps.Copy(in.values, values)
+	delete(in.values, unconfirmedName)
+	return true, nil
 }
 
 // inDirectory confirms a data directory.
@@ -145,23 +143,16 @@ func (c *confirming) inDirectory(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	to, err := c.begin(ctx, in)
-	if err != nil || to == nil {
+	if is, err := c.begin(ctx, in, store); err != nil || !is {
 		return err
 	}
-	for number, signature := range to.signatures {
-		if err := store.SetSignature(versions.Record(number), signature); err != nil {
-			return err
-		}
-	}
-	maps.Copy(in.values, to.values)
 	if err := access.WriteStored(store.Data(), in.values); err != nil {
 		return err
 	}
 	return store.Data().Remove(unconfirmedFile)
 }
 
-// inDatabase confirms a database.
+// inDatabase confirms a database, the versions of which it reads to a stage.
 func (c *confirming) inDatabase(ctx context.Context, tx *sql.Tx, stage string) error {
 	err := pglog.Lock(ctx, tx)
 	if err == nil {
@@ -174,23 +165,9 @@ func (c *confirming) inDatabase(ctx context.Context, tx *sql.Tx, stage string) e
 	if err != nil {
 		return err
 	}
-	to, err := c.begin(ctx, in)
-	if err != nil || to == nil {
+	if is, err := c.begin(ctx, in, files.Peek(stage)); err != nil || !is {
 		return err
 	}
-	record := in.record
-	in.record = func(number int) (*pglog.Stored, error) {
-		v, err := record(number)
-		if signature := to.signatures[number]; signature != "" && err == nil {
-			v.Signature = signature
-		}
-		return v, err
-	}
-	for name, value := range to.values {
-		value.Signatures = value.Signatures[:1]
-		in.values[name] = value
-	}
-	delete(in.values, unconfirmedName)
 	return c.place.replace(ctx, tx, in, in.values)
 }
 

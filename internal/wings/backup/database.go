@@ -214,8 +214,8 @@ func (r *restoring) fillDatabase(ctx context.Context, tx *sql.Tx, c *content) er
 		r.values[name] = value
 	}
 	add := func(doc documents.Document) error { return pgdocuments.Merge(ctx, tx, doc) }
-	return cmp.Or(r.place.replace(ctx, tx, c, r.values), r.tellOwners(ctx, tx), pgdocuments.Remove(ctx, tx, kindsOf(r.kept, replacedKinds)),
-		r.eachDocument(add), r.eachUnseen(add))
+	return cmp.Or(r.place.replace(ctx, tx, c, r.values), r.tellOwners(ctx, tx),
+		pgdocuments.Remove(ctx, tx, kindsOf(r.kept, replacedKinds)), r.eachDocument(add), r.eachUnseen(add))
 }
 
 // signatureOf returns the signature of a value, if there is one. The key of sessions has none in a data

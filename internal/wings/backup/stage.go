@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -153,15 +154,9 @@ func (r *restoring) stageDocuments() error {
 	if _, err := r.place.eachDocument(slices.DeleteFunc(slices.Clone(r.kept), isReplaced), merge); err != nil {
 		return err
 	}
-	dirs := map[string]*durable.Dir{}
-	write := func(doc documents.Document) (err error) {
+	write := func(doc documents.Document) error {
 		path := store.Path(store.Of(r.kept, doc.Kind).Folder, r.stage, r.stagedFiles)
-		if dirs[path] == nil {
-			if dirs[path], err = durable.Open(path); err != nil {
-				return err
-			}
-		}
-		return documents.WriteFile(dirs[path], doc)
+		return cmp.Or(os.MkdirAll(path, 0o700), documents.WriteFile(durable.At(path), doc))
 	}
 	err := r.eachDocument(func(doc documents.Document) error {
 		switch k := store.Of(r.kept, doc.Kind); {
@@ -221,7 +216,6 @@ func (r *restoring) stageFiles() error {
 			need)
 	}
 	r.tell("%d bytes to unpack", need)
-	next := time.Now().Add(tellEvery)
 	for name, file := range r.archive.Files {
 		isAnswer := strings.HasPrefix(name, answersDir+"/")
 		if !strings.HasPrefix(name, contentsDir+"/") && (!isAnswer || !r.has(store.Batches)) {
@@ -233,10 +227,7 @@ func (r *restoring) stageFiles() error {
 		if !isAnswer {
 			r.done.Bytes += file.Size
 		}
-		if now := time.Now(); now.After(next) {
-			next = now.Add(tellEvery)
-			r.tell("%d bytes of files", r.done.Bytes)
-		}
+		r.tell("%d bytes of files", r.done.Bytes)
 	}
 	return nil
 }

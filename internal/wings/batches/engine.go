@@ -114,9 +114,9 @@ const (
 	// or too many.
 	expireEvery = 10 * time.Minute
 
-	// Kind is the kind of the documents that describe batches,
-	// and LeaseKind that of their leases.
-	Kind      = keeping.Kind
+	// Kind is the kind of the documents that describe batches.
+	Kind = keeping.Kind
+	// LeaseKind is the kind of their leases.
 	LeaseKind = "lease"
 )
 

@@ -248,9 +248,9 @@ func TestReferencesOfStoredVersions(t *testing.T) {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	for _, statement := range []string{
-		"CREATE TABLE patchbay_config_versions (version INTEGER, record TEXT)", "CREATE TABLE patchbay_config_current (version INTEGER)",
+		"CREATE TABLE patchbay_config_versions (version INTEGER, record TEXT)", "CREATE TABLE patchbay_config_current (log TEXT, revision BIGINT, version INTEGER, newest INTEGER, source TEXT)",
 		"INSERT INTO patchbay_config_versions VALUES (1, '" + fmt.Sprintf(version, 1, "OLDER") + "'), (2, '" + fmt.Sprintf(version, 2, "CURRENT") + "')",
-		"INSERT INTO patchbay_config_current VALUES (2)",
+		"INSERT INTO patchbay_config_current VALUES ('log', 1, 2, 2, '')",
 	} {
 		if _, err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)

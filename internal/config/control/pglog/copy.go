@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -20,7 +19,7 @@ import (
 type Copy struct {
 	Head          versions.Head
 	HeadSignature string
-	Values        map[string]seal.Stored // with one signature at most
+	Values        map[string]seal.Stored // of each the first signature is stored
 }
 
 // Stored is a version as it is stored.
@@ -31,7 +30,8 @@ type Stored struct {
 }
 
 // Read reads a log in a transaction, and calls a function with each version. A database without a log has
-// the zero Copy; a nil function reads no versions. Tables and columns that earlier releases did not make may be missing.
+// the zero Copy; a nil function reads no versions. Tables and columns that earlier releases did not make may be
+// missing.
 func Read(ctx context.Context, tx *sql.Tx, visit func(Stored) error) (c Copy, err error) {
 	err = postgres.Query(ctx, tx, "patchbay_config_current",
 		"SELECT log, revision, version, newest, source FROM patchbay_config_current", func(row *sql.Rows) error {
@@ -127,7 +127,9 @@ func (c *Copy) Replace(ctx context.Context, tx *sql.Tx, each func(add func(Store
 	for i, name := range slices.Sorted(maps.Keys(c.Values)) {
 		exec("INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, $2, $3)", name, i+1,
 			string(c.Values[name].Data))
-		sign(valuePrefix+name, strings.Join(c.Values[name].Signatures, ""))
+		for _, signature := range c.Values[name].Signatures[:min(1, len(c.Values[name].Signatures))] {
+			sign(valuePrefix+name, signature)
+		}
 	}
 	h := c.Head
 	exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, $2, $3, $4, $5)",
