@@ -201,6 +201,16 @@ func TestWhatIsStoredIsDeclared(t *testing.T) {
 		look(dataDir, "")
 		if place == "" {
 			look(dataDir, store.Shared)
+			for _, k := range declared() {
+				if k.Folder == "" {
+					continue
+				}
+				files, _ := filepath.Glob(filepath.Join(dataDir, k.Folder, "*.*.json"))
+				for _, file := range files {
+					kind, _, _ := strings.Cut(filepath.Base(file), ".")
+					check("kind", kind, func(declared string) bool { return declared == kind }, func(k store.Kept) []string { return append(slices.Clone(k.Kinds), k.Passing...) })
+				}
+			}
 			e.kill()
 			continue
 		}
