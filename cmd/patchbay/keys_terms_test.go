@@ -64,7 +64,7 @@ func TestAKeyWithoutTermsIsListedInJSONAsItWas(t *testing.T) {
 	if code, _, stderr := runHere(t, "keys", "create", "--id", "a", "--data-dir", dir); code != exitOK {
 		t.Fatal(stderr)
 	}
-	const want = `[{"id":"a","tenant":"","services":[],"models":[],"addresses":[],"expiresAt":"","limits":{},"budgets":{},"status":"ACTIVE","source":"issued"}]`
+	const want = `[{"id":"a","tenant":"","services":[],"models":[],"addresses":[],"expiresAt":"","limits":{"requestsPerMinute":0,"tokensPerMinute":0,"concurrentRequests":0},"budgets":{},"status":"ACTIVE","source":"issued"}]`
 	_, stdout, _ := runHere(t, "keys", "list", "--json", "--data-dir", dir)
 	if got := strings.Join(strings.Fields(stdout), ""); got != want {
 		t.Errorf("listed\n%s, want\n%s", got, want)

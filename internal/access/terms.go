@@ -13,27 +13,46 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Terms limit the services and models that a key or a tenant may use, and how much.
+// Terms limit the services and models that a key or a tenant may use, and how much. Every surface that
+// has terms derives its members, flags and rules from the fields of this type: a field is declared here,
+// with its text in Docs, and nowhere else. The tag flag names the flag of the program's verbs; asked marks
+// what people ask for in self-service.
 type Terms struct {
-	// Services and Models narrow its use; empty means everything. In the name of a model, *
-	// matches any text.
-	Services []schema.ServiceType `json:"services"`
-	Models   []string             `json:"models"`
-	// Instances narrow its use to instances, by their ids such as m@http://gpu1:8000, in which *
-	// matches any text; empty means all.
-	Instances []string `json:"instances,omitzero"`
-	// Addresses are the ranges of client addresses, such as 10.0.0.0/8, that may use it;
-	// empty means all.
-	Addresses []string `json:"addresses,omitzero"`
-	// ExpiresAt is an RFC 3339 time; empty means never.
-	ExpiresAt string `json:"expiresAt"`
+	Services []schema.ServiceType `json:"services" flag:"service" asked:"true" uniqueItems:"true"`
+	// In the names of models and the ids of instances, * matches any text.
+	Models    []string `json:"models" flag:"model" asked:"true" minLength:"1"`
+	Instances []string `json:"instances,omitzero" flag:"instance" minLength:"1"`
+	// Addresses are ranges such as 10.0.0.0/8.
+	Addresses []string `json:"addresses" flag:"address" entries:"ranges"`
+	// ExpiresAt is an RFC 3339 time.
+	ExpiresAt string `json:"expiresAt" flag:"expires" asked:"true" format:"date-time" empty:"true"`
 	// Priority is the class of the requests, and the most urgent one that they may ask for;
 	// NoClass leaves that to the wider settings.
-	Priority schema.Class     `json:"priority,omitzero"`
-	Limits   allowance.Limits `json:"limits,omitzero"`
-	Budgets  budget.Budgets   `json:"budgets,omitzero"`
-	// Runs are the limits of each run of an agent.
-	Runs budget.RunLimits `json:"runs,omitzero"`
+	Priority schema.Class     `json:"priority,omitzero" flag:"priority" empty:"true"`
+	Limits   allowance.Limits `json:"limits" asked:"true"`
+	Budgets  budget.Budgets   `json:"budgets" flag:"budget" asked:"true"`
+	Runs     budget.RunLimits `json:"runs,omitzero" flag:"run"`
+}
+
+// Docs describe the fields for the API and the program's verbs.
+func (Terms) Docs() map[string]string {
+	return map[string]string{
+		"services": "Service types for which it is good; all if none.",
+		"models":   "Models for which it is good, * for any text; all if none.",
+		"instances": "Ids of the instances to which its requests may go, such as m@http://gpu1:8000, * for any text; " +
+			"all if none.",
+		"addresses": "Addresses and ranges such as 10.0.0.0/8 from which it may be used; all if none.",
+		"expiresAt": "When it ends; never if empty.",
+		"priority": "The class of its requests while they wait, and the most urgent one for which they may ask: " +
+			"interactive, normal or batch; empty leaves that to the tenant, the defaults or the service type.",
+		"budgets": "What may be used up, such as day.tokens=100000, month.cost=500 or total.requests=1000.",
+		"runs":    "Limits of each run of an agent, such as cost=5 or tokens=1000000.",
+	}
+}
+
+// Patterns describe an address or a range, and a time in the future.
+func (Terms) Patterns() map[string]string {
+	return map[string]string{"addresses": RangePattern, "expiresAt": "^(202[6-9]|20[3-9]|2[1-9]|[3-9])"}
 }
 
 // Tenant is a group of keys. Its terms hold for all of them together, in addition to the
@@ -48,24 +67,11 @@ const maxEntries = 1000
 
 // Or returns the terms, completed with the terms of the wider settings.
 func (t Terms) Or(wider Terms) Terms {
-	if len(t.Services) == 0 {
-		t.Services = wider.Services
+	for _, f := range Fields() {
+		if own := f.In(&t); isNone(own) {
+			own.Set(f.In(&wider))
+		}
 	}
-	if len(t.Models) == 0 {
-		t.Models = wider.Models
-	}
-	if len(t.Instances) == 0 {
-		t.Instances = wider.Instances
-	}
-	if len(t.Addresses) == 0 {
-		t.Addresses = wider.Addresses
-	}
-	if t.ExpiresAt == "" {
-		t.ExpiresAt = wider.ExpiresAt
-	}
-	t.Priority = t.Priority.Or(wider.Priority)
-	t.Limits, t.Budgets = t.Limits.Or(wider.Limits), t.Budgets.Or(wider.Budgets)
-	t.Runs = t.Runs.Or(wider.Runs)
 	return t
 }
 

@@ -4,8 +4,6 @@
 package allowance
 
 import (
-	"cmp"
-
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
 
@@ -13,9 +11,18 @@ import (
 // limit of its own and leaves it to wider settings. Unlimited sets none, whatever the
 // wider settings say.
 type Limits struct {
-	RequestsPerMinute  int64 `json:"requestsPerMinute,omitzero" minimum:"-1" maximum:"1000000000000"`
-	TokensPerMinute    int64 `json:"tokensPerMinute,omitzero" minimum:"-1" maximum:"1000000000000"`
-	ConcurrentRequests int64 `json:"concurrentRequests,omitzero" minimum:"-1" maximum:"1000000000000"`
+	RequestsPerMinute  int64 `json:"requestsPerMinute" flag:"requests-per-minute" minimum:"-1" maximum:"1000000000000"`
+	TokensPerMinute    int64 `json:"tokensPerMinute" flag:"tokens-per-minute" minimum:"-1" maximum:"1000000000000"`
+	ConcurrentRequests int64 `json:"concurrentRequests" flag:"concurrent-requests" minimum:"-1" maximum:"1000000000000"`
+}
+
+// Docs describe the limits for the API and the program's verbs.
+func (Limits) Docs() map[string]string {
+	return map[string]string{
+		"requestsPerMinute":  "Requests in any sixty seconds; 0 is as security.defaults says, -1 no limit.",
+		"tokensPerMinute":    "Tokens in any sixty seconds.",
+		"concurrentRequests": "Requests at the same time.",
+	}
 }
 
 // Unlimited is the value of a limit that does not exist even where wider settings have
@@ -24,15 +31,6 @@ const Unlimited = -1
 
 // maxLimit leaves room to add limits up.
 const maxLimit = 1_000_000_000_000
-
-// Or returns the limits, with the wider settings where l says nothing.
-func (l Limits) Or(wider Limits) Limits {
-	return Limits{
-		cmp.Or(l.RequestsPerMinute, wider.RequestsPerMinute),
-		cmp.Or(l.TokensPerMinute, wider.TokensPerMinute),
-		cmp.Or(l.ConcurrentRequests, wider.ConcurrentRequests),
-	}
-}
 
 // Check reports every limit that has a value it may not have.
 func (l Limits) Check(report say.Report) {

@@ -1,14 +1,15 @@
 package selfservice
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
-	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -25,52 +26,41 @@ type Bound struct {
 // Narrow returns the wanted terms, completed with the bounds. It reports each field that goes
 // beyond a bound.
 func Narrow(wanted access.Terms, bounds []Bound, report say.Report) access.Terms {
-	wanted.Services = narrowList("services", wanted.Services, bounds,
-		func(t *access.Terms) []schema.ServiceType { return t.Services },
-		func(a, b schema.ServiceType) bool { return a == b }, report)
-	wanted.Models = narrowList("models", wanted.Models, bounds,
-		func(t *access.Terms) []string { return t.Models }, isNarrower, report)
-	wanted.Instances = narrowList("instances", wanted.Instances, bounds,
-		func(t *access.Terms) []string { return t.Instances }, isNarrower, report)
-	wanted.Addresses = narrowList("addresses", wanted.Addresses, bounds,
-		func(t *access.Terms) []string { return t.Addresses }, access.IsWithinRange, report)
-	for i, field := range numbersOf(&wanted) {
-		field.narrow(i, bounds, report)
-	}
-	for _, b := range bounds {
-		if b.Completes && b.Terms.Priority != schema.NoClass {
-			wanted.Priority = min(wanted.Priority.Or(b.Terms.Priority), b.Terms.Priority)
+	wanted = settings.Clone(wanted)
+	for _, f := range access.Fields() {
+		switch value := f.In(&wanted).Addr().Interface().(type) {
+		case *[]schema.ServiceType:
+			narrowList(&f, value, bounds, func(a, b schema.ServiceType) bool { return a == b }, report)
+		case *[]string:
+			within := isNarrower
+			if f.AreRanges {
+				within = access.IsWithinRange
+			}
+			narrowList(&f, value, bounds, within, report)
+		case *schema.Class:
+			for i := range bounds {
+				if most := bounds[i].Terms.Priority; bounds[i].Completes && most != schema.NoClass {
+					*value = min(value.Or(most), most)
+				}
+			}
+		case *string:
+			*value = narrowTime(*value, bounds, report)
+		default:
+			narrowNumber(&f, &wanted, bounds, report)
 		}
-		if b.Completes { // nobody asks for limits of runs
-			wanted.Runs = wanted.Runs.Lesser(b.Terms.Runs)
-		}
 	}
-	wanted.ExpiresAt = narrowTime(wanted.ExpiresAt, bounds, report)
 	return wanted
 }
 
 // Change is Narrow for a key that has terms already. A field that stays as it was is not completed,
 // and one that is emptied is: the key of a team does not get rid of its bounds by a change.
-func Change(before, wanted access.Terms, bounds []Bound,
-	report say.Report) access.Terms {
+func Change(before, wanted access.Terms, bounds []Bound, report say.Report) access.Terms {
 	changed := Narrow(wanted, bounds, report)
-	if slices.Equal(wanted.Services, before.Services) {
-		changed.Services = before.Services
-	}
-	if slices.Equal(wanted.Models, before.Models) {
-		changed.Models = before.Models
-	}
-	if wanted.ExpiresAt == before.ExpiresAt {
-		changed.ExpiresAt = before.ExpiresAt
-	}
-	was, asked := numbersOf(&before), numbersOf(&wanted)
-	for i, field := range numbersOf(&changed) {
-		if *asked[i].value == *was[i].value {
-			*field.value = *was[i].value
+	for _, f := range access.Fields() {
+		if was := f.In(&before); !f.IsAsked || settings.Equal(f.In(&wanted).Interface(), was.Interface()) {
+			f.In(&changed).Set(was)
 		}
 	}
-	changed.Instances, changed.Addresses = before.Instances, before.Addresses
-	changed.Priority, changed.Runs = before.Priority, before.Runs
 	return changed
 }
 
@@ -80,11 +70,12 @@ func isNarrower(pattern, wider string) bool { return naming.NewPattern(wider).Ma
 
 // narrowList checks a list, in which nothing means everything, against the lists of bounds. An
 // empty list becomes what the bounds that complete it have in common.
-func narrowList[T any](path string, wanted []T, bounds []Bound, of func(*access.Terms) []T,
-	within func(a, b T) bool, report say.Report) []T {
+func narrowList[T any](f *access.Field, list *[]T, bounds []Bound, within func(a, b T) bool, report say.Report) {
+	wanted := *list
+	defer func() { *list = wanted }()
 	isGiven := len(wanted) > 0
 	for i := range bounds {
-		allowed := of(&bounds[i].Terms)
+		allowed := f.In(&bounds[i].Terms).Interface().([]T)
 		isAllowed := func(one T) bool {
 			return slices.ContainsFunc(allowed, func(other T) bool { return within(one, other) })
 		}
@@ -93,7 +84,7 @@ func narrowList[T any](path string, wanted []T, bounds []Bound, of func(*access.
 		case isGiven:
 			for n, one := range wanted {
 				if !isAllowed(one) {
-					report(path+"["+strconv.Itoa(n)+"]", say.New("field.beyond", "of", bounds[i].Of))
+					report(f.Path+"["+strconv.Itoa(n)+"]", say.New("field.beyond", "of", bounds[i].Of))
 				}
 			}
 		case len(wanted) == 0:
@@ -107,58 +98,30 @@ func narrowList[T any](path string, wanted []T, bounds []Bound, of func(*access.
 				}
 			}
 			if wanted = common; len(common) == 0 {
-				report(path, say.New("field.nothing_left", "of", bounds[i].Of))
-				return nil
+				report(f.Path, say.New("field.nothing_left", "of", bounds[i].Of))
+				return
 			}
 		}
 	}
-	return wanted
 }
 
-// number is a limit or a budget of terms. A value that is not positive sets no bound.
-type number struct {
-	path  string
-	value *int64
-	text  func(int64) string
-}
-
-// numbersOf returns the limits and budgets of terms, always in the same order.
-func numbersOf(t *access.Terms) []number {
-	plain := func(n int64) string { return strconv.FormatInt(n, 10) }
-	money := func(n int64) string { return prices.Amount(n).String() }
-	all := []number{
-		{"limits.requestsPerMinute", &t.Limits.RequestsPerMinute, plain},
-		{"limits.tokensPerMinute", &t.Limits.TokensPerMinute, plain},
-		{"limits.concurrentRequests", &t.Limits.ConcurrentRequests, plain},
-	}
-	b := &t.Budgets
-	for i, name := range []string{"day", "month", "total"} {
-		window := [...]*int64{&b.Day.Requests, &b.Month.Requests, &b.Total.Requests}[i]
-		tokens := [...]*int64{&b.Day.Tokens, &b.Month.Tokens, &b.Total.Tokens}[i]
-		cost := [...]*prices.Amount{&b.Day.Cost, &b.Month.Cost, &b.Total.Cost}[i]
-		all = append(all, number{"budgets." + name + ".requests", window, plain},
-			number{"budgets." + name + ".tokens", tokens, plain},
-			number{"budgets." + name + ".cost", (*int64)(cost), money})
-	}
-	return all
-}
-
-// narrow checks the number at a place of numbersOf against the bounds. Where it is not given,
-// the least of the bounds that complete it takes its place.
-func (n number) narrow(place int, bounds []Bound, report say.Report) {
-	if *n.value < 0 {
-		report(n.path, say.New("field.unlimited"))
+// narrowNumber checks a limit or a budget against the bounds. A value that is not positive sets no
+// bound. If it is not given, the least of the bounds that complete it takes its place.
+func narrowNumber(f *access.Field, wanted *access.Terms, bounds []Bound, report say.Report) {
+	value := f.In(wanted)
+	if value.Int() < 0 {
+		report(f.Path, say.New("field.unlimited"))
 		return
 	}
-	isGiven := *n.value > 0
+	isGiven := value.Int() > 0
 	for i := range bounds {
-		most := *numbersOf(&bounds[i].Terms)[place].value
+		most := f.In(&bounds[i].Terms)
 		switch {
-		case most <= 0:
-		case isGiven && *n.value > most:
-			report(n.path, say.New("field.beyond_number", "most", n.text(most), "of", bounds[i].Of))
-		case !isGiven && bounds[i].Completes && (*n.value == 0 || most < *n.value):
-			*n.value = most
+		case most.Int() <= 0:
+		case isGiven && value.Int() > most.Int():
+			report(f.Path, say.New("field.beyond_number", "most", fmt.Sprint(most), "of", bounds[i].Of))
+		case !isGiven && bounds[i].Completes && (value.Int() == 0 || most.Int() < value.Int()):
+			value.Set(most)
 		}
 	}
 }
@@ -207,11 +170,10 @@ func TenantBounds(tenant string, terms access.TermSet) []Bound {
 // unbounded returns the limits and budgets of the defaults that no bound has.
 func unbounded(defaults access.Terms, bounds []Bound) access.Terms {
 	rest := access.Terms{Limits: defaults.Limits, Budgets: defaults.Budgets}
-	for i, field := range numbersOf(&rest) {
-		for n := range bounds {
-			if *numbersOf(&bounds[n].Terms)[i].value > 0 {
-				*field.value = 0
-			}
+	for _, f := range access.Fields() {
+		isBound := func(b Bound) bool { v := f.In(&b.Terms); return v.CanInt() && v.Int() > 0 }
+		if slices.ContainsFunc(bounds, isBound) {
+			f.In(&rest).SetZero()
 		}
 	}
 	return rest

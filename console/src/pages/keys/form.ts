@@ -37,6 +37,18 @@ export interface KeyForm extends TermForm {
   userHeader: string
 }
 
+/** Compiles only if the form has every term of the API: a new field is missing here by name. */
+type Has<Want extends PropertyKey, Have extends PropertyKey> = [Want] extends [Have] ? true : Exclude<Want, Have>
+type Within<T> = NonNullable<T>
+type Budgets = Within<KeyInput['budgets']>
+export const hasEveryTerm: [
+  Has<keyof KeyInput, keyof KeyForm>,
+  Has<keyof Within<KeyInput['limits']>, LimitName>,
+  Has<keyof Budgets, BudgetWindow>,
+  Has<keyof Within<Budgets[BudgetWindow]>, BudgetUnit>,
+  Has<keyof Within<KeyInput['runs']>, RunUnit>,
+] = [true, true, true, true, true]
+
 /** The limits of each run of an agent: money as text, times in milliseconds or as typed. */
 interface RunTerms {
   runs?: Partial<Record<RunUnit, number | string>>

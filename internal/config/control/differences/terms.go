@@ -42,17 +42,13 @@ func compareTerms(of string, from, to access.Terms) []Difference {
 	return compareFields(Difference{Service: of}, termFields(from), termFields(to))
 }
 
-// termFields returns the single values of terms by their names; a list is one value.
+// termFields returns the single values of terms by their paths, without the numbers that are not given.
 func termFields(t access.Terms) map[string]any {
 	fields := fieldsOf(t)
-	services := make([]string, len(t.Services))
-	for i, service := range t.Services {
-		services[i] = service.String()
-	}
-	fields["services"], fields["models"], fields["addresses"] = strings.Join(services, " "),
-		strings.Join(t.Models, " "), strings.Join(t.Addresses, " ")
-	if len(t.Instances) > 0 {
-		fields["instances"] = strings.Join(t.Instances, " ")
+	for _, f := range access.Fields() {
+		if value := f.In(&t); value.CanInt() && value.IsZero() {
+			delete(fields, f.Path)
+		}
 	}
 	return fields
 }

@@ -7,8 +7,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/count/allowance"
-	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -18,21 +16,13 @@ import (
 // KeyView is an API key as JSON. The key itself is shown once, when it is issued; the
 // gateway stores only a hash.
 type KeyView struct {
-	ID         string               `json:"id"`
-	Name       string               `json:"name,omitzero" doc:"The name that its owner or team gave it."`
-	Owner      string               `json:"owner,omitzero" doc:"The person who made it for themselves."`
-	Origin     access.Origin        `json:"origin" enum:"file,management,team,self"`
-	Tenant     string               `json:"tenant"`
-	UserHeader string               `json:"userHeader,omitzero" doc:"The header trusted to name the user of a request."`
-	Services   []schema.ServiceType `json:"services"`
-	Models     []string             `json:"models"`
-	Instances  []string             `json:"instances,omitzero"`
-	Addresses  []string             `json:"addresses"`
-	ExpiresAt  string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
-	Priority   schema.Class         `json:"priority,omitzero"`
-	Limits     KeyLimits            `json:"limits"`
-	Budgets    budget.Budgets       `json:"budgets"`
-	Runs       budget.RunLimits     `json:"runs,omitzero" doc:"The limits of each run of an agent."`
+	ID         string        `json:"id"`
+	Name       string        `json:"name,omitzero" doc:"The name that its owner or team gave it."`
+	Owner      string        `json:"owner,omitzero" doc:"The person who made it for themselves."`
+	Origin     access.Origin `json:"origin" enum:"file,management,team,self"`
+	Tenant     string        `json:"tenant"`
+	UserHeader string        `json:"userHeader,omitzero" doc:"The header trusted to name the user of a request."`
+	access.Terms
 	lifeView
 	// PreviousUntil is the time until which the text before the last rotation is good.
 	PreviousUntil time.Time `json:"previousUntil,omitzero"`
@@ -48,22 +38,6 @@ func (KeyView) Docs() map[string]string {
 	return map[string]string{
 		"origin": "How the key was made: by the configuration file, by management, or by self-service for a team " +
 			"or a person. Administrators of a team change the last two only.",
-		"priority": "The class of its requests, and the most urgent one for which they may ask; left out where " +
-			"its tenant, the defaults or the service type say.",
-	}
-}
-
-// KeyLimits are the limits of a key.
-type KeyLimits struct {
-	RequestsPerMinute  int64 `json:"requestsPerMinute" minimum:"-1" maximum:"1000000000000"`
-	TokensPerMinute    int64 `json:"tokensPerMinute" minimum:"-1" maximum:"1000000000000"`
-	ConcurrentRequests int64 `json:"concurrentRequests" minimum:"-1" maximum:"1000000000000"`
-}
-
-// Docs says more about some members than a tag has room for.
-func (KeyLimits) Docs() map[string]string {
-	return map[string]string{
-		"requestsPerMinute": "0 is as security.defaults says, -1 no limit.",
 	}
 }
 
@@ -89,10 +63,7 @@ func (a *API) KeysOf(c *web.Call, belongs func(*access.IssuedKey) bool) (views [
 func (a *API) ViewKey(c *web.Call, key access.IssuedKey, text string, now time.Time) KeyView {
 	return KeyView{
 		ID: key.ID, Name: key.Name, Owner: key.Owner.Name, Origin: cmp.Or(key.Origin, access.OriginManagement),
-		Tenant: key.Tenant, UserHeader: key.UserHeader,
-		Services: key.Services, Models: key.Models, Instances: key.Instances, Addresses: key.Addresses,
-		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: KeyLimits(key.Limits), Budgets: key.Budgets,
-		Runs:      key.Runs,
+		Tenant: key.Tenant, UserHeader: key.UserHeader, Terms: key.Terms,
 		lifeView:  viewLife(key.Life, a.options.Credentials.KeyStatus(key, now)),
 		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: c.DryRun,
 	}
@@ -103,7 +74,7 @@ func (a *API) ViewKey(c *web.Call, key access.IssuedKey, text string, now time.T
 type keyTerms struct {
 	Tenant     string `json:"tenant" maxLength:"128" pattern:"^[^\\x00-\\x1f\\x7f-\\x9f]*$" doc:"At most 128 bytes."`
 	UserHeader string `json:"userHeader" maxLength:"64"`
-	termFields
+	access.Terms
 }
 
 // Docs says more about some members than a tag has room for.
@@ -116,66 +87,13 @@ func (keyTerms) Docs() map[string]string {
 
 // Patterns describe the name of a header, in addition to the patterns of the terms.
 func (t keyTerms) Patterns() map[string]string {
-	patterns := t.termFields.Patterns()
+	patterns := t.Terms.Patterns()
 	patterns["userHeader"] = access.UserHeaderPattern
 	return patterns
 }
 
-// termFields limit the services and models that a key or a tenant may use, and how much.
-type termFields struct {
-	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"Which the key is good for; all if none."`
-	Models    []string             `json:"models" minLength:"1" doc:"The same; a * stands for any text."`
-	Instances []string             `json:"instances,omitzero" minLength:"1"`
-	Addresses []string             `json:"addresses" doc:"Addresses and ranges where the key may be used; all if none."`
-
-	ExpiresAt string `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9]|2[1-9]|[3-9])" empty:"true"`
-
-	Priority schema.Class   `json:"priority,omitzero" empty:"true"`
-	Limits   KeyLimits      `json:"limits"`
-	Budgets  budget.Budgets `json:"budgets"`
-
-	Runs budget.RunLimits `json:"runs,omitzero" doc:"The limits of each run of an agent."`
-}
-
-// Docs says more about some members than a tag has room for.
-func (termFields) Docs() map[string]string {
-	return map[string]string{
-		"instances": "The ids of the instances that its requests may go to, such as m@http://gpu1:8000, in which * " +
-			"stands for any text; all if none.",
-		"expiresAt": "In the future; a key without it does not expire.",
-		"priority": "The class of its requests while they wait, and the most urgent one for which they may " +
-			"ask; empty where the tenant, the defaults or the service type say.",
-	}
-}
-
-// Patterns describe an address or a range.
-func (termFields) Patterns() map[string]string {
-	return map[string]string{"addresses": access.RangePattern}
-}
-
 func (t *keyTerms) key() access.Key {
-	return access.Key{Tenant: t.Tenant, UserHeader: t.UserHeader, Terms: t.terms()}
-}
-
-func (t *termFields) terms() access.Terms {
-	return access.Terms{
-		Services: t.Services, Models: t.Models, Instances: t.Instances, Addresses: t.Addresses,
-		ExpiresAt: t.ExpiresAt, Priority: t.Priority, Limits: allowance.Limits(t.Limits), Budgets: t.Budgets,
-		Runs: t.Runs,
-	}
-}
-
-func fieldsOfTerms(t access.Terms) termFields {
-	t = settings.Clone(t)
-	return termFields{
-		Services: web.NotNil(t.Services), Models: web.NotNil(t.Models), Addresses: web.NotNil(t.Addresses),
-		Instances: t.Instances, ExpiresAt: t.ExpiresAt, Priority: t.Priority,
-		Limits: KeyLimits(t.Limits), Budgets: t.Budgets, Runs: t.Runs,
-	}
-}
-
-func termsOf(key *access.IssuedKey) keyTerms {
-	return keyTerms{key.Tenant, key.UserHeader, fieldsOfTerms(key.Terms)}
+	return access.Key{Tenant: t.Tenant, UserHeader: t.UserHeader, Terms: t.Terms}
 }
 
 // keyRequest is the body of a request to issue a key.
@@ -215,7 +133,7 @@ func (a *API) editKey(c *web.Call) (KeyView, error) {
 	now := time.Now()
 	edited, err := a.options.Credentials.Keys.Edit(c.Context(), c.PathValue("id"), ChangeAt(c, now),
 		func(before access.IssuedKey) (access.Key, error) {
-			wanted := termsOf(&before)
+			wanted := keyTerms{before.Tenant, before.UserHeader, settings.Clone(before.Terms)}
 			if _, err := config.DecodeJSON(c.Content, &wanted); err != nil {
 				return access.Key{}, err
 			}

@@ -266,7 +266,7 @@ func (a *API) terms() []web.Route {
 		{
 			Pattern: "PUT /api/config/terms/tenants/{tenant}", Permission: access.WriteTerms, Does: web.Do(a.putTenant),
 			Summary: "Change what is given of the terms of a tenant, which is added where it is not there",
-			Body:    termFields{},
+			Body:    access.Terms{},
 			Says:    "The terms of the tenant were changed; requests from now on are held to them.", Versioned: true,
 		},
 		{

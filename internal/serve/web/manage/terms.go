@@ -13,14 +13,14 @@ import (
 // termsBody are the terms of all keys: the defaults of each key, and the terms that the
 // keys of a tenant share.
 type termsBody struct {
-	Defaults termFields   `json:"defaults" requiredWithout:"tenants"`
+	Defaults access.Terms `json:"defaults" requiredWithout:"tenants"`
 	Tenants  []tenantView `json:"tenants"`
 }
 
 // tenantView is a tenant and its terms.
 type tenantView struct {
 	Name string `json:"name" minLength:"1" maxLength:"128" doc:"As the keys have it; at most 128 bytes."`
-	termFields
+	access.Terms
 }
 
 // termsView are the terms in force.
@@ -31,9 +31,9 @@ type termsView struct {
 }
 
 func viewTerms(t access.TermSet) termsBody {
-	body := termsBody{fieldsOfTerms(t.Defaults), []tenantView{}}
+	body := termsBody{t.Defaults, []tenantView{}}
 	for _, tenant := range t.Tenants {
-		body.Tenants = append(body.Tenants, tenantView{tenant.Name, fieldsOfTerms(tenant.Terms)})
+		body.Tenants = append(body.Tenants, tenantView(tenant))
 	}
 	return body
 }
@@ -54,13 +54,12 @@ func (a *API) putTerms(c *web.Call, body *termsBody) (changeView, error) {
 			return web.BadInput("body", "field.terms")
 		}
 		if c.Given.Has("defaults") {
-			terms.Defaults = body.Defaults.terms()
+			terms.Defaults = body.Defaults
 		}
 		if c.Given.Has("tenants") {
 			terms.Tenants = nil
 			for i := range body.Tenants {
-				terms.Tenants = append(terms.Tenants,
-					access.Tenant{Name: body.Tenants[i].Name, Terms: body.Tenants[i].terms()})
+				terms.Tenants = append(terms.Tenants, access.Tenant(body.Tenants[i]))
 			}
 		}
 		return nil
@@ -96,12 +95,8 @@ func (a *API) putTenant(c *web.Call) (changeView, error) {
 		if n < 0 {
 			n, terms.Tenants = len(terms.Tenants), append(terms.Tenants, access.Tenant{Name: name})
 		}
-		fields := fieldsOfTerms(terms.Tenants[n].Terms)
-		if _, err := config.DecodeJSON(c.Content, &fields); err != nil {
-			return err
-		}
-		terms.Tenants[n].Terms = fields.terms()
-		return nil
+		_, err := config.DecodeJSON(c.Content, &terms.Tenants[n].Terms)
+		return err
 	})
 	return view, withoutIndex(err)
 }

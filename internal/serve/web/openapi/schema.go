@@ -282,6 +282,10 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 	}
 	fields, isOpen := membersOf(t)
 	for name, field := range fields {
+		_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if way == inReply && strings.Contains(options, "omitzero") {
+			field.Tag = `empty:"" ` + field.Tag // an empty one is left out
+		}
 		s := described(d.of(field.Type, way), field.Tag)
 		if pattern := patterns[name]; pattern != "" && way != inReply {
 			textsOf(s)["pattern"] = pattern
@@ -290,7 +294,6 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 			s["enum"] = values
 		}
 		isRequired := field.Tag.Get("required") == "true" && !isPartial
-		_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if way == inReply {
 			isRequired = !strings.Contains(options, "omitzero")
 			delete(s, "pattern") // it is a rule for requests

@@ -108,7 +108,7 @@ func (d *desk) teamRoutes() []web.Route {
 		},
 		{
 			Pattern: "PUT /api/team/{tenant}/keys/{id}", Permission: access.ManageKeys, Does: web.Do(d.editTeamKey),
-			Body: wishedTerms{},
+			Body: selfservice.AskedTerms{},
 			Summary: "Change the given limits, budgets, expiry and scope of a key that the team or a member made, " +
 				"within the terms of the tenant",
 			Says: "The key was changed; requests from now on are held to it.",

@@ -12,10 +12,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/count/allowance"
-	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 	"github.com/patchbay-ai/patchbay/internal/wings/selfservice"
@@ -26,35 +24,10 @@ const created = http.StatusCreated
 // maxTeamKeys bounds the keys that a team has at a time, beside those of its members.
 const maxTeamKeys = 1000
 
-// wishedTerms are the terms that a person asks for.
-type wishedTerms struct {
-	ExpiresAt string `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9]|2[1-9]|[3-9])" empty:"true"`
-
-	Services []schema.ServiceType `json:"services" uniqueItems:"true"`
-	Models   []string             `json:"models" minLength:"1"`
-	Limits   manage.KeyLimits     `json:"limits"`
-	Budgets  budget.Budgets       `json:"budgets"`
-}
-
-// Docs says more about some members than a tag has room for.
-func (wishedTerms) Docs() map[string]string {
-	return map[string]string{
-		"expiresAt": "In the future; the latest time that the terms allow if left out.",
-		"services":  "Which the key is good for; all that the terms allow if none.",
-		"models":    "The same; a * stands for any text.",
-		"limits":    "Those of the terms where they are left out.",
-	}
-}
-
-func (w *wishedTerms) terms() access.Terms {
-	return access.Terms{ExpiresAt: w.ExpiresAt, Services: w.Services, Models: w.Models,
-		Limits: allowance.Limits(w.Limits), Budgets: w.Budgets}
-}
-
 // teamWish is the body of a request to make a key of a team.
 type teamWish struct {
 	Name string `json:"name" maxLength:"128" doc:"A name for people; at most 128 bytes."`
-	wishedTerms
+	selfservice.AskedTerms
 }
 
 // wish is the body of a request to make a key for oneself.
@@ -65,7 +38,7 @@ type wish struct {
 
 // Docs says more about some members than a tag has room for.
 func (w wish) Docs() map[string]string {
-	docs := w.wishedTerms.Docs()
+	docs := w.AskedTerms.Docs()
 	docs["tenant"] = "The tenant that the key belongs to; it may be left out by a member of one."
 	return docs
 }
@@ -108,7 +81,8 @@ func (d *desk) makeOwnKey(c *web.Call, wanted *wish) (manage.KeyView, error) {
 	key := access.IssuedKey{Key: access.Key{Tenant: member.Tenant}, Name: wanted.Name, Owner: c.Who.Owner(),
 		Origin: access.OriginSelf}
 	now := time.Now()
-	return d.issue(c, key, wanted.terms(), d.bounds(member, now), idsOf("me-"+key.Owner.ID(), d.settings().Keys), now)
+	ids := idsOf("me-"+key.Owner.ID(), d.settings().Keys)
+	return d.issue(c, key, wanted.Over(access.Terms{}), d.bounds(member, now), ids, now)
 }
 
 func (d *desk) makeTeamKey(c *web.Call, wanted *teamWish) (manage.KeyView, error) {
@@ -116,7 +90,7 @@ func (d *desk) makeTeamKey(c *web.Call, wanted *teamWish) (manage.KeyView, error
 	sum := sha256.Sum256([]byte(tenant))
 	key := access.IssuedKey{Key: access.Key{Tenant: tenant}, Name: wanted.Name, Origin: access.OriginTeam}
 	ids := idsOf("team-"+hex.EncodeToString(sum[:8]), maxTeamKeys)
-	return d.issue(c, key, wanted.terms(), d.teamBounds(c, now), ids, now)
+	return d.issue(c, key, wanted.Over(access.Terms{}), d.teamBounds(c, now), ids, now)
 }
 
 // idsOf returns the ids that the keys of a person or a team may have.
@@ -171,12 +145,11 @@ func (d *desk) editTeamKey(c *web.Call) (manage.KeyView, error) {
 	bounds := d.teamBounds(c, now)
 	edited, err := d.core.Credentials.Keys.Edit(c.Context(), c.PathValue("id"), manage.ChangeAt(c, now),
 		func(before access.IssuedKey) (access.Key, error) {
-			fields := wishedTerms{before.ExpiresAt, before.Services, before.Models, manage.KeyLimits(before.Limits),
-				before.Budgets}
+			fields := selfservice.AskedOf(settings.Clone(before.Terms))
 			if _, err := config.DecodeJSON(c.Content, &fields); err != nil {
 				return access.Key{}, err
 			}
-			wanted := fields.terms()
+			wanted := fields.Over(access.Terms{})
 			key := before.Key
 			expiry := wanted.ExpiresAt
 			if expiry == before.ExpiresAt {

@@ -43,23 +43,15 @@ func (meView) Docs() map[string]string {
 
 // placeView is a tenant of a person.
 type placeView struct {
-	Tenant string          `json:"tenant"`
-	Role   access.TeamRole `json:"role,omitzero"`
-	Models []modelView     `json:"models" doc:"The models that keys may use."`
-	Terms  termsView       `json:"terms" doc:"Those of a key for which nothing is asked."`
+	Tenant string                 `json:"tenant"`
+	Role   access.TeamRole        `json:"role,omitzero"`
+	Models []modelView            `json:"models" doc:"The models that keys may use."`
+	Terms  selfservice.AskedTerms `json:"terms" doc:"Those of a key for which nothing is asked."`
 }
 
 type modelView struct {
 	ID      string             `json:"id"`
 	Service schema.ServiceType `json:"service"`
-}
-
-type termsView struct {
-	ExpiresAt string               `json:"expiresAt"`
-	Services  []schema.ServiceType `json:"services"`
-	Models    []string             `json:"models"`
-	Limits    manage.KeyLimits     `json:"limits"`
-	Budgets   budget.Budgets       `json:"budgets"`
 }
 
 func (d *desk) me(c *web.Call) (meView, error) {
@@ -84,10 +76,7 @@ func (d *desk) me(c *web.Call) (meView, error) {
 // place describes a tenant with the bounds of its keys.
 func (d *desk) place(tenant string, role access.TeamRole, bounds []selfservice.Bound) placeView {
 	terms := selfservice.Narrow(access.Terms{}, bounds, func(string, say.Sentence) {})
-	view := placeView{Tenant: tenant, Role: role, Models: []modelView{}, Terms: termsView{
-		terms.ExpiresAt, web.NotNil(terms.Services), web.NotNil(terms.Models), manage.KeyLimits(terms.Limits),
-		terms.Budgets,
-	}}
+	view := placeView{Tenant: tenant, Role: role, Models: []modelView{}, Terms: selfservice.AskedOf(terms)}
 	for _, m := range d.core.Current.Load().Entries() {
 		isAllowed := func(b selfservice.Bound) bool {
 			return b.Terms.Includes(m.Service, m.ID) || m.Target != "" && b.Terms.Includes(m.Service, m.Target)
