@@ -122,7 +122,7 @@ lane-%:
 # binary, the same files of its own (a list of files that are installed included, and schema.ts not,
 # which the binary makes) and the same tools, by their contents, as go test does it for packages. make clean forgets it.
 unless-passed-%: build
-	+@sum=$$({ cat $(BINARY) Makefile; find $(if $(filter console%,$*),$(CONSOLE),test/$*) \( -name node_modules -o -path '*/src/api/schema.ts' \) -prune -o -type f -print | LC_ALL=C sort | tr '\n' '\0' | xargs -0 cksum; \
+	+@sum=$$({ cat $(BINARY) Makefile; find $(if $(filter console%,$*),$(CONSOLE) $(wildcard internal/wings/*/sentences.zh.ts),test/$*) \( -name node_modules -o -path '*/src/api/schema.ts' \) -prune -o -type f -print | LC_ALL=C sort | tr '\n' '\0' | xargs -0 cksum; \
 		for tool in go node python3 chromium $${OLLAMA:-ollama}; do command -v $$tool && "$$tool" $$(test $$tool = go || echo --)version; done; } 2>/dev/null | sha256sum); \
 	if test "$$sum" = "$$(cat bin/$*.passed 2>/dev/null)"; then \
 		echo "$*: has passed with this binary and these files"; \

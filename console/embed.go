@@ -20,15 +20,15 @@ func Files() (fs.FS, error) {
 	return fs.Sub(dist, "dist")
 }
 
-// said has the sentences of the gateway in Chinese, by their codes.
+// said has the sentences of the core in Chinese, by their codes.
 //
 //go:embed src/i18n/said.zh.ts
 var said string
 
-// Chinese returns the sentence of a code in Chinese, with the names of its values between braces.
-// It returns an empty text if there is none.
-func Chinese(code string) string {
-	_, rest, _ := strings.Cut(said, "\n  '"+code+"': '")
+// Chinese returns the sentence of a code in Chinese, with the names of its values between braces, from
+// the given files of wings or the core's. It returns an empty text if there is none.
+func Chinese(code string, wings ...string) string {
+	_, rest, _ := strings.Cut(strings.Join(wings, "")+said, "\n  '"+code+"': '")
 	text, _, found := strings.Cut(rest, "',\n")
 	if !found {
 		return ""

@@ -3,15 +3,11 @@ package say
 import (
 	"slices"
 	"strings"
-	"sync"
 )
 
-// entry is a sentence of the catalogue: its code, and its text with the names of values in
+// Entry is a sentence of the catalogue: its code, and its text with the names of values in
 // braces. A value with a star before its name is a sentence itself.
-type entry struct {
-	code Code
-	text string
-}
+type Entry [2]string
 
 // part is a piece of a text: fixed words, and the value behind them where it has a name.
 type part struct {
@@ -20,19 +16,22 @@ type part struct {
 	isQuoted bool
 }
 
-// catalogue returns all sentences that have a code.
-var catalogue = sync.OnceValue(func() []entry {
-	return slices.Concat(facts, refusals, faults, invalid, values, tokens)
-})
+// templates are the texts of all codes in parts.
+var templates = map[Code][]part{Other: {{name: "text"}}}
 
-// templates returns the texts of all codes in parts.
-var templates = sync.OnceValue(func() map[Code][]part {
-	all := map[Code][]part{Other: {{name: "text"}}}
-	for _, e := range catalogue() {
-		all[e.code] = split(e.text)
+func init() { Declare(facts, refusals, faults, invalid, values, tokens) }
+
+// Declare adds sentences to the catalogue. A package calls it while it is initialized, for the sentences
+// that only it makes; a wing has them in Chinese in its file sentences.zh.ts.
+func Declare(lists ...[]Entry) {
+	for _, e := range slices.Concat(lists...) {
+		code := Code(e[0])
+		if templates[code] != nil {
+			panic("two sentences have the code " + e[0])
+		}
+		templates[code] = split(e[1])
 	}
-	return all
-})
+}
 
 func split(text string) []part {
 	var parts []part

@@ -2,7 +2,7 @@ package say
 
 // facts are sentences about the state of the gateway: versions, instances, explained requests,
 // processes, batches, the ledger and discoveries.
-var facts = []entry{
+var facts = []Entry{
 	// Problems: the object and the cause, and the headline above them.
 	{"headline.none", "No service has an instance yet."},
 	{"headline.one", "The service {service} answers."},
@@ -173,56 +173,8 @@ var facts = []entry{
 	{"explain.weight", "its weight is greater than that of the next one"},
 
 	// Processes: why one failed.
-	{"process.unstarted", "it cannot be started: {*why}"},
-	{"process.unstarted_plain", "it cannot be started"},
-	{"process.panicked", "the gateway failed to see to it"},
-	{"process.late", "it was not ready within {time}"},
-	{"process.exited", "it exited with status {status}"},
-	{"process.signal", "it ended by signal {number} ({signal})"},
-	{"process.supervisor", "its supervisor was ended"},
-	{"process.port_taken", "another program already listens on {address}"},
-	{"process.no_program", "the program {program} was not found in PATH"},
-	{"process.bad_program", "the program {program} cannot be started: {why}"},
-	{"process.no_port", "no port is free: {why}"},
-	{"process.platform", "processes can only be run on Linux, macOS and other kinds of Unix, not on {system}"},
-	{"process.unknown_plain", "there is no such process in the configuration file"},
-	{"process.failed_bare", "the process failed"},
-	{"process.failed_plain", "the process failed: {name}"},
-	{"process.stopped_plain", "the process was stopped"},
-	{"process.in_use_plain", "the process is in use"},
-	{"process.unknown", "there is no such process in the configuration file: {name}"},
-	{"process.failed", "the process failed: {name}: {*why}"},
-	{"process.stopped", "the process was stopped: {name}"},
-	{"process.in_use", "the process is in use: {name}"},
-	{"process.not_now", "the process cannot be changed now: {*why}"},
-	{"process.none", `not found: the configuration file of this gateway has no process "{name}"`},
 
 	// Batches: why no line runs.
-	{"batch.no_slot", "no slot is free that others do not need"},
-	{"batch.again", "a line failed and is tried again"},
-	{"batch.unwritten", "its answers cannot be written: {why}"},
-	{"batch.crowded", "the lines of other batches of its owner take the memory for lines that wait"},
-	{"batch.line_failed", "the line failed with status {status} ({code})"},
-	{"batch.no_room", "its answers have no room: {*why}"},
-	{"batch.room_key", "the files and results of their owner take as many bytes as allowed (files.max-bytes-per-key)"},
-	{"batch.room_all", "the files and results of all take as many bytes as allowed (files.max-bytes)"},
-	{"batch.absent", "the model {model} is not served now; its lines wait for it"},
-	{"batch.stopped_full", "The batch was stopped because its answers have no room: {*why}."},
-	{"batch.stopped_key", "The batch was stopped because the API key that made it was revoked or has expired."},
-	{"batch.expired", "This request could not be executed before the completion window expired."},
-	{"batch.line", "Line {line}: {*fault}"},
-	{"batch.request", "request {line}: {*fault}"},
-	{"batch.no_reason", "its reason is not known."},
-	{"batch.no_file", "The file of the batch does not exist any more."},
-	{"batch.empty", "The file has no requests."},
-	{"batch.not_json", "This line is not valid JSON."},
-	{"batch.no_object", "This line is no object with custom_id, method, url and body."},
-	{"batch.body_json", "The body is not valid JSON."},
-	{"batch.long_line", "The line is longer than the {most} bytes that a request may have."},
-	{"batch.many_lines", "The file has more than the {most} requests that a batch may have."},
-	{"batch.same_id", "The custom_id is that of line {line} as well; it must be unique within a batch."},
-	{"batch.unknown", `not found: there is no batch "{id}"`},
-	{"batch.ended", "the batch has ended"},
 
 	// The ledger.
 	{"quota.off", "quota-ledger-disabled: the store was not asked"},
@@ -240,27 +192,6 @@ var facts = []entry{
 	{"quota.store", "quota-store-unavailable: {why}"},
 
 	// Alerts.
-	{"alert.budget", "{account} has used {percent} % of its budget of {unit} ({window})"},
-	{"alert.budget_over", "{account} has room in its budget of {unit} ({window}) again"},
-	{"alert.breaker", "the circuit breaker of {instance} ({service}) is open: no requests go there"},
-	{"alert.breaker_over", "the circuit breaker of {instance} ({service}) is closed again"},
-	{"alert.model", "every call to {model} ({service}) has failed for {minutes} min: {lost} calls"},
-	{"alert.model_over", "calls to {model} ({service}) no longer fail"},
-	{"alert.run", "the run {run} of {owner} has cost {cost} {currency}; the alert is set to {limit}"},
-	{"alert.run_over", "the run {run} of {owner} is over"},
-	{"alert.loop", "the run {run} of {owner} loops ({rule})"},
-	{"alert.loop_over", "the run {run} of {owner} no longer loops"},
-	{"alert.sign_in", "{refused} sign-ins to management were refused or failed within {minutes} min: does somebody " +
-		"try tokens, is a rule missing, or is a provider away? The audit names the addresses"},
-	{"alert.sign_in_over", "sign-ins to management are refused no more often than usual"},
-	{"alert.test", "this is a test of the webhook {webhook}"},
-	{"alert.no_address", "the address of the webhook cannot be read on this gateway: {why}"},
-	{"alert.bad_address", "the address of the webhook cannot be used: {*fault}"},
-	{"alert.refused", "the receiver answered with status {status}"},
-	{"alert.unreached", "the receiver could not be reached: {*cause}"},
-	{"alert.unsent", "the alert could not be sent"},
-	{"alert.no_webhook", `there is no webhook "{name}"`},
-	{"alert.which", "name a webhook, or give a url"},
 
 	// Discoveries.
 	{"discover.way", "GET {path} ({adapter}): {*why}"},

@@ -1,7 +1,7 @@
 package say
 
 // refusals are sentences about requests that failed or were refused, at the unified API and at the management API.
-var refusals = []entry{
+var refusals = []Entry{
 	// Errors of the unified API that operators see of calls.
 	{"call.unknown_model_near", `No instance serves the model "{model}" for {service}. Did you mean {names}?`},
 	{"call.unknown_model_known",
@@ -36,38 +36,6 @@ var refusals = []entry{
 			"request may take: {used} {*usedUnit} are used, and it would reserve {wanted} {*wantedUnit}. A lower " +
 			"max_tokens reserves less."},
 	// Refusals of runs of agents.
-	{"run.limit",
-		"This run has used {used} of {limit} {*unit}, and this request may take {wanted}. Raise it {*how}."},
-	{"run.time", "This run has lasted {used} of {limit}. Raise it {*how}."},
-	{"run.raise_url", "at {url} or with `{command}`"},
-	{"run.raise", "with `{command}`"},
-	{"run.ended", "This run was ended by an operator of the gateway. Raise it to let it go on: {*how}."},
-	{"run.held",
-		"What is left of this run, {limit} {*unit}, is reserved by its other requests; try again shortly. {used} are " +
-			"used and {reserved} reserved."},
-	{"run.parallel", "This run has {limit} requests under way, which is its limit; try again shortly."},
-	{"run.loops", "This run goes round in circles and was stopped. Raise it to let it go on: {*how}."},
-	{"run.loops_rule",
-		"This run goes round in circles and was stopped: {*rule} ({count} in a row). Raise it to let it go on: " +
-			"{*how}."},
-	{"run.same_call", "the same request again and again"},
-	{"run.same_result", "the same result of a tool again and again"},
-	{"run.alternating", "two that take turns"},
-	{"run.errors", "requests that fail"},
-	{"run.no_output", "requests with more and more context and no output"},
-	{"run.unknown", `there is no run "{id}" here now`},
-	{"run.beyond_tenant", "raises the run beyond the terms of the tenant {tenant}"},
-	{"run.too_many",
-		"This caller has {most} runs of agents that were ended or are at their limits, and no room for a new one. " +
-			"Go on in one of the others, or try again later."},
-	{"run.kept_ended", "an operator of the gateway ended this run, and only an operator lets it go on"},
-	{"run.asks_less",
-		"The header x-router-run-limit-cost must be an amount of money above 0 and at most {most}, the limit of this " +
-			"run."},
-	{"run.asks_amount", "The header x-router-run-limit-cost must be an amount of money above 0, such as 2.5."},
-	{"run.unpriced",
-		"The model {model} has no price, and this run has a limit of money. Set a price in prices.models, or set " +
-			"runs.unpriced to warn."},
 	{"budget.requests", "requests"},
 	{"budget.tokens", "tokens"},
 	{"budget.today", "today"},
@@ -164,7 +132,6 @@ var refusals = []entry{
 	{"call.form_not_json", "This endpoint takes a form (multipart/form-data with a boundary)."},
 	{"call.compressed", "Compressed request bodies are not accepted; send the body as it is."},
 	{"call.not_served", "The backends of this model do not serve {door} requests."},
-	{"call.flight", "The call that this request shared with equal ones was given up by the gateway."},
 	{"call.vectors", "The model gives vectors of {length} dimensions and does not make them {wanted}."},
 
 	// Refusals of the management API.
@@ -179,9 +146,6 @@ var refusals = []entry{
 	{"manage.audit_rate_limited",
 		"The caller has made 60 changes within a minute, which is as many as the audit records of one caller; " +
 			"nothing was changed."},
-	{"audit.away", "The records of the audit cannot be read now; the log of the gateway says why."},
-	{"audit.whole", "jsonl is all records, which are for administrators"},
-	{"audit.format", "must be json or jsonl"},
 	{"manage.no_operation", "There is no operation {operation}; all of them are in /openapi.json."},
 	{"manage.no_method", "The method {method} is not allowed here; allowed are {allowed}."},
 	{"manage.not_ready",
@@ -231,10 +195,6 @@ var refusals = []entry{
 	{"manage.no_role", "No rule gives you a role here; an administrator can add one to security.oidc."},
 	{"manage.allow_members", "Only an ADMIN may let callers name members that are meant for the operator of an " +
 		"engine (allow-members)."},
-	{"manage.gateways_key", "The configuration file or an administrator of the gateway made this key, and only they " +
-		"can change or rotate it; you can revoke it."},
-	{"manage.others_key", "Another member made this key, and only they can rotate it; you can revoke it."},
-	{"manage.no_member", "not found: the tenant {tenant} has no such member"},
 	{"manage.many_keys", "not more than {most} keys at a time; revoke one first"},
 	{"manage.moved", "the configuration has changed meanwhile: version {version} is current, not {expected}"},
 	{"manage.current_version", "the current version cannot be deleted: {version}"},
@@ -251,10 +211,6 @@ var refusals = []entry{
 	{"manage.it_missing", "not found: it is not configured"},
 	{"manage.no_terms", "not found: {tenant} has no terms"},
 	{"manage.no_service", `not found: unknown service type "{name}" (known: {known})`},
-	{"manage.no_simulated", `not found: no simulated backend stands behind "{instance}"`},
-	{"manage.no_file", `not found: there is no file "{file}"`},
-	{"batch.file_away", "the file cannot be read now; try again shortly"},
-	{"batch.away", "the database of files and batches does not answer; try again shortly"},
 	{"manage.body_large", "the body is larger than 1 MiB"},
 	{"manage.body_late", "the body did not arrive in time"},
 	{"manage.body_unread", "could not be read"},
@@ -262,11 +218,9 @@ var refusals = []entry{
 	{"manage.exists_token", "the token {name} exists already"},
 	{"manage.file_key", "the key {name} belongs to the configuration file and is changed there, or revoked here"},
 	{"manage.file_token", "the token {name} belongs to the configuration file and is changed there, or revoked here"},
-	{"manage.unknown_key", "the key {name} does not exist"},
 	{"manage.unknown_token", "the token {name} does not exist"},
 	{"manage.revoked_key", "the key {name} is revoked already"},
 	{"manage.revoked_token", "the token {name} is revoked already"},
-	{"manage.cache_away", "the store of the cache of answers cannot be reached; some answers may be left: {why}"},
 	{"manage.open", "is false: a token that anybody may issue now would be good when security is on. Turn security " +
 		"on first, or issue it with patchbay tokens create while the gateway is stopped"},
 	{"manage.no_sessions", "is false: nobody is asked for a token, and there are no sessions"},
@@ -299,7 +253,7 @@ var refusals = []entry{
 	{"model.stuck_plain", "the engine could not wake up"},
 	{"model.stays_plain", "it could not be put to sleep"},
 	{"model.held_plain", "a model that has to leave could not be put to sleep"},
-	{"model.engine_plain", "the engine answered with status {status}"},
+	{"model.engine_status_plain", "the engine answered with status {status}"},
 	{"model.crowded", "another server is awake"},
 	{"model.unwanted", "another model needs its place, and nobody waits"},
 	{"model.panicked", "the gateway failed while it loaded the model"},

@@ -1,7 +1,7 @@
 package say
 
 // invalid are the sentences about requests that are not valid, as clients of the unified API get them.
-var invalid = []entry{
+var invalid = []Entry{
 	// Requests of the unified API that are not valid: a field and its fault, and sentences
 	// without a field.
 	{"call.member", "'{member}' is meant for the operator of the engine, and no instance of the model lets callers " +
@@ -18,7 +18,6 @@ var invalid = []entry{
 			"signing in wakes it."},
 	{"call.key_left",
 		"The API key sleeps since {since}, because its owner no longer belongs to the key's tenant."},
-	{"call.key_ended", "The API key is no longer valid."},
 	{"call.missing_hint", "Missing required parameter: '{field}'. {*hint}"},
 	{"hint.wants_messages",
 		"The body has 'input', as the Responses API wants it; this endpoint wants 'messages'. Set your client to the " +
@@ -61,13 +60,7 @@ var invalid = []entry{
 	{"upload.name", "a name in it is too long"},
 	{"upload.early", "it ended too early"},
 	{"upload.malformed", "it is malformed"},
-	{"call.form_parts", "The form has too many parts."},
-	{"call.form_malformed", "The form is malformed."},
-	{"call.form_files", "The form has more than one file."},
-	{"call.form_field", "A field of the form is too long."},
 	{"call.form_nowhere", "This endpoint takes a form, which cannot be read here."},
-	{"call.upload_late", "The upload did not arrive in time."},
-	{"call.upload_broke", "The upload broke off before its end; nothing of it is kept."},
 	{"call.upload_disk", "The gateway's disk has no space left for this upload; try again later."},
 	{"call.upload_space", "The gateway has no space left for this upload; try again shortly."},
 	{"call.upload_most",
@@ -76,8 +69,6 @@ var invalid = []entry{
 	{"call.upload_share",
 		"Your uploads have as much of the gateway's disk as one caller may have now; try again when some of them " +
 			"have ended."},
-	{"call.body_1mib", "The request body is larger than 1 MiB."},
-	{"call.not_json_plain", "The request body is not valid JSON."},
 	{"call.not_named_model", "The request body must be a JSON object with the name of a model."},
 	{"call.tls", "This address speaks TLS only; use https:// in place of http://."},
 	{"call.unencoded", "The reply could not be encoded."},
@@ -95,10 +86,6 @@ var invalid = []entry{
 		"The backends of this model count the tokens of a 'prompt' only. For messages there is " +
 			"/v1/messages/count_tokens."},
 	{"call.cannot_go_on", "The backend cannot go on with an answer that another one began."},
-	{"call.not_shared", "The answer goes on at another model, and is not shared any more; send the request again."},
-	{"call.read_slowly",
-		"The answer is shared with equal requests, and this client read it too slowly for the rest to be kept; send " +
-			"the request again."},
 	// Sentences of the Responses API.
 	{"call.content", "The content must be a string or an array of parts."},
 	{"call.part_text", "The text of a part must be a string."},
@@ -159,91 +146,27 @@ var invalid = []entry{
 	{"call.items_large",
 		"The items that 'input' refers to have more than the {most} bytes that are allowed for a request."},
 	// Sentences of WebSockets.
-	{"socket.off", "WebSockets are off here (limits.websockets.connections). Use POST, with 'stream' for events."},
-	{"socket.version", "Only version 13 of the WebSocket protocol is spoken here (Sec-WebSocket-Version)."},
-	{"socket.one_key", "A request for a WebSocket has one header Sec-WebSocket-Key."},
-	{"socket.key", "Sec-WebSocket-Key must be 16 bytes in base64."},
-	{"socket.origin", "Pages of this origin may not open a WebSocket here; server.cors-origins can name it."},
-	{"socket.caller_full",
-		"There are as many WebSockets of this caller as limits.websockets.per-key allows; close one, or use POST."},
-	{"socket.all_full",
-		"There are as many WebSockets as limits.websockets.connections allows; try again later, or use POST."},
-	{"socket.waiting", "As many messages as may wait on one connection ({most}) wait for the responses before them."},
-	{"socket.running", "As many responses as may be made on one connection at a time ({most}) are being made."},
-	{"socket.backend_running", "The backend makes more responses at a time than may be made on one connection."},
-	{"socket.old", "The connection has been open for as long as one may be (limits.websockets.lifetime). Open " +
-		"another to go on."},
-	{"socket.memory", "The gateway has no memory left for this message; try again shortly."},
-	{"socket.failed", "The gateway failed to handle the message."},
-	{"socket.not_json", "The message is not valid JSON: {*why}."},
-	{"socket.not_object", "The message must be a JSON object."},
-	{"socket.bad_object", "The message is not a valid JSON object."},
-	{"socket.type", "Messages of the type '{kind}' are not taken here; every message must be a {wanted}."},
-	{"socket.no_call", "No tool call was found for the output with the call_id '{id}'."},
-	{"socket.realtime", "The Realtime API is spoken over a WebSocket; ask for one, or use POST /v1/responses."},
-	{"socket.late", "The backend did not go on with a response in time."},
 	// Ids of the account at a backend.
 	{"account.many", "The request names too many ids of the backend's account."},
 	{"account.foreign",
 		"'{field}' names '{id}' of the account at the backend, which no answer through this gateway gave to this " +
 			"key, or too long ago. Send the content itself, or have whoever runs the gateway set 'account-ids: true' " +
 			"for the instance."},
-	{"account.prompt",
-		"'prompt' names a prompt of the account at the backend. Send its text as 'instructions', or have whoever " +
-			"runs the gateway set 'account-ids: true' for the instance."},
-	{"socket.model", "The model of a connection cannot be changed; open another with ?model=."},
 	// Sentences of files and batches.
-	{"files.off", "Files and batches are off on this gateway; its operator turns them on with batches.enabled."},
-	{"files.unknown", "There is no such file. It may have expired, or it was made with the key of another tenant."},
-	{"files.large", "The file is larger than the {size} bytes that are allowed (files.max-size)."},
-	{"files.name", "The file must have a name of at most 255 bytes of UTF-8 without control characters."},
-	{"files.purpose", "The file must have the purpose batch."},
-	{"files.many", "You have as many files as allowed (files.max-files), and no results of batches that have ended; " +
-		"delete some."},
-	{"files.full", "Your files and batches take as much room as allowed (files.max-bytes-per-key), more than results " +
-		"of batches that have ended could give way to; delete some."},
-	{"files.all_full", "The files of all callers take as much room as there may be (files.max-bytes)."},
-	{"files.disk_full", "The disk of the gateway has no space left for files."},
-	{"files.all_many", "All callers together have as many files as there may be (files.max-files-in-all)."},
-	{"files.empty", "The file is empty."},
-	{"files.away", "The database of files and batches does not answer; try again shortly."},
-	{"files.needed", "A batch that has not ended needs the file; cancel it first."},
-	{"batch.kept", "You have as many batches as are kept (batches.max-kept), and none of them has ended; wait until " +
-		"one has, or cancel one."},
-	{"batch.all_kept",
-		"All callers together have as many batches as are kept (batches.max-kept-in-all), and none of them has ended."},
-	{"batch.missing", "There is no such batch. It may have expired, or it was made with the key of another tenant."},
-	{"batch.body", "The body must be a JSON object with input_file_id, endpoint and completion_window."},
-	{"batch.metadata_texts", "'metadata' must be an object whose values are strings."},
-	{"batch.too_many", "The batch has more than the {most} requests that are allowed (batches.max-lines)."},
-	{"batch.failed", "None of the requests ran, because the batch failed: {*why}"},
 	{"batch.operations",
 		"This API key has made as many requests for files and batches as allowed {*when}, {most}; try again in " +
 			"{time}."},
 	{"batch.in_minute", "in a minute"},
 	{"batch.at_once", "at a time"},
-	{"batch.metadata", "Names in 'metadata' must not be longer than 64 bytes, and texts not longer than 512."},
-	{"batch.cursor", "'after_id' and 'before_id' must be ids of batches."},
-	{"batch.stream", "An answer of a batch cannot be streamed: leave 'stream' out."},
-	{"batch.long_request",
-		"A request of the batch is longer than the {size} bytes that are allowed (limits.json-body)."},
-	{"batch.open", "You have as many batches as may run at a time (batches.max-open); wait until one has ended, or " +
-		"cancel one."},
-	{"batch.over", "The batch has ended, so that it cannot be cancelled."},
-	{"batch.not_over", "The batch has not ended; cancel it before it is deleted."},
-	{"batch.no_results", "The batch has no results yet; its processing_status is not ended."},
 }
 
 // values are the faults of a field of such a request. They follow its name and precede a
 // full stop.
-var values = []entry{
+var values = []Entry{
 	// Rules that the value of a request must keep.
 	{"value.string", "must be a string"},
 	{"value.not_blank", "must be a string that is not empty"},
 	{"value.number", "must be a number"},
-	{"value.post", "must be POST"},
-	{"value.endpoint", "must be the endpoint of the batch, {endpoint}"},
-	{"value.request", "must be an object: the request"},
 	{"value.integer", "must be an integer"},
 	{"value.positive", "must be a positive integer"},
 	{"value.integer_32", "must be an integer of 32 bits for this backend"},
@@ -276,9 +199,6 @@ var values = []entry{
 	{"value.only_here", "must be {known} for this backend"},
 	{"value.one_answer", "must be 1: the backend of this model gives one answer per request"},
 	{"value.one_answer_here", "must be 1: this backend gives one answer"},
-	{"value.time_window", "must be 24h, or another time such as 8h or 30m"},
-	{"value.created_at", "must be created_at"},
-	{"value.purpose", "must be batch: this gateway keeps files for batches only"},
 	{"value.array_content", "must be an array: a content is an object with a role and parts"},
 	{"value.json_or_schema", "must be json or a JSON Schema"},
 	{"value.json_schema", "must be a JSON schema"},
@@ -301,8 +221,6 @@ var values = []entry{
 	{"value.block_type", "must be the type of a content block"},
 	{"value.object_text", "must be the text of a JSON object"},
 	{"value.holds_object", "must hold a JSON object"},
-	{"value.batch_id", "must be the id of a batch"},
-	{"value.file_id", "must be the id of a file"},
 	{"value.response_id", "must be the id of a response"},
 	{"value.item_id", "must be the id of an input item of the response"},
 	{"value.data_url", "must be a data URL with a media type and base64 content"},
@@ -321,15 +239,9 @@ var values = []entry{
 	{"value.once", "must be given only once"},
 	{"value.not_file", "must be a value, not a file"},
 	{"value.long", "is longer than {most} bytes"},
-	{"value.text_bytes", "must be a text of {least} to {most} bytes"},
-	{"value.pairs", "must not have more than {most} pairs"},
-	{"value.custom_id", "must have 1 to 64 letters, digits, - and _"},
-	{"value.custom_id_twice", "is that of another request as well; it must be unique within a batch"},
-	{"value.request_list", "must be a list of objects with custom_id and params"},
 	{"value.some_message", "must have at least one message"},
 	{"value.some_content", "must have at least one content"},
 	{"value.some_item", "must have at least one item"},
-	{"value.some_request", "must have at least one request"},
 	{"value.says_nothing", "must say something"},
 	{"value.all_empty", "must say something: the content of all messages is empty"},
 	{"value.answerable", "must have a message, a call or an output: nothing else can be answered"},

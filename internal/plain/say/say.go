@@ -60,7 +60,7 @@ func New(code Code, pairs ...any) Sentence {
 			s.put(name, fmt.Sprint(value))
 		}
 	}
-	for _, part := range templates()[code] {
+	for _, part := range templates[code] {
 		if part.isQuoted {
 			quoted := strconv.Quote(s.Values[part.name])
 			s.put(part.name, quoted[1:len(quoted)-1])
@@ -127,7 +127,7 @@ func (s *Sentence) putInner(name string, inner Sentence) {
 
 // Is reports whether the sentence says anything. The zero value does not, and neither does a
 // stored sentence with a code that only a later release has.
-func (s Sentence) Is() bool { return templates()[s.Code] != nil }
+func (s Sentence) Is() bool { return templates[s.Code] != nil }
 
 // About returns the sentence as one about a field of a request.
 func (s Sentence) About(field string) Sentence {
@@ -141,7 +141,7 @@ func (s Sentence) String() string {
 	if s.Field != "" {
 		out.WriteString(s.Field + ": ")
 	}
-	for _, part := range templates()[s.Code] {
+	for _, part := range templates[s.Code] {
 		out.WriteString(part.literal)
 		if part.name != "" {
 			out.WriteString(s.Values[part.name])
@@ -192,8 +192,7 @@ func told(said []Sentence) []Sentence {
 const words = "words"
 
 // Own returns the sentence without the words of backends and others. These are the value
-// words, and sentences without a code. A sentence that quotes them becomes the one that plain
-// has for it, and the zero Sentence where there is none.
+// words, and sentences without a code. A sentence that quotes them becomes the plain one.
 func (s Sentence) Own() Sentence {
 	_, quotes := s.Values[words]
 	if s.Code == Other || quotes {
@@ -213,10 +212,17 @@ func (s Sentence) Own() Sentence {
 	return own
 }
 
-// plain returns the sentence that says the same without a quotation.
+// plain returns the sentence that says the same without a quotation: the one whose code ends with _plain,
+// or lacks the end _said or _why; the zero Sentence if there is none.
 func (s Sentence) plain() Sentence {
-	shorter := Sentence{Code: plain[s.Code], Field: s.Field}
-	for _, part := range templates()[shorter.Code] {
+	shorter := Sentence{Code: s.Code + "_plain", Field: s.Field}
+	if templates[shorter.Code] == nil {
+		shorter.Code = Code(strings.TrimSuffix(strings.TrimSuffix(string(s.Code), "_said"), "_why"))
+	}
+	if templates[shorter.Code] == nil || shorter.Code == s.Code {
+		shorter.Code = ""
+	}
+	for _, part := range templates[shorter.Code] {
 		if part.name != "" {
 			shorter.put(part.name, s.Values[part.name])
 		}
@@ -224,22 +230,11 @@ func (s Sentence) plain() Sentence {
 	return shorter
 }
 
-// plain has for each sentence that may quote others the one without the quotation.
-var plain = map[Code]Code{ //nolint:gosec // tokens of text are no credentials
-	"call.status_said": "call.status", "call.token_ids": "call.token_ids_plain",
-	"call.their_limit_said": "call.their_limit",
-	"call.reported_said":    "call.reported", "call.not_understood_why": "call.not_understood",
-	"call.unreached": "call.unreached_plain", "instance.unhealthy": "instance.unhealthy_plain",
-	"model.engine_status": "model.engine_plain", "model.stuck": "model.stuck_plain", "model.stays": "model.stays_plain",
-	"model.held": "model.held_plain", "process.unstarted": "process.unstarted_plain",
-	"process.failed": "process.failed_plain",
-}
-
 // Map returns the sentence with other values: change makes each of a value as it is written,
 // with the quotes around it.
 func (s Sentence) Map(change func(written string) string) Sentence {
 	mapped := Sentence{Code: s.Code, Field: s.Field}
-	for _, part := range templates()[s.Code] {
+	for _, part := range templates[s.Code] {
 		inner, isSentence := s.Inner[part.name]
 		switch {
 		case part.name == "":
@@ -290,13 +285,7 @@ func All(sentences ...Sentence) []Sentence {
 
 // Codes returns all codes in order.
 func Codes() []Code {
-	codes := make([]Code, 0, len(catalogue())+1)
-	for _, entry := range catalogue() {
-		codes = append(codes, entry.code)
-	}
-	codes = append(codes, Other)
-	slices.Sort(codes)
-	return codes
+	return slices.Sorted(maps.Keys(templates))
 }
 
 // Counted returns a number with a noun in its form for that number.

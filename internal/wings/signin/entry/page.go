@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/console"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/wings/signin"
 )
 
 const (
@@ -33,7 +33,7 @@ func pageIn(language string, why say.Sentence) string {
 	tag, title, heading, back := "en", "Sign-in", "You are not signed in", "Back to the sign-in page"
 	reason := why.String()
 	if language == chinese {
-		tag, title, heading, reason, back = "zh-CN", "登录", "您尚未登录", why.In(console.Chinese), "返回登录页"
+		tag, title, heading, reason, back = "zh-CN", "登录", "您尚未登录", why.In(signin.Chinese), "返回登录页"
 	}
 	return `<!doctype html>
 <html lang="` + tag + `"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
