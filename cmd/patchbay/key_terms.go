@@ -6,118 +6,63 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
-	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// termFlags are the terms of a key, as flags of its creation and its edit.
-type termFlags struct {
-	tenant, userHeader, expires, priority  string
-	services, models, addresses, budgets   []string
-	instances                              []string
-	perMinute, tokensPerMinute, concurrent int64
+// keyTerms are the terms of a key: the flags of its creation and its edit, and the words of a list.
+func keyTerms() []flag {
+	return []flag{
+		{"tenant", "tenant", "", "who uses it: for the quota ledger, and the limits and budgets of the tenant", nil},
+		expiry(),
+		{"user-header", "userHeader", "", "header that is trusted to name the user of a request, such as " +
+			"X-OpenWebUI-User-Email; it goes before user of the body", nil},
+		{"service", "services", []string(nil), "service type that it is good for; may be repeated (default: all)",
+			readServices},
+		{"model", "models", []string(nil),
+			"model that it is good for, * for any text; may be repeated (default: all)", nil},
+		{"instance", "instances", []string(nil), "id of an instance that its requests may go to, such as " +
+			"m@http://gpu1:8000, * for any text; may be repeated (default: all)", nil},
+		{"address", "addresses", []string(nil),
+			"address or range such as 10.0.0.0/8 that it may be used from; may be repeated (default: all)", nil},
+		{"priority", "priority", "", "how urgent its requests are while they wait, and may ask to be: " +
+			"interactive, normal or batch (default: as its tenant or the service type says)", readPriority},
+		{"requests-per-minute", "limits.requestsPerMinute", int64(0),
+			"requests in any sixty seconds; 0 is as security.defaults says, -1 no limit", nil},
+		{"tokens-per-minute", "limits.tokensPerMinute", int64(0), "tokens in any sixty seconds", nil},
+		{"concurrent-requests", "limits.concurrentRequests", int64(0), "requests at the same time", nil},
+		{"budget", "budgets", []string(nil),
+			"what may be used up, such as day.tokens=100000, month.cost=500 or total.requests=1000; may be repeated",
+			readBudgets},
+	}
 }
 
-func (f *termFlags) register(cmd *cobra.Command) {
-	set := cmd.Flags()
-	set.StringVar(&f.tenant, "tenant", "", "who uses it: for the quota ledger, and the limits and budgets of the "+
-		"tenant")
-	set.StringVar(&f.userHeader, "user-header", "", "header that is trusted to name the user of a request, such as "+
-		"X-OpenWebUI-User-Email; it goes before user of the body")
-	set.StringArrayVar(&f.services, "service", nil, "service type that it is good for; may be repeated (default: all)")
-	set.StringArrayVar(&f.models, "model", nil,
-		"model that it is good for, * for any text; may be repeated (default: all)")
-	set.StringArrayVar(&f.instances, "instance", nil, "id of an instance that its requests may go to, such as "+
-		"m@http://gpu1:8000, * for any text; may be repeated (default: all)")
-	set.StringArrayVar(&f.addresses, "address", nil,
-		"address or range such as 10.0.0.0/8 that it may be used from; may be repeated (default: all)")
-	set.StringVar(&f.expires, "expires", "",
-		"when it ends: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h")
-	set.StringVar(&f.priority, "priority", "", "how urgent its requests are while they wait, and may ask to be: "+
-		"interactive, normal or batch (default: as its tenant or the service type says)")
-	set.Int64Var(&f.perMinute, "requests-per-minute", 0,
-		"requests in any sixty seconds; 0 is as security.defaults says, -1 no limit")
-	set.Int64Var(&f.tokensPerMinute, "tokens-per-minute", 0, "tokens in any sixty seconds")
-	set.Int64Var(&f.concurrent, "concurrent-requests", 0, "requests at the same time")
-	set.StringArrayVar(&f.budgets, "budget", nil,
-		"what may be used up, such as day.tokens=100000, month.cost=500 or total.requests=1000; may be repeated")
-}
-
-// patch returns the given terms in the form of the management API.
-func (f *termFlags) patch(cmd *cobra.Command, now time.Time) (map[string]any, error) {
-	said := map[string]any{}
-	note := func(flag, member string, value any) {
-		if cmd.Flags().Changed(flag) {
-			said[member] = value
-		}
-	}
-	expires, err := expiry(f.expires, now)
-	if err != nil {
-		return nil, err
-	}
-	services := make([]schema.ServiceType, 0, len(f.services))
-	for _, name := range nonEmpty(f.services) {
-		serviceType, err := schema.ParseServiceType(name)
-		if err != nil {
+func readServices(names []string) (any, error) {
+	services := make([]schema.ServiceType, len(names))
+	for i, name := range names {
+		var err error
+		if services[i], err = schema.ParseServiceType(name); err != nil {
 			return nil, err
 		}
-		services = append(services, serviceType)
 	}
-	note("tenant", "tenant", f.tenant)
-	note("user-header", "userHeader", f.userHeader)
-	note("service", "services", services)
-	note("model", "models", nonEmpty(f.models))
-	note("instance", "instances", nonEmpty(f.instances))
-	note("address", "addresses", nonEmpty(f.addresses))
-	note("expires", "expiresAt", expires)
-	var priority schema.Class
-	if err := priority.UnmarshalText([]byte(f.priority)); err != nil {
-		return nil, fmt.Errorf("--priority: %w", err)
-	}
-	note("priority", "priority", priority)
-	limits := map[string]any{}
-	for flag, limit := range map[string]struct {
-		member string
-		value  int64
-	}{
-		"requests-per-minute": {"requestsPerMinute", f.perMinute},
-		"tokens-per-minute":   {"tokensPerMinute", f.tokensPerMinute},
-		"concurrent-requests": {"concurrentRequests", f.concurrent},
-	} {
-		if cmd.Flags().Changed(flag) {
-			limits[limit.member] = limit.value
-		}
-	}
-	if len(limits) > 0 {
-		said["limits"] = limits
-	}
-	if budgets, err := readBudgets(f.budgets); err != nil {
-		return nil, err
-	} else if len(budgets) > 0 {
-		said["budgets"] = budgets
-	}
-	return said, nil
+	return services, nil
 }
 
-// nonEmpty leaves out empty texts: --model "" means none.
-func nonEmpty(list []string) []string {
-	kept := []string{}
-	for _, text := range list {
-		if text != "" {
-			kept = append(kept, text)
-		}
+func readPriority(values []string) (any, error) {
+	var priority schema.Class
+	if err := priority.UnmarshalText([]byte(values[0])); err != nil {
+		return nil, fmt.Errorf("--priority: %w", err)
 	}
-	return kept
+	return priority, nil
 }
 
 // readBudgets reads budgets such as day.tokens=100.
-func readBudgets(list []string) (map[string]map[string]any, error) {
+func readBudgets(list []string) (any, error) {
 	all := map[string]map[string]any{}
 	for _, text := range list {
 		place, amount, _ := strings.Cut(text, "=")
@@ -147,77 +92,62 @@ func readBudgets(list []string) (map[string]map[string]any, error) {
 
 // keyLine is one key in a list.
 type keyLine struct {
-	ID         string               `json:"id"`
-	Tenant     string               `json:"tenant"`
-	UserHeader string               `json:"userHeader,omitzero"`
-	Services   []schema.ServiceType `json:"services"`
-	Models     []string             `json:"models"`
-	Instances  []string             `json:"instances,omitzero"`
-	Addresses  []string             `json:"addresses"`
-	ExpiresAt  string               `json:"expiresAt"`
-	Priority   schema.Class         `json:"priority,omitzero"`
-	Limits     allowance.Limits     `json:"limits"`
-	Budgets    budget.Budgets       `json:"budgets"`
-	Status     string               `json:"status"`
-	Source     string               `json:"source"`
+	ID         string           `json:"id"`
+	Tenant     string           `json:"tenant"`
+	UserHeader string           `json:"userHeader,omitzero"`
+	Services   []string         `json:"services"`
+	Models     []string         `json:"models"`
+	Instances  []string         `json:"instances,omitzero"`
+	Addresses  []string         `json:"addresses"`
+	ExpiresAt  string           `json:"expiresAt"`
+	Priority   string           `json:"priority,omitzero"`
+	Limits     allowance.Limits `json:"limits"`
+	Budgets    jsontext.Value   `json:"budgets"`
+	Status     string           `json:"status"`
+	Source     string           `json:"source"`
 }
 
 // terms prints the models and amounts that the key may use, in the words of the flags.
 func (l *keyLine) terms() string {
-	var parts []string
-	if l.UserHeader != "" {
-		parts = append(parts, "user-header="+l.UserHeader)
-	}
-	for _, service := range l.Services {
-		parts = append(parts, "service="+service.String())
-	}
-	for _, model := range l.Models {
-		parts = append(parts, "model="+model)
-	}
-	for _, instance := range l.Instances {
-		parts = append(parts, "instance="+instance)
-	}
-	for _, address := range l.Addresses {
-		parts = append(parts, "address="+address)
-	}
-	if l.Priority != schema.NoClass {
-		parts = append(parts, "priority="+l.Priority.String())
-	}
-	for _, limit := range []struct {
-		name  string
-		value int64
-	}{
-		{"requests-per-minute", l.Limits.RequestsPerMinute}, {"tokens-per-minute", l.Limits.TokensPerMinute},
-		{"concurrent-requests", l.Limits.ConcurrentRequests},
-	} {
-		if limit.value != 0 {
-			parts = append(parts, limit.name+"="+strconv.FormatInt(limit.value, 10))
-		}
-	}
-	parts = append(parts, budgetWords(l.Budgets)...)
-	if len(parts) == 0 {
+	content, err := json.Marshal(l)
+	members := map[string]any{}
+	if err != nil || json.Unmarshal(content, &members) != nil {
 		return "-"
 	}
-	return strings.Join(parts, " ")
+	var words []string
+	for _, f := range keyTerms()[2:] { // tenant and end are in columns of their own
+		outer, inner, isInner := strings.Cut(f.member, ".")
+		value := members[outer]
+		if group, _ := value.(map[string]any); isInner {
+			value = group[inner]
+		}
+		words = appendTerm(words, f.name, value)
+	}
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, " ")
 }
 
-func budgetWords(b budget.Budgets) (words []string) {
-	for _, window := range []struct {
-		name string
-		budget.Budget
-	}{{"day", b.Day}, {"month", b.Month}, {"total", b.Total}} {
-		values := map[string]string{}
-		if window.Requests != 0 {
-			values["requests"] = strconv.FormatInt(window.Requests, 10)
+// appendTerm appends a term with a value, as a flag gives it: once for each element of a list, and
+// by their own names for the members of an object.
+func appendTerm(words []string, name string, value any) []string {
+	switch value := value.(type) {
+	case string:
+		if value != "" {
+			words = append(words, name+"="+value)
 		}
-		if window.Tokens != 0 {
-			values["tokens"] = strconv.FormatInt(window.Tokens, 10)
+	case float64:
+		if value != 0 {
+			words = append(words, name+"="+strconv.FormatFloat(value, 'f', -1, 64))
 		}
-		if window.Cost != 0 {
-			values["cost"] = window.Cost.String()
+	case []any:
+		for _, element := range value {
+			words = appendTerm(words, name, element)
 		}
-		for _, unit := range slices.Sorted(maps.Keys(values)) {
-			words = append(words, window.name+"."+unit+"="+values[unit])
+	case map[string]any:
+		for _, member := range slices.Sorted(maps.Keys(value)) {
+			words = appendTerm(words, strings.TrimPrefix(name+".", "budget.")+member, value[member])
 		}
 	}
 	return words

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -138,6 +139,8 @@ files delete FILE --dry-run
 files delete FILE --keyless
 files delete --tenant acme --dry-run
 files delete --owner-key k --dry-run
+files delete --tenant 
+files delete nobody --dry-run=false
 files delete FILE
 files delete --owner-key k
 batches list --key K
@@ -231,7 +234,7 @@ processes:
 		fmt.Fprintf(&seen, "$ patchbay %s\n%s(%d)\n\n", line, stdout.String(), code)
 	}
 	perform("batches submit", "batches", "submit", prompts, "--model", "m", "--key", "key")
-	perform("batches follow", "batches", "follow", "--key", "key")
+	run([]string{"batches", "follow", "--key", "key", "--url", c.url()}, nil, io.Discard, io.Discard) // what it prints depends on time
 	for line := range strings.Lines(strings.TrimPrefix(transcriptLines, "\n")) {
 		line = strings.TrimSuffix(line, "\n")
 		args := strings.Split(line, " ")
