@@ -189,10 +189,11 @@ var maskedInTranscript = []struct {
 	{regexp.MustCompile(`\bkey-[0-9a-z]{6,}|\b[0-9a-f]{15,}\b|\b[a-z2-7]{26}\b|\bi-[0-9a-f]{10}\b`), "HEX"}, {regexp.MustCompile(`\b[A-Z2-7]{12,}\b`), "ID"},
 	{regexp.MustCompile(`20[23]\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`), "TIME"},
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(s|ms|µs)\b`), "TOOK"}, {regexp.MustCompile(`[A-Za-z0-9+/]{43}=`), "PUBLIC"},
-	{regexp.MustCompile(`"(pid|memory|\w+Ms|startTook)": [0-9.]+`), `"$1": 0`},
+	{regexp.MustCompile(`"(pid|memory|bytes|\w+Ms|startTook)": [0-9.]+`), `"$1": 0`},
 	{regexp.MustCompile(`[\d.]+ [KMG]i?B\b`), "BYTES"}, {regexp.MustCompile(`(works +\w+ +TOOK +)\d+ +\S+`), "${1}PID BYTES"},
 	{regexp.MustCompile(`\b(starting|ready)\b`), "starting or ready"}, {regexp.MustCompile(` {2,}`), "  "},
-	{regexp.MustCompile(`ago  -  `), "ago  BYTES  "}, {regexp.MustCompile(`\n +"bytes": 1,`), ""}, // the host may not have been asked yet
+	{regexp.MustCompile(`  k  \d+  TIME`), "  k  BYTES  TIME"},
+	{regexp.MustCompile(`ago  -  `), "ago  BYTES  "}, {regexp.MustCompile(`\n +"bytes": 0,(\n +"loads")`), "$1"}, // the host may not have been asked yet
 }
 
 // Verbs that ask a gateway print what they have always printed, and exit as they have.
