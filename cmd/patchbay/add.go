@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +33,7 @@ type addFlags struct {
 }
 
 func newAdd(env []string, stdout, stderr io.Writer) *cobra.Command {
-	flags := &addFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
+	flags := &addFlags{remoteFlags: flagsIn(env)}
 	cmd := &cobra.Command{
 		Use:   "add URL",
 		Short: "Add the models of a backend to a running gateway",
@@ -258,16 +257,15 @@ func (f *addFlags) list(stdout io.Writer, adapter string, models []addedModel) {
 		adapter = "of the kind that its service type has"
 	}
 	fmt.Fprintf(stdout, "%s is %s\n\n", f.backend, adapter)
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "MODEL\tSERVICE TYPE\t")
+	rows := [][]string{{"MODEL\tSERVICE TYPE\t"}}
 	for _, m := range models {
 		note := "new"
 		if m.Exists {
 			note = "is there already"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", m.Model, m.ServiceType, note)
+		rows = append(rows, []string{m.Model, m.ServiceType, note})
 	}
-	_ = table.Flush() // a writer that fails fails again below
+	_ = writeTable(stdout, rows) // a writer that fails fails again below
 	fmt.Fprintln(stdout)
 }
 

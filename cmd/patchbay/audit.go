@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,7 @@ records a chain had.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAuditVerify(env, stdout), newAuditExport(env, stdout), newAuditRotate(env, stdout))
+	cmd.AddCommand(newAuditVerify(env, stdout), newAuditExport(env, stdout), newAuditRotate(env))
 	return cmd
 }
 
@@ -184,34 +183,22 @@ run. patchbay audit verify reads such a file.`,
 	return cmd
 }
 
-func newAuditRotate(env []string, stdout io.Writer) *cobra.Command {
-	flags := &remoteFlags{settingFlags: settingFlags{env: env}}
-	cmd := &cobra.Command{
-		Use:   "rotate-key",
-		Short: "Let another key sign the heads of a running gateway",
-		Long: `Makes a new key that signs the heads of a running gateway from now on. The key before
+func newAuditRotate(env []string) *cobra.Command {
+	rotate := remoteVerb{
+		use: "rotate-key", asks: "POST /api/audit/rotate-key", isPlain: true,
+		short: "Let another key sign the heads of a running gateway",
+		long: `Makes a new key that signs the heads of a running gateway from now on. The key before
 signs one last head, and its public half stays at GET /api/audit/keys.
 
 ` + remotePlaces,
-		Example: `  patchbay audit rotate-key
+		example: `  patchbay audit rotate-key
   patchbay audit rotate-key --url https://gateway.example --token "$TOKEN"`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := flags.remote()
-			if err != nil {
-				return err
-			}
-			var made audit.PublicKey
-			if err := r.ask(cmd.Context(), http.MethodPost, "/api/audit/rotate-key", nil, &made); err != nil {
-				return failed(err)
-			}
-			fmt.Fprintf(stdout, "the key %s signs the heads of gateway %s; its public half is %s\n", made.ID,
+		prints: reply(func(a *asking, made *audit.PublicKey) error {
+			return a.printf(nil, "the key %s signs the heads of gateway %s; its public half is %s\n", made.ID,
 				made.Gateway, made.PublicKey)
-			return nil
-		},
+		}),
 	}
-	flags.register(cmd)
-	return cmd
+	return rotate.command(flagsIn(env))
 }
 
 // recordOffline returns the trail of operations on a data directory that no gateway uses.

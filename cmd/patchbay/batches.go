@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,23 +37,20 @@ else needs (batches.enabled), shows how far it is, and fetches the results.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newBatchesSubmit(env, stdout), newBatchesFollow(env, stdout, stderr), newBatchesResults(env, stdout),
-		newBatchesList(env, stdout), newBatchesCancel(env, stdout), newBatchesDelete(env, stdout))
+		newBatchesList(env, stdout), newBatchesCancel(env, stdout), newBatchesDelete(env))
 	return cmd
 }
 
 // newBatchVerb completes a command that asks the gateway in its flags.
 func newBatchVerb(env []string, cmd *cobra.Command,
 	do func(ctx context.Context, g *batchClient, args []string) error) *cobra.Command {
-	flags := remoteFlags{settingFlags: settingFlags{env: env}, isClient: true}
+	flags := flagsIn(env)
+	flags.isClient = true
 	cmd.Long += "\n\n" + batchPlaces
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := flags.remote()
-		if err != nil {
-			return err
-		}
-		ctx, cancel := untilSignal(cmd.Context())
-		defer cancel()
-		return failed(do(ctx, &batchClient{r}, args))
+		return flags.at(cmd.Context(), func(ctx context.Context, r remote) error {
+			return do(ctx, &batchClient{r}, args)
+		})
 	}
 	flags.register(cmd)
 	return cmd
@@ -192,13 +188,12 @@ func newBatchesList(env []string, stdout io.Writer) *cobra.Command {
 		if asJSON {
 			return writeJSON(stdout, all)
 		}
-		table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "ID\tSTATE\tCREATED\tENDPOINT\tREQUESTS")
+		rows := [][]string{{"ID\tSTATE\tCREATED\tENDPOINT\tREQUESTS"}}
 		for _, b := range all {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, b.Status, time.Unix(b.CreatedAt, 0).Format(time.DateTime),
-				b.Endpoint, b.counts())
+			rows = append(rows, []string{b.ID, b.Status, time.Unix(b.CreatedAt, 0).Format(time.DateTime), b.Endpoint,
+				b.counts()})
 		}
-		return table.Flush()
+		return writeTable(stdout, rows)
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

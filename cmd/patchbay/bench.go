@@ -32,7 +32,7 @@ type benchFlags struct {
 }
 
 func newBench(env []string, stdout, stderr io.Writer) *cobra.Command {
-	flags := &benchFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
+	flags := &benchFlags{remoteFlags: flagsIn(env)}
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure what a running gateway adds to chat requests, streams included",

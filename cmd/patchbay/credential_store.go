@@ -9,9 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -21,43 +19,18 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
 
-// credentialStore is where keys and tokens are managed: a gateway that runs, or the same
-// operations on the data directory of one that does not.
-type credentialStore struct {
-	ctx context.Context // one command, one store
-	remote
-}
-
-// tokenLine is one token in a list.
-type tokenLine struct {
-	Name      string      `json:"name"`
-	Role      access.Role `json:"role"`
-	ExpiresAt string      `json:"expiresAt"`
-	Status    string      `json:"status"`
-	Source    string      `json:"source"`
-}
-
-// at runs an action on the store that the flags name.
-func (f *credentialFlags) at(ctx context.Context, do func(*credentialStore) error) error {
-	if f.gatewayURL(f.url) != "" {
-		ctx, stop := untilSignal(ctx)
-		defer stop()
-		r, err := f.remote()
-		if err != nil {
-			return err
-		}
-		return failed(do(&credentialStore{ctx, r}))
-	}
+// inDirectory runs an action on keys and tokens, with the same operations, in the data directory of a
+// gateway that does not run.
+func (f *remoteFlags) inDirectory(ctx context.Context, do func(context.Context, remote) error) error {
 	loaded, err := f.load()
 	if err != nil {
 		return err
 	}
-	return failed(f.inDirectory(ctx, loaded.Document, do))
+	return failed(f.inDocument(ctx, loaded.Document, do))
 }
 
-// inDirectory runs an action in a data directory that no gateway uses.
-func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
-	do func(*credentialStore) error) error {
+func (f *remoteFlags) inDocument(ctx context.Context, doc *config.Document,
+	do func(context.Context, remote) error) error {
 	if _, err := os.Stat(doc.Server.DataDir); errors.Is(err, fs.ErrNotExist) && !f.makes {
 		return fmt.Errorf("there is no data directory at %s", doc.Server.DataDir)
 	}
@@ -89,8 +62,7 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 	}
 	defer end()
 	operations := manage.Offline(credentials, access.Identity{Name: "command line", Role: access.Admin}, trail)
-	return do(&credentialStore{ctx,
-		remote{shown: doc.Server.DataDir, client: inProcess{operations}}})
+	return do(ctx, remote{shown: doc.Server.DataDir, client: inProcess{operations}})
 }
 
 // sharedValues opens the values of the shared configuration. It returns nil if no gateway
@@ -137,26 +109,3 @@ func (w *written) Header() http.Header {
 
 // WriteHeader notes the status.
 func (w *written) WriteHeader(status int) { w.status = status }
-
-// newText is the reply of a gateway that made the text of a key or a token.
-type newText struct {
-	ID            string    `json:"id"`
-	Key           string    `json:"key"`
-	PreviousUntil time.Time `json:"previousUntil"`
-	Name          string    `json:"name"`
-	Token         string    `json:"token"`
-}
-
-func (s *credentialStore) makeText(path string, wanted any) (made newText, err error) {
-	err = s.ask(s.ctx, http.MethodPost, path, wanted, &made)
-	return made, err
-}
-
-// revoke returns false if the credential was revoked before.
-func (s *credentialStore) revoke(path, name string) (changed bool, err error) {
-	var done struct {
-		Changed bool `json:"changed"`
-	}
-	err = s.ask(s.ctx, http.MethodDelete, path+"/"+url.PathEscape(name), nil, &done)
-	return done.Changed, err
-}

@@ -13,7 +13,7 @@ import (
 )
 
 func newExport(env []string, stdout io.Writer) *cobra.Command {
-	flags := &remoteFlags{settingFlags: settingFlags{env: env}}
+	flags := new(flagsIn(env))
 	secrets := false
 	cmd := &cobra.Command{
 		Use:   "export",

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -221,8 +220,7 @@ func (f *importFlags) print(to io.Writer, result *importer.Result, names []strin
 	if f.json {
 		return writeJSON(to, result.Rows)
 	}
-	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "OUTCOME\tLINE\tSETTING\tWHAT IT BECAME, OR WHY NOT")
+	rows := [][]string{{"OUTCOME\tLINE\tSETTING\tWHAT IT BECAME, OR WHY NOT"}}
 	counts := map[importer.Outcome]int{}
 	for _, row := range result.Rows {
 		counts[row.Outcome]++
@@ -234,9 +232,9 @@ func (f *importFlags) print(to io.Writer, result *importer.Result, names []strin
 			}
 			line = fmt.Sprintf("%s:%d", file, row.Line)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", row.Outcome, line, oneLine(row.Setting), oneLine(row.Text))
+		rows = append(rows, []string{string(row.Outcome), line, oneLine(row.Setting), oneLine(row.Text)})
 	}
-	if err := table.Flush(); err != nil {
+	if err := writeTable(to, rows); err != nil {
 		return err
 	}
 	fmt.Fprintf(to, "\n%d taken, %d changed, %d not in force, %d not supported\n",

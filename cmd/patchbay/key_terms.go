@@ -8,125 +8,69 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 )
 
-// termFlags are the terms of a key, as flags of its creation and its edit; access.Fields declares them.
-type termFlags struct{ tenant, userHeader string }
-
-func (f *termFlags) register(cmd *cobra.Command) {
-	set := cmd.Flags()
-	set.StringVar(&f.tenant, "tenant", "", "who uses it: for the quota ledger, and the limits and budgets of the "+
-		"tenant")
-	set.StringVar(&f.userHeader, "user-header", "", "header that is trusted to name the user of a request, such as "+
-		"X-OpenWebUI-User-Email; it goes before user of the body")
+// keyTerms are the terms of a key, as flags of its creation and its edit; access.Fields declares them.
+func keyTerms() []flag {
+	all := []flag{
+		{"tenant", "tenant", "", "who uses it: for the quota ledger, and the limits and budgets of the tenant", nil},
+		{"user-header", "userHeader", "", "header that is trusted to name the user of a request, such as " +
+			"X-OpenWebUI-User-Email; it goes before user of the body", nil},
+	}
 	for _, field := range access.Fields() {
-		usage := strings.TrimSuffix(strings.ToLower(field.Doc[:1])+field.Doc[1:], ".")
+		f := flag{field.Flag, field.Path, "", strings.TrimSuffix(strings.ToLower(field.Doc[:1])+field.Doc[1:], "."), nil}
 		switch kind := field.In(new(access.Terms)).Kind(); {
-		case set.Lookup(field.Flag) != nil: // several fields share it
-		case field.Part != "", kind == reflect.Slice:
-			set.StringArray(field.Flag, nil, usage+"; may be repeated")
+		case field.Part != "":
+			f.member, _, _ = strings.Cut(field.Path, ".")
+			f.byDefault, f.read = []string(nil), partsOf(field.Flag)
+		case kind == reflect.Slice:
+			f.byDefault, f.read = []string(nil), func(texts []string) (any, error) { return termValue(field, texts) }
 		case kind == reflect.Int64:
-			set.Int64(field.Flag, 0, usage)
+			f.byDefault = int64(0)
+		case kind == reflect.String:
+			f = expiry()
 		default:
-			set.String(field.Flag, "", usage)
+			f.read = func(texts []string) (any, error) { return termValue(field, texts) }
+		}
+		if _, isList := f.byDefault.([]string); isList {
+			f.usage += "; may be repeated"
+		}
+		if !slices.ContainsFunc(all, func(other flag) bool { return other.name == f.name }) {
+			all = append(all, f)
 		}
 	}
+	return all
 }
 
-// patch returns the given terms in the form of the management API.
-func (f *termFlags) patch(cmd *cobra.Command, now time.Time) (map[string]any, error) {
-	given := map[string]any{}
-	set := cmd.Flags()
-	if set.Changed("tenant") {
-		given["tenant"] = f.tenant
-	}
-	if set.Changed("user-header") {
-		given["userHeader"] = f.userHeader
-	}
-	for _, field := range access.Fields() {
-		if !set.Changed(field.Flag) {
-			continue
-		}
-		flag := set.Lookup(field.Flag).Value
-		texts := []string{flag.String()}
-		if list, isList := flag.(pflag.SliceValue); isList {
-			texts = slices.DeleteFunc(list.GetSlice(), func(text string) bool { return text == "" }) // none
-		}
-		if field.Part != "" {
+// partsOf reads the values of a flag for several fields, such as day.tokens=100.
+func partsOf(name string) func(texts []string) (any, error) {
+	return func(texts []string) (any, error) {
+		all := map[string]any{}
+		for _, text := range texts {
+			part, amount, _ := strings.Cut(text, "=")
+			var known []string
+			var value any
 			var err error
-			if texts, err = amountsOf(field, texts); err != nil {
+			for _, field := range access.Fields() {
+				if field.Flag != name {
+					continue
+				}
+				if known = append(known, field.Part); field.Part == part {
+					value, err = termValue(field, []string{amount})
+				}
+			}
+			if err != nil {
 				return nil, err
-			} else if len(texts) == 0 {
-				continue
 			}
-		}
-		value, err := termValue(field, texts, now)
-		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", field.Flag, err)
-		}
-		put(given, strings.Split(field.Path, "."), value)
-	}
-	return given, nil
-}
-
-// amountsOf returns the last amount for a field among the values of its flag, such as day.tokens=100.
-func amountsOf(field access.Field, texts []string) (amounts []string, err error) {
-	for _, text := range texts {
-		part, amount, _ := strings.Cut(text, "=")
-		var known []string
-		for _, other := range access.Fields() {
-			if other.Flag == field.Flag {
-				known = append(known, other.Part)
+			if value == nil {
+				return nil, fmt.Errorf("--%s: want %s, then = and an amount, found %q", name, strings.Join(known, ", "), text)
 			}
+			put(all, strings.Split(part, "."), value)
 		}
-		if !slices.Contains(known, part) {
-			return nil, fmt.Errorf("--%s: want %s, then = and an amount, found %q", field.Flag,
-				strings.Join(known, ", "), text)
-		}
-		if part == field.Part {
-			amounts = []string{amount}
-		}
+		return all, nil
 	}
-	return amounts, nil
-}
-
-// termValue returns the value of a field that is written as one or several texts.
-func termValue(field access.Field, texts []string, now time.Time) (any, error) {
-	value := reflect.New(field.In(new(access.Terms)).Type()).Elem()
-	if value.Kind() != reflect.Slice {
-		err := setText(value, texts[0])
-		if text, isText := value.Interface().(string); isText {
-			return expiry(text, now)
-		}
-		return value.Interface(), err
-	}
-	value.Set(reflect.MakeSlice(value.Type(), len(texts), len(texts)))
-	for i, text := range texts {
-		if err := setText(value.Index(i), text); err != nil {
-			return nil, err
-		}
-	}
-	return value.Interface(), nil
-}
-
-func setText(value reflect.Value, text string) (err error) {
-	switch to := value.Addr().Interface().(type) {
-	case encoding.TextUnmarshaler:
-		err = to.UnmarshalText([]byte(text))
-	case *int64:
-		if *to, err = strconv.ParseInt(text, 10, 64); err != nil {
-			err = fmt.Errorf("%q is not a number", text)
-		}
-	case *string:
-		*to = text
-	}
-	return err
 }
 
 // put sets a member of a tree.
@@ -140,6 +84,38 @@ func put(tree map[string]any, path []string, value any) {
 		tree = inner
 	}
 	tree[path[0]] = value
+}
+
+// termValue returns the value of a field that is written as one text, or as those of a list.
+func termValue(field access.Field, texts []string) (any, error) {
+	value := field.In(new(access.Terms))
+	if value.Kind() != reflect.Slice {
+		return value.Addr().Interface(), setText(field.Flag, value, texts[0])
+	}
+	value.Set(reflect.MakeSlice(value.Type(), len(texts), len(texts)))
+	for i, text := range texts {
+		if err := setText(field.Flag, value.Index(i), text); err != nil {
+			return nil, err
+		}
+	}
+	return value.Interface(), nil
+}
+
+func setText(flag string, value reflect.Value, text string) (err error) {
+	switch to := value.Addr().Interface().(type) {
+	case encoding.TextUnmarshaler:
+		err = to.UnmarshalText([]byte(text))
+	case *int64:
+		if *to, err = strconv.ParseInt(text, 10, 64); err != nil {
+			err = fmt.Errorf("%q is not a number", text)
+		}
+	case *string:
+		*to = text
+	}
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return nil
 }
 
 // keyLine is one key in a list.

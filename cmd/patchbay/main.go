@@ -102,7 +102,7 @@ start refused for safety, 7 the port is in use, 8 imported in part.`,
 	root.AddCommand(
 		newServe(env, stderr), newCheck(env, stdout), newHealthcheck(env, stdout), newAdd(env, stdout, stderr),
 		newSchema(stdout), newExport(env, stdout),
-		newOpenAPI(stdout), newKeys(env, stdout), newTokens(env, stdout), newModels(env, stdout),
+		newOpenAPI(stdout), newKeys(env), newTokens(env), newModels(env),
 		newPrices(stdout), newMan(stdout), newVersion(stdout),
 	)
 	root.AddCommand(wingVerbs(env, stdout, stderr)...)

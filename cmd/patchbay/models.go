@@ -1,13 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,25 +16,51 @@ import (
 // any gateway does.
 const loadPatience = time.Hour
 
-func newModels(env []string, stdout io.Writer) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "models",
-		Short: "List, load, pin and put to sleep the models in the memory of their hosts",
-		Long: `Lists the models that a running gateway loads for requests and puts to sleep
+func newModels(env []string) *cobra.Command {
+	return newFamily(flagsIn(env), "model", false, remoteVerb{
+		use:   "models",
+		short: "List, load, pin and put to sleep the models in the memory of their hosts",
+		long: `Lists the models that a running gateway loads for requests and puts to sleep
 (residency of a service type), loads one, puts one to sleep, and pins one, so that it
 stays in memory.
 
 ` + remotePlaces,
-		Example: `  patchbay models list
+		example: `  patchbay models list
   patchbay models load qwen3
   patchbay models pin qwen3 --host http://gpu1:11434`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newModelsList(env, stdout), newModelsLoad(env, stdout), newModelsSleep(env, stdout),
-		newModelsPin(env, stdout))
-	return cmd
+	}, remoteVerb{
+		use: "list", asks: residentModels,
+		short:   "List the models: where they are, when they were used, what they take, why one is not there",
+		example: "  patchbay models list --json",
+		prints: reply(func(a *asking, lines *[]residentLine) error {
+			if len(*lines) == 0 {
+				return a.printf(lines, "no model is loaded or put to sleep for requests (residency of a service type, "+
+					"processes); GET /v1/models lists those that are served\n")
+			}
+			return table("MODEL\tHOST\tSTATE\tUSED\tMEMORY\tPINNED\tLOADS\tEVICTIONS\tWHY", (*residentLine).row)(a)
+		}),
+	}, ofModel(remoteVerb{
+		use:     "load MODEL",
+		short:   "Load a model, and wait until it is in memory; Ctrl-C gives it up",
+		example: "  patchbay models load qwen3",
+	}, moveModel("load", "loaded")), ofModel(remoteVerb{
+		use:     "sleep MODEL",
+		short:   "Put a model to sleep, or out of memory, unless it is in use or pinned",
+		example: "  patchbay models sleep qwen3",
+	}, moveModel("sleep", "put to sleep")), ofModel(remoteVerb{
+		use:   "pin MODEL",
+		short: "Pin a model, so that it stays in memory, or end that",
+		long: `Pins a model, so that it is neither put to sleep nor thrown out of memory for another
+one, or ends that. It changes the setting pinned of its instances, which makes a
+version of the configuration.`,
+		example: `  patchbay models pin qwen3
+  patchbay models pin qwen3 --off`,
+		flags: []flag{{"off", "", false, "end it", nil}},
+	}, pinModel))
 }
+
+// residentModels is the operation that lists the models.
+const residentModels = "GET /api/models/residency"
 
 // residentLine is a model as the gateway lists it.
 type residentLine manage.ResidentView
@@ -58,7 +80,8 @@ func (l *residentLine) is(name string) bool {
 }
 
 // row returns the model as a row of the table.
-func (l *residentLine) row(now time.Time) []string {
+func (l *residentLine) row() []string {
+	now := time.Now()
 	state := string(l.State)
 	if l.LeftMs > 0 {
 		state += fmt.Sprintf(", about %.0f s more", float64(l.LeftMs)/1000)
@@ -97,172 +120,77 @@ func since(at string, now time.Time) string {
 	return now.Sub(then).Truncate(time.Second).String()
 }
 
-// modelFlags are the flags of the verbs about models.
-type modelFlags struct {
-	verbFlags
-	host string
-}
-
-// residents returns the gateway and its models.
-func (f *modelFlags) residents(ctx context.Context) (r remote, lines []residentLine, err error) {
-	if r, err = f.remote(); err != nil {
-		return r, nil, err
+// findModel returns the model that a verb names.
+func findModel(a *asking) (*residentLine, error) {
+	var lines []residentLine
+	if err := a.do(residentModels, &lines); err != nil {
+		return nil, err
 	}
-	r.patience = loadPatience
-	lines = []residentLine{}
-	err = r.ask(ctx, http.MethodGet, "/api/models/residency", nil, &lines)
-	return r, lines, failed(err)
-}
-
-// one returns the model that a verb names.
-func (f *modelFlags) one(lines []residentLine, name string) (*residentLine, error) {
+	name, host, on := a.args[0], a.cmd.Flag("host").Value.String(), ""
+	if host != "" {
+		on = " on " + host
+	}
 	var hosts []string
 	var found *residentLine
 	for i := range lines {
-		if l := &lines[i]; l.is(name) && (f.host == "" || strings.TrimRight(f.host, "/") == l.Host) {
+		if l := &lines[i]; l.is(name) && (host == "" || strings.TrimRight(host, "/") == l.Host) {
 			found = l
 			hosts = append(hosts, l.Host)
 		}
 	}
 	switch {
 	case found == nil:
-		return nil, failed(fmt.Errorf("the gateway keeps no model %q in memory%s; patchbay models list has those "+
-			"that it does", name, f.onHost()))
+		return nil, fmt.Errorf("the gateway keeps no model %q in memory%s; patchbay models list has those that it does",
+			name, on)
 	case len(hosts) > 1:
-		return nil,
-			failed(fmt.Errorf("%q is on several hosts; name one with --host: %s", name, strings.Join(hosts, ", ")))
+		return nil, fmt.Errorf("%q is on several hosts; name one with --host: %s", name, strings.Join(hosts, ", "))
 	}
 	return found, nil
 }
 
-func (f *modelFlags) onHost() string {
-	if f.host == "" {
-		return ""
-	}
-	return " on " + f.host
-}
-
-func newModelsList(env []string, stdout io.Writer) *cobra.Command {
-	flags := &modelFlags{verbFlags: verbFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}}
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the models: where they are, when they were used, what they take, why one is not there",
-		Example: "  patchbay models list --json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := untilSignal(cmd.Context())
-			defer stop()
-			_, lines, err := flags.residents(ctx)
-			if err != nil {
-				return err
-			}
-			if flags.json {
-				return writeJSON(stdout, lines)
-			}
-			if len(lines) == 0 {
-				fmt.Fprintln(stdout, "no model is loaded or put to sleep for requests (residency of a service type, "+
-					"processes); GET /v1/models lists those that are served")
-				return nil
-			}
-			table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "MODEL\tHOST\tSTATE\tUSED\tMEMORY\tPINNED\tLOADS\tEVICTIONS\tWHY")
-			for i := range lines {
-				fmt.Fprintln(table, strings.Join(lines[i].row(time.Now()), "\t"))
-			}
-			return table.Flush()
-		},
-	}
-	flags.register(cmd)
-	return cmd
-}
-
-// newModelVerb completes a command that does something with one model.
-func newModelVerb(env []string, stdout io.Writer, cmd *cobra.Command,
-	do func(ctx context.Context, r *remote, l *residentLine) (said string, err error)) *cobra.Command {
-	flags := &modelFlags{verbFlags: verbFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}}
-	cmd.Args = cobra.ExactArgs(1)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx, stop := untilSignal(cmd.Context())
-		defer stop()
-		r, lines, err := flags.residents(ctx)
+// ofModel completes a verb that does something with one model, and prints what was done.
+func ofModel(v remoteVerb, do func(*asking, *residentLine) (said string, err error)) remoteVerb {
+	v.args = cobra.ExactArgs(1)
+	v.flags = append(v.flags, flag{"host", "", "", "address of the server, where several have the model", nil})
+	v.does = func(a *asking) error {
+		a.patience = loadPatience
+		line, err := findModel(a)
 		if err != nil {
 			return err
 		}
-		line, err := flags.one(lines, args[0])
+		said, err := do(a, line)
 		if err != nil {
 			return err
 		}
-		said, err := do(ctx, &r, line)
-		if err != nil {
-			return failed(err)
-		}
-		if flags.json {
-			return writeJSON(stdout, line)
-		}
-		_, err = fmt.Fprintf(stdout, "%s %s on %s\n", said, line.Model, line.Host)
-		return err
+		return a.printf(line, "%s %s on %s\n", said, line.Model, line.Host)
 	}
-	flags.register(cmd)
-	cmd.Flags().StringVar(&flags.host, "host", "", "address of the server, where several have the model")
-	return cmd
+	return v
 }
 
-// newModelsMove completes a command that moves a model as the command's name says, and
-// prints the result.
-func newModelsMove(env []string, stdout io.Writer, cmd *cobra.Command, said string) *cobra.Command {
-	return newModelVerb(env, stdout, cmd, func(ctx context.Context, r *remote, l *residentLine) (string, error) {
+// moveModel returns a function that loads a model or puts it to sleep.
+func moveModel(action, said string) func(*asking, *residentLine) (string, error) {
+	return func(a *asking, l *residentLine) (string, error) {
 		if len(l.Instances) == 0 {
 			return "", errors.New("the model has no instance any more")
 		}
 		of := l.Instances[0]
-		return said,
-			r.ask(ctx, http.MethodPost, "/api/config/instance/"+cmd.Name()+"/"+of.ServiceType.String(),
-				map[string]string{"instanceId": of.InstanceID}, l)
-	})
-}
-
-func newModelsLoad(env []string, stdout io.Writer) *cobra.Command {
-	return newModelsMove(env, stdout, &cobra.Command{
-		Use:     "load MODEL",
-		Short:   "Load a model, and wait until it is in memory; Ctrl-C gives it up",
-		Example: "  patchbay models load qwen3",
-	}, "loaded")
-}
-
-func newModelsSleep(env []string, stdout io.Writer) *cobra.Command {
-	return newModelsMove(env, stdout, &cobra.Command{
-		Use:     "sleep MODEL",
-		Short:   "Put a model to sleep, or out of memory, unless it is in use or pinned",
-		Example: "  patchbay models sleep qwen3",
-	}, "put to sleep")
-}
-
-func newModelsPin(env []string, stdout io.Writer) *cobra.Command {
-	var off bool
-	cmd := &cobra.Command{
-		Use:   "pin MODEL",
-		Short: "Pin a model, so that it stays in memory, or end that",
-		Long: `Pins a model, so that it is neither put to sleep nor thrown out of memory for another
-one, or ends that. It changes the setting pinned of its instances, which makes a
-version of the configuration.`,
-		Example: `  patchbay models pin qwen3
-  patchbay models pin qwen3 --off`,
+		a.body = map[string]any{"instanceId": of.InstanceID}
+		return said, a.do("POST /api/config/instance/"+action+"/"+of.ServiceType.String(), l)
 	}
-	cmd = newModelVerb(env, stdout, cmd, func(ctx context.Context, r *remote, l *residentLine) (string, error) {
-		for n := range l.Instances {
-			i := &l.Instances[n]
-			body := map[string]any{"instanceId": i.InstanceID, "instance": map[string]bool{"pinned": !off}}
-			if err := r.ask(ctx, http.MethodPut, "/api/config/instance/update/"+i.ServiceType.String(), body,
-				new(any)); err != nil {
-				return "", err
-			}
-			i.Pinned = !off
+}
+
+func pinModel(a *asking, l *residentLine) (string, error) {
+	off, _ := a.cmd.Flags().GetBool("off")
+	for n := range l.Instances {
+		i := &l.Instances[n]
+		a.body = map[string]any{"instanceId": i.InstanceID, "instance": map[string]bool{"pinned": !off}}
+		if err := a.do("PUT /api/config/instance/update/"+i.ServiceType.String(), new(any)); err != nil {
+			return "", err
 		}
-		if l.Pinned = !off; off {
-			return "not pinned any more:", nil
-		}
-		return "pinned", nil
-	})
-	cmd.Flags().BoolVar(&off, "off", false, "end it")
-	return cmd
+		i.Pinned = !off
+	}
+	if l.Pinned = !off; off {
+		return "not pinned any more:", nil
+	}
+	return "pinned", nil
 }

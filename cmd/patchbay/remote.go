@@ -46,7 +46,13 @@ type remoteFlags struct {
 	// isClient says that the unified API is used with a key; without it, the gateway is
 	// managed with a token.
 	isClient bool
+	// mayBeOffline is true if the data directory of a gateway that does not run is used unless a URL
+	// is given, and makes if one that is not there is made.
+	mayBeOffline, makes bool
 }
+
+// flagsIn returns the flags for an environment.
+func flagsIn(env []string) remoteFlags { return remoteFlags{settingFlags: settingFlags{env: env}} }
 
 const remotePlaces = `The gateway is the one that serve would run with the same flags on this machine, or
 the one of --url or PATCHBAY_URL. Where security is on, --token or PATCHBAY_TOKEN is a
@@ -60,7 +66,9 @@ func (f *remoteFlags) register(cmd *cobra.Command) {
 	f.settingFlags.register(cmd)
 	f.trust.register(cmd)
 	registerURL(cmd, &f.url)
-	excludeFromURL(cmd)
+	if !f.mayBeOffline {
+		excludeFromURL(cmd)
+	}
 	if f.isClient {
 		cmd.Flags().StringVar(&f.token, "key", "", "API key (default $PATCHBAY_KEY)")
 	} else {
@@ -105,32 +113,18 @@ func (f *remoteFlags) remote() (remote, error) {
 	return r, nil
 }
 
-// verbFlags are the flags of verbs that show something of a gateway.
-type verbFlags struct {
-	remoteFlags
-	json bool
-}
-
-func (f *verbFlags) register(cmd *cobra.Command) {
-	f.remoteFlags.register(cmd)
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-}
-
-// newRemoteVerb completes a command that asks a gateway.
-func newRemoteVerb(env []string, cmd *cobra.Command,
-	do func(ctx context.Context, flags *verbFlags, r *remote, args []string) error) *cobra.Command {
-	flags := &verbFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx, stop := untilSignal(cmd.Context())
-		defer stop()
-		r, err := flags.remote()
-		if err != nil {
-			return err
-		}
-		return failed(do(ctx, flags, &r, args))
+// at runs an action on the gateway that the flags name.
+func (f *remoteFlags) at(ctx context.Context, do func(context.Context, remote) error) error {
+	if f.mayBeOffline && f.gatewayURL(f.url) == "" {
+		return f.inDirectory(ctx, do)
 	}
-	flags.register(cmd)
-	return cmd
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	r, err := f.remote()
+	if err != nil {
+		return err
+	}
+	return failed(do(ctx, r))
 }
 
 // open sends a request and returns its reply, a success, when the head has come.

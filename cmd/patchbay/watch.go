@@ -17,7 +17,7 @@ import (
 )
 
 func newTail(env []string, stdout, stderr io.Writer) *cobra.Command {
-	flags := &remoteFlags{settingFlags: settingFlags{env: env}}
+	flags := new(flagsIn(env))
 	var only callFilter
 	var asJSON bool
 	var count int
@@ -80,7 +80,7 @@ func (f *callFilter) matches(c *terminal.Call) bool {
 }
 
 func newTop(env []string, stdout, stderr io.Writer) *cobra.Command {
-	flags := &remoteFlags{settingFlags: settingFlags{env: env}}
+	flags := new(flagsIn(env))
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "top",

@@ -19,13 +19,13 @@ func wingVerbs(env []string, stdout, stderr io.Writer) []*cobra.Command {
 		newBackup(env, stdout, stderr),  // wing: backup
 		newRestore(env, stdout, stderr), // wing: backup
 		newBatches(env, stdout, stderr), // wing: batches
-		newFiles(env, stdout),           // wing: batches
+		newFiles(env),                   // wing: batches
 		newDemo(env, stderr),            // wing: demo
 		newDoctor(env, stdout),          // wing: doctor
 		newImport(stdout, stderr),       // wing: importer
 		newBench(env, stdout, stderr),   // wing: measure
-		newProcesses(env, stdout),       // wing: processes
-		newRuns(env, stdout),            // wing: runs
+		newProcesses(env),               // wing: processes
+		newRuns(env),                    // wing: runs
 		newInit(env, stdout, stderr),    // wing: starter
 		newTail(env, stdout, stderr),    // wing: terminal
 		newTop(env, stdout, stderr),     // wing: terminal

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -279,6 +280,28 @@ func NoSuch(why say.Code, pairs ...any) error { return NotFound(say.New(why, pai
 func Away(why say.Sentence) error {
 	return &RequestError{Status: http.StatusServiceUnavailable, Why: why}
 }
+
+// Group completes the declarations of operations on objects of one kind: their heading, the permission
+// of those that only read and of the others, and the tenant of the objects. An operation keeps what it
+// declares itself.
+func Group(tag string, reads, writes access.Permission, concerns func(*http.Request, any) string,
+	table []Route) []Route {
+	for i := range table {
+		route := &table[i]
+		permission := writes
+		if strings.HasPrefix(route.Pattern, http.MethodGet) {
+			permission = reads
+		}
+		route.Tag, route.Permission = cmp.Or(route.Tag, tag), cmp.Or(route.Permission, permission)
+		if route.Concerns == nil && !route.isOfTenant() {
+			route.Concerns = concerns
+		}
+	}
+	return table
+}
+
+// OfGateway is the Route.Concerns of operations whose objects belong to no tenant.
+func OfGateway(*http.Request, any) string { return "" }
 
 // ByReply returns the Route.Concerns of operations whose reply has the tenant.
 func ByReply[R any](tenant func(*R) string) func(*http.Request, any) string {

@@ -329,8 +329,9 @@ type Route struct {
 	// session. It is then done even if it cannot be recorded; nil means that it is not.
 	Takes func(body []byte) bool
 	// Concerns returns the tenant of the object that a change concerns, empty if it has none: by the
-	// path before the operation, when the reply is nil, and by the reply. Without it, it is the
-	// {tenant} of the path, or that of a caller who is in one tenant.
+	// path before the operation, when the reply is nil, and by the reply. Every recorded operation
+	// declares it (see OfGateway), unless the path names the {tenant}. Else it is that of a caller who
+	// is in one tenant.
 	Concerns func(r *http.Request, reply any) string
 	// SignsIn is true for operations that begin a session, and Folds for others of which the trail
 	// may record equal ones of a minute together.

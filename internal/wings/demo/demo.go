@@ -68,23 +68,23 @@ func New(backends []*simulator.Backend, traffic, hasKeys bool) *Demo {
 
 // Routes returns the operations, which the management API completes.
 func (d *Demo) Routes() []web.Route {
-	return []web.Route{
+	return web.Group("Demo", access.ReadMonitoring, access.WriteInstances, web.OfGateway, []web.Route{
 		{
-			Tag: "Demo", Pattern: "GET /api/demo", Permission: access.ReadMonitoring, Does: web.Do(d.show),
+			Pattern: "GET /api/demo", Does: web.Do(d.show),
 			Summary: "What the demo does: its traffic, and the instances that are broken", Says: "What the demo does.",
 		},
 		{
-			Tag: "Demo", Pattern: "POST /api/demo/fault", Permission: access.WriteInstances,
+			Pattern: "POST /api/demo/fault",
 			Does:    web.DoBody(d.breakInstance),
 			Summary: "Break an instance of the demo for a while, or mend it", Errors: []int{http.StatusNotFound},
 			NoDryRun: true,
 		},
 		{
-			Tag: "Demo", Pattern: "POST /api/demo/traffic", Permission: access.WriteInstances,
+			Pattern: "POST /api/demo/traffic",
 			Does:    web.DoBody(d.setTraffic),
 			Summary: "Switch the traffic of the demo on or off", NoDryRun: true,
 		},
-	}
+	})
 }
 
 // demoState is the present state of the demo.

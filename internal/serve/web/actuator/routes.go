@@ -52,9 +52,10 @@ func (a *API) Routes() []web.Route {
 			Summary: "The level of a logger"},
 		{
 			Pattern: "POST /actuator/loggers/{name}", Permission: access.WriteLoggers, Handler: a.SetLogger,
-			Body:    loggerRequest{},
-			Summary: "Set the level of a logger, or clear it with null; the audit trail has none (400)",
-			Status:  http.StatusNoContent,
+			Concerns: web.OfGateway,
+			Body:     loggerRequest{},
+			Summary:  "Set the level of a logger, or clear it with null; the audit trail has none (400)",
+			Status:   http.StatusNoContent,
 		},
 	})
 }

@@ -10,18 +10,8 @@ import (
 
 // Routes returns the operations of the management API.
 func (a *API) Routes() []web.Route {
-	s, ledger := a.surface(a.fail), a.surface(a.failQuota)
-	return slices.Concat(
-		s.Routes("Service types", a.services()),
-		s.Routes("Instances", a.instances()),
-		s.Routes("Versions", a.versions()),
-		s.Routes("Terms of keys", a.terms()),
-		s.Routes("Settings", a.settings()),
-		ledger.Routes(QuotaTag, a.quota()),
-		s.Routes("Sessions", a.sessions()),
-		s.Routes("API keys", a.keys()),
-		s.Routes("Management tokens", a.tokens()),
-	)
+	return a.Complete(slices.Concat(a.services(), a.instances(), a.versions(), a.terms(), a.settings(), a.quota(),
+		a.sessions(), a.keys(), a.tokens()))
 }
 
 // Complete turns the entries without a handler into operations of the management API.
@@ -47,46 +37,46 @@ const QuotaTag = "Quota"
 var notFound = []int{http.StatusNotFound}
 
 func (a *API) services() []web.Route {
-	return []web.Route{
+	return web.Group("Service types", access.ReadTypes, access.WriteTypes, web.OfGateway, []web.Route{
 		{
-			Pattern: "GET /api/config/type", Permission: access.ReadTypes, Does: web.Do(a.allServices),
+			Pattern: "GET /api/config/type", Does: web.Do(a.allServices),
 			Summary: "All service types and their configuration", Says: "The service types and their configuration.",
 		},
 		{
-			Pattern: "GET /api/config/type/services", Permission: access.ReadTypes, Does: web.List(a.serviceNames),
+			Pattern: "GET /api/config/type/services", Does: web.List(a.serviceNames),
 			Summary: "The names of the configured service types", Says: "The configured service types.",
 		},
 		{
-			Pattern: "GET /api/config/type/services/{serviceType}", Permission: access.ReadTypes,
+			Pattern: "GET /api/config/type/services/{serviceType}",
 			Does:    web.Do(a.service),
 			Summary: "One service type; as a section of a configuration file where Accept names application/yaml",
 			Says:    "The configuration of the service type.", Media: map[string]any{mediaYAML: ""},
 		},
 		{
-			Pattern: "POST /api/config/type/services/{serviceType}", Permission: access.WriteTypes,
+			Pattern: "POST /api/config/type/services/{serviceType}",
 			Does:    web.Do(a.putService),
 			Summary: "Create a service type (201), or replace its policy and keep its instances (200)",
 			Says:    "The service type was created.", Body: serviceView{}, Status: http.StatusCreated, Versioned: true,
 		},
 		{
-			Pattern: "PUT /api/config/type/services/{serviceType}", Permission: access.WriteTypes,
+			Pattern: "PUT /api/config/type/services/{serviceType}",
 			Does:    web.Do(a.mergeService),
 			Summary: "Change what is given; instances, when given, replace the list", Body: serviceView{},
 			Versioned: true,
 		},
 		{
-			Pattern: "DELETE /api/config/type/services/{serviceType}", Permission: access.WriteTypes,
+			Pattern: "DELETE /api/config/type/services/{serviceType}",
 			Does:    web.Do(a.deleteService),
 			Summary: "Delete a service type and all its configuration", Versioned: true,
 			Says: "The service type and all its configuration were deleted.",
 		},
 		{
-			Pattern: "GET /api/config/type/{serviceType}/models", Permission: access.ReadTypes,
+			Pattern: "GET /api/config/type/{serviceType}/models",
 			Does:    web.List(a.serviceModels),
 			Summary: "The models of a service type", Says: "The models of the service type.",
 		},
 		{
-			Pattern: "POST /api/config/type/reset", Permission: access.WriteTypes, Does: web.Do(a.reset),
+			Pattern: "POST /api/config/type/reset", Does: web.Do(a.reset),
 			Summary: "Make the static configuration a new version", Says: "The static configuration is in force again.",
 			Versioned: true,
 		},
@@ -104,57 +94,57 @@ func (a *API) services() []web.Route {
 				"why; nothing is called",
 			Says: "What would happen to a request now.", Body: map[string]any{}, NoDryRun: true, Asks: true,
 		},
-	}
+	})
 }
 
 func (a *API) instances() []web.Route {
-	return []web.Route{
+	return web.Group("Instances", access.ReadInstances, access.WriteInstances, web.OfGateway, []web.Route{
 		{
-			Pattern: "GET /api/config/instance/type/{serviceType}", Permission: access.ReadInstances,
+			Pattern: "GET /api/config/instance/type/{serviceType}",
 			Does:    web.List(a.instancesOf),
 			Summary: "The instances of a service type", Says: "The instances of the service type.",
 		},
 		{
-			Pattern: "GET /api/config/instance/info/{serviceType}", Permission: access.ReadInstances,
+			Pattern: "GET /api/config/instance/info/{serviceType}",
 			Does:    web.DoWith(a.instanceInfo),
 			Summary: "One instance and its health", Says: "The instance and its health.",
 		},
 		{
-			Pattern: "POST /api/config/instance/add/{serviceType}", Permission: access.WriteInstances,
+			Pattern: "POST /api/config/instance/add/{serviceType}",
 			Does:    web.Do(a.addInstance),
 			Summary: "Add an instance; its name and baseUrl must not be those of another one", Body: instanceView{},
 			Says: "The instance was added.", Status: http.StatusCreated, Versioned: true,
 		},
 		{
-			Pattern: "POST /api/config/instance/add", Permission: access.WriteInstances, Does: web.Do(a.addInstances),
+			Pattern: "POST /api/config/instance/add", Does: web.Do(a.addInstances),
 			Summary: "Add several instances, of any service types, as one version", Body: addRequest{},
 			Status: http.StatusCreated, Versioned: true,
 		},
 		{
-			Pattern: "PUT /api/config/instance/update/{serviceType}", Permission: access.WriteInstances,
+			Pattern: "PUT /api/config/instance/update/{serviceType}",
 			Does:    web.Do(a.updateInstance),
 			Summary: "Change what is given of an instance; an apiKey that is left out, null or a mask stays",
 			Says:    "The instance was changed.", Body: updateRequest{}, Versioned: true, Takes: disables,
 		},
 		{
-			Pattern: "DELETE /api/config/instance/del/{serviceType}", Permission: access.WriteInstances,
+			Pattern: "DELETE /api/config/instance/del/{serviceType}",
 			Does:    web.Do(a.deleteInstance),
 			Summary: "Delete an instance", Query: instanceQuery{}, Versioned: true,
 			Says: "The instance was deleted; requests that it is answering go on to their end.",
 		},
 		{
-			Pattern: "POST /api/config/instance/test/{serviceType}", Permission: access.WriteInstances,
-			Does: web.Do(a.testInstance),
+			Pattern: "POST /api/config/instance/test/{serviceType}",
+			Does:    web.Do(a.testInstance),
 			Summary: "Make one small real call to an instance, stored (instanceId) or as typed (instance); nothing " +
 				"is stored or counted",
 			Says: "The backend answered.", Body: testRequest{}, NoDryRun: true,
 		},
 		{
-			Pattern: "GET /api/config/providers", Permission: access.ReadInstances, Does: web.List(a.providers),
+			Pattern: "GET /api/config/providers", Does: web.List(a.providers),
 			Summary: "Providers with their addresses, for a form that adds a backend", Says: "The known providers.",
 		},
 		{
-			Pattern: "POST /api/config/discover", Permission: access.WriteInstances, Does: web.DoBody(a.discover),
+			Pattern: "POST /api/config/discover", Does: web.DoBody(a.discover),
 			Summary: "Ask a backend which models it has; a stored key is never sent", NoDryRun: true,
 		},
 		{
@@ -164,70 +154,70 @@ func (a *API) instances() []web.Route {
 			Says: "The models that are loaded for requests and put to sleep.",
 		},
 		{
-			Pattern: "POST /api/config/instance/load/{serviceType}", Permission: access.WriteInstances,
-			Does: web.DoBody(a.loadModel),
+			Pattern: "POST /api/config/instance/load/{serviceType}",
+			Does:    web.DoBody(a.loadModel),
 			Summary: "Load the model of an instance; answered when it is in memory. It is given up if nobody waits " +
 				"any more; no version",
 			Says: "The model is in memory.", Errors: []int{http.StatusBadGateway, http.StatusGatewayTimeout},
 		},
 		{
-			Pattern: "POST /api/config/instance/sleep/{serviceType}", Permission: access.WriteInstances,
-			Does: web.DoBody(a.sleepModel),
+			Pattern: "POST /api/config/instance/sleep/{serviceType}",
+			Does:    web.DoBody(a.sleepModel),
 			Summary: "Put the model of an instance to sleep, or out of memory, unless it is in use or pinned; no " +
 				"version",
 			Says: "The model is not in memory.", Errors: []int{http.StatusBadGateway},
 		},
 		{
-			Pattern: "POST /api/config/instance/circuit-breaker/{serviceType}", Permission: access.WriteInstances,
-			Does: web.DoBody(a.forceBreaker), Says: "The circuit breaker was set.", Takes: opensBreaker,
+			Pattern: "POST /api/config/instance/circuit-breaker/{serviceType}",
+			Does:    web.DoBody(a.forceBreaker), Says: "The circuit breaker was set.", Takes: opensBreaker,
 			Summary: "Hold the circuit breaker of an instance open or closed, or let go of it; no version",
 		},
-	}
+	})
 }
 
 func (a *API) versions() []web.Route {
-	return []web.Route{
+	return web.Group("Versions", access.ReadVersions, access.WriteVersions, web.OfGateway, []web.Route{
 		{
-			Pattern: "GET /api/config/version", Permission: access.ReadVersions, Does: web.DoWith(a.listVersions),
+			Pattern: "GET /api/config/version", Does: web.DoWith(a.listVersions),
 			Summary: "The versions of the configuration", Says: "The stored versions.", Reply: versionList{},
 		},
 		{
-			Pattern: "GET /api/config/version/current", Permission: access.ReadVersions, Does: web.Do(a.currentVersion),
+			Pattern: "GET /api/config/version/current", Does: web.Do(a.currentVersion),
 			Summary: "The version in force", Says: "The version in force.",
 		},
 		{
-			Pattern: "GET /api/config/version/next", Permission: access.ReadVersions, Does: web.Do(a.nextVersion),
+			Pattern: "GET /api/config/version/next", Does: web.Do(a.nextVersion),
 			Summary: "The number of the version that the next change makes", Says: "The number of the next version.",
 		},
 		{
-			Pattern: "GET /api/config/version/diff", Permission: access.ReadVersions, Does: web.Do(a.diffVersions),
+			Pattern: "GET /api/config/version/diff", Does: web.Do(a.diffVersions),
 			Summary: "What changed between two versions", Says: "What changed between the versions.",
 			Query: diffQuery{}, Errors: notFound,
 		},
 		{
-			Pattern: "GET /api/config/version/{version}", Permission: access.ReadVersions, Does: web.Do(a.version),
+			Pattern: "GET /api/config/version/{version}", Does: web.Do(a.version),
 			Summary: "One version; its services as a section of a configuration file where Accept names " +
 				"application/yaml",
 			Says: "The version and its configuration.", Media: map[string]any{mediaYAML: ""},
 		},
 		{
-			Pattern: "POST /api/config/version/rollback/{version}", Permission: access.WriteVersions,
+			Pattern: "POST /api/config/version/rollback/{version}",
 			Does:    web.Do(a.useVersion),
 			Summary: "Roll back to a version", Says: "The configuration was rolled back to the version.",
 			Versioned: true,
 		},
 		{
-			Pattern: "POST /api/config/version/apply/{version}", Permission: access.WriteVersions,
+			Pattern: "POST /api/config/version/apply/{version}",
 			Does:    web.Do(a.useVersion),
 			Summary: "Apply a version", Says: "The version is in force.", Versioned: true,
 		},
 		{
-			Pattern: "DELETE /api/config/version/{version}", Permission: access.WriteVersions,
+			Pattern: "DELETE /api/config/version/{version}",
 			Does:    web.Do(a.deleteVersion),
 			Summary: "Delete a version that is not in force", Says: "The version was deleted.", Versioned: true,
 		},
 		{
-			Pattern: "GET /api/config/backup", Permission: access.ReadVersions, Does: web.DoWith(a.downloadBackup),
+			Pattern: "GET /api/config/backup", Does: web.DoWith(a.downloadBackup),
 			Summary: "All versions as an archive, one file each", Media: map[string]any{mediaZIP: ""}, Audited: true,
 		},
 		{
@@ -237,21 +227,21 @@ func (a *API) versions() []web.Route {
 			Media: map[string]any{mediaYAML: ""}, Audited: true,
 		},
 		{
-			Pattern: "POST /api/config/merge/backup", Permission: access.WriteVersions, Does: web.Do(a.backUp),
+			Pattern: "POST /api/config/merge/backup", Does: web.Do(a.backUp),
 			Summary: "Copy all versions into a directory of their own", Says: "All versions were copied.",
 		},
-	}
+	})
 }
 
 func (a *API) terms() []web.Route {
-	return []web.Route{
+	return web.Group("Terms of keys", access.ReadTerms, access.WriteTerms, web.OfGateway, []web.Route{
 		{
-			Pattern: "GET /api/config/terms", Permission: access.ReadTerms, Does: web.Do(a.showTerms),
+			Pattern: "GET /api/config/terms", Does: web.Do(a.showTerms),
 			Summary: "The limits, budgets and scopes of tenants, and the defaults of all keys",
 			Says:    "The terms of keys and tenants.",
 		},
 		{
-			Pattern: "PUT /api/config/terms", Permission: access.WriteTerms, Does: web.DoBody(a.putTerms),
+			Pattern: "PUT /api/config/terms", Does: web.DoBody(a.putTerms),
 			Summary: "Change the defaults, or the list of tenants; each is replaced where it is given. They are in " +
 				"force at once, " +
 				"on all gateways that share the configuration, in place of security.defaults and security.tenants of " +
@@ -259,33 +249,33 @@ func (a *API) terms() []web.Route {
 			Says: "The terms were changed; requests from now on are held to them.", Versioned: true,
 		},
 		{
-			Pattern: "DELETE /api/config/terms", Permission: access.WriteTerms, Does: web.Do(a.dropTerms),
+			Pattern: "DELETE /api/config/terms", Does: web.Do(a.dropTerms),
 			Summary: "Let the configuration file of each gateway decide again",
 			Says:    "The terms of the configuration file are in force.", Versioned: true,
 		},
 		{
-			Pattern: "PUT /api/config/terms/tenants/{tenant}", Permission: access.WriteTerms, Does: web.Do(a.putTenant),
+			Pattern: "PUT /api/config/terms/tenants/{tenant}", Does: web.Do(a.putTenant),
 			Summary: "Change what is given of the terms of a tenant, which is added where it is not there",
 			Body:    access.Terms{},
 			Says:    "The terms of the tenant were changed; requests from now on are held to them.", Versioned: true,
 		},
 		{
-			Pattern: "DELETE /api/config/terms/tenants/{tenant}", Permission: access.WriteTerms,
+			Pattern: "DELETE /api/config/terms/tenants/{tenant}",
 			Does:    web.Do(a.deleteTenant),
 			Summary: "Remove the terms of a tenant; its keys keep theirs", Says: "The tenant has no terms any more.",
 			Versioned: true,
 		},
-	}
+	})
 }
 
 func (a *API) quota() []web.Route {
-	return []web.Route{
+	return web.Group(QuotaTag, access.ReadQuota, access.WriteQuota, web.OfGateway, []web.Route{
 		{
-			Pattern: "GET /api/config/quota", Permission: access.ReadQuota, Does: web.Do(a.quotaConfig),
+			Pattern: "GET /api/config/quota", Does: web.Do(a.quotaConfig),
 			Summary: "The configuration of the quota ledger", Says: "The configuration of the quota ledger.",
 		},
 		{
-			Pattern: "PUT /api/config/quota", Permission: access.WriteQuota, Does: web.Do(a.editQuota),
+			Pattern: "PUT /api/config/quota", Does: web.Do(a.editQuota),
 			Body: quotaRequest{},
 			Summary: "Change the quota ledger until the next restart or reload; other fields need a restart (400 " +
 				"RESTART_REQUIRED)",
@@ -300,21 +290,21 @@ func (a *API) quota() []web.Route {
 			Summary: "Requests and tokens by window; of the open windows, or of those that began between from and to",
 			Reply:   web.ListOf[quotaUsageView]{},
 		},
-	}
+	})
 }
 
 func (a *API) sessions() []web.Route {
-	return []web.Route{
+	return web.Group("Sessions", access.ReadSelf, access.ManageSessions, nil, []web.Route{
 		{
-			Pattern: "GET /api/auth/me", Permission: access.ReadSelf, Team: access.Member, Does: web.Do(a.self),
+			Pattern: "GET /api/auth/me", Team: access.Member, Does: web.Do(a.self),
 			Summary: "Who sends this request, and what that role may do", Says: "You.",
 		},
 		{
-			Pattern: "GET /api/auth/roles", Permission: access.ReadSelf, Does: web.Do(a.roles),
+			Pattern: "GET /api/auth/roles", Does: web.Do(a.roles),
 			Summary: "The roles of management tokens, and the permissions of each", Says: "The roles, the least first.",
 		},
 		{
-			Pattern: "POST /api/auth/session", Permission: access.UseSession, SignsIn: true,
+			Pattern: "POST /api/auth/session", Permission: access.UseSession, SignsIn: true, Concerns: web.OfGateway,
 			Does: web.Do(a.beginSession),
 			Summary: "Exchange the management token of this request for a session, which a browser keeps in a cookie " +
 				"that scripts cannot read; where security is off, there are none (400)",
@@ -322,7 +312,7 @@ func (a *API) sessions() []web.Route {
 		},
 		{
 			Pattern: "DELETE /api/auth/session", Takes: web.Always, Permission: access.UseSession, Team: access.Member,
-			Does:    web.Do(a.endSession),
+			Does: web.Do(a.endSession), Concerns: web.OfGateway,
 			Summary: "End the session of this request; a copy of its cookie is worth nothing from then on",
 			Says:    "The session has ended.", Errors: []int{http.StatusServiceUnavailable},
 		},
@@ -332,87 +322,87 @@ func (a *API) sessions() []web.Route {
 			Errors: []int{http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "DELETE /api/auth/sessions/{id}", Takes: web.Always, Permission: access.ManageSessions,
+			Pattern: "DELETE /api/auth/sessions/{id}", Takes: web.Always,
 			Does: web.Do(a.endOne), Concerns: web.ByReply(func(s *heldSession) string { return s.tenant }),
 			Summary: "End a session, on all gateways within seconds", Says: "The session has ended.",
 			Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
 		},
-	}
+	})
 }
 
 func (a *API) keys() []web.Route {
-	return []web.Route{
+	return web.Group("API keys", access.ManageKeys, access.ManageKeys, a.TenantOfKey, []web.Route{
 		{
-			Pattern: "GET /api/auth/keys", Permission: access.ManageKeys, Does: web.List(a.listKeys),
+			Pattern: "GET /api/auth/keys", Does: web.List(a.listKeys),
 			Summary: "The API keys, without the keys themselves", Says: "The API keys.",
 		},
 		{
-			Pattern: "POST /api/auth/keys", Permission: access.ManageKeys, Concerns: a.TenantOfKey,
+			Pattern: "POST /api/auth/keys",
 			Does:    web.DoBody(a.issueKey),
 			Summary: "Issue a key; it is shown this once", Says: "The key was issued. It is shown this once only.",
 			Status: http.StatusCreated,
 		},
 		{
-			Pattern: "PUT /api/auth/keys/{id}", Permission: access.ManageKeys, Concerns: a.TenantOfKey,
+			Pattern: "PUT /api/auth/keys/{id}",
 			Does:    web.Do(a.editKey),
 			Body:    keyTerms{},
 			Summary: "Change what is given of a key that was issued: its tenant, scope, expiry and limits; at once",
 			Says:    "The key was changed; requests from now on are held to it.",
 		},
 		{
-			Pattern: "POST /api/auth/keys/{id}/rotate", Permission: access.ManageKeys, Concerns: a.TenantOfKey,
+			Pattern:      "POST /api/auth/keys/{id}/rotate",
 			Does:         web.DoBody(a.RotateKey),
 			BodyOptional: true,
 			Summary: "Give a key that was issued a new text, which is shown this once; the old one stays good for " +
 				"the overlap",
 		},
 		{
-			Pattern: "POST /api/auth/keys/{id}/enable", Permission: access.ManageKeys, Does: web.Do(a.enableKey),
-			Summary: "Make a key good that a backup without a signature had", Concerns: a.TenantOfKey,
-			Says: "The key is good from now on.",
+			Pattern: "POST /api/auth/keys/{id}/enable", Does: web.Do(a.enableKey),
+			Summary: "Make a key good that a backup without a signature had",
+			Says:    "The key is good from now on.",
 		},
 		{
-			Pattern: "DELETE /api/auth/keys/{id}", Takes: web.Always, Concerns: a.TenantOfKey,
-			Permission: access.ManageKeys, Does: web.Do(a.RevokeKey),
+			Pattern: "DELETE /api/auth/keys/{id}", Takes: web.Always,
+			Does:    web.Do(a.RevokeKey),
 			Summary: "Revoke a key at once",
 		},
-	}
+	})
 }
 
 func (a *API) tokens() []web.Route {
-	return []web.Route{
+	return web.Group("Management tokens", access.ManageTokens, access.ManageTokens, web.OfGateway, []web.Route{
 		{
-			Pattern: "GET /api/auth/tokens", Permission: access.ManageTokens, Does: web.List(a.listTokens),
+			Pattern: "GET /api/auth/tokens", Does: web.List(a.listTokens),
 			Summary: "The management tokens, without the tokens themselves", Says: "The management tokens.",
 		},
 		{
-			Pattern: "POST /api/auth/tokens", Permission: access.ManageTokens, Does: web.DoBody(a.issueToken),
+			Pattern: "POST /api/auth/tokens", Does: web.DoBody(a.issueToken),
 			Summary: "Issue a token; it is shown this once; where security is off, none is issued (403)",
 			Says:    "The token was issued. It is shown this once only.", Status: http.StatusCreated,
 		},
 		{
-			Pattern: "PUT /api/auth/tokens/{name}", Permission: access.ManageTokens, Does: web.Do(a.editToken),
+			Pattern: "PUT /api/auth/tokens/{name}", Does: web.Do(a.editToken),
 			Body:    tokenTerms{},
 			Summary: "Change what is given of a token that was issued: its role and expiry; at once",
 			Says:    "The token was changed; requests from now on are held to it.",
 		},
 		{
-			Pattern: "POST /api/auth/tokens/{name}/rotate", Permission: access.ManageTokens,
-			Does: web.Do(a.rotateToken),
+			Pattern: "POST /api/auth/tokens/{name}/rotate",
+			Does:    web.Do(a.rotateToken),
 			Summary: "Give a token that was issued a new text, which is shown this once; the old one is refused at " +
 				"once",
 			Says: "The token has a new text, which is shown this once only; the old one is refused from now on.",
 		},
 		{
-			Pattern: "POST /api/auth/tokens/{name}/enable", Permission: access.ManageTokens,
+			Pattern: "POST /api/auth/tokens/{name}/enable",
 			Does:    web.Do(a.enableToken),
 			Summary: "Make a token good that a backup without a signature had",
 			Says:    "The token is good from now on.",
 		},
 		{
 			Pattern: "DELETE /api/auth/tokens/{name}", Takes: web.Always,
-			Permission: access.ManageTokens, Does: web.Do(a.revokeToken),
+			Does:    web.Do(a.revokeToken),
 			Summary: "Revoke a token at once, also one of the configuration file",
 		},
-	}
+	})
 }

@@ -27,7 +27,7 @@ func (a *API) settings() []web.Route {
 		path := "/api/config/" + config.Kebab(section.Name)
 		shape := reflect.ValueOf(section.In(defaults)).Elem().Interface()
 		routes = append(routes, web.Route{
-			Pattern: "GET " + path, Permission: access.ReadSettings, Reply: shape,
+			Pattern: "GET " + path, Reply: shape,
 			Does:    web.Do(func(c *web.Call) (any, error) { return a.showSection(c, section), nil }),
 			Summary: "The settings of " + section.Path + " that are in force; secrets are masked",
 			Says:    "The settings of " + section.Path + ".",
@@ -39,7 +39,7 @@ func (a *API) settings() []web.Route {
 			Says: "The settings of " + section.Path + " were changed.",
 		})
 	}
-	return routes
+	return web.Group("Settings", access.ReadSettings, access.ManageSettings, web.OfGateway, routes)
 }
 
 func (a *API) showSection(c *web.Call, section config.ManagedSection) any {

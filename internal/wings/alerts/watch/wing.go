@@ -129,7 +129,7 @@ func (e *entry) routes() []web.Route {
 		},
 		{
 			Pattern: "POST /api/config/alerts/test", Tag: "Settings", Permission: access.ManageSettings,
-			Does: web.DoBody(e.test), NoDryRun: true,
+			Does: web.DoBody(e.test), NoDryRun: true, Concerns: web.OfGateway,
 			Summary: "Send a test to a webhook, stored (webhook) or as typed (url, format); nothing is stored",
 			Says:    "The receiver took the test.", Errors: []int{http.StatusNotFound},
 		},

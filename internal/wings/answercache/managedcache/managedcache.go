@@ -87,7 +87,7 @@ func (e *entry) routes() []web.Route {
 		},
 		{
 			Pattern: "DELETE /api/answer-cache", Tag: "Service types", Permission: access.WriteTypes,
-			Does:    web.Do(e.clear),
+			Does: web.Do(e.clear), Concerns: web.OfGateway,
 			Summary: "Remove all answers from the cache, in all gateways that share it",
 			Says:    "The cache of answers is empty.", Errors: []int{http.StatusServiceUnavailable},
 		},

@@ -15,10 +15,9 @@ import (
 const mediaJSONLines = "application/x-ndjson"
 
 func (o *office) routes() []web.Route {
-	const tag = "Audit"
-	return []web.Route{
+	return web.Group("Audit", access.ManageAudit, access.ManageAudit, web.OfGateway, []web.Route{
 		{
-			Pattern: "GET /api/audit", Tag: tag, Permission: access.ManageAudit, Team: access.TeamAdmin,
+			Pattern: "GET /api/audit", Team: access.TeamAdmin,
 			Does: web.DoWith(o.list),
 			Summary: "Who did what, when, from where and with which result, the newest first; with format=jsonl all " +
 				"records as JSON lines, the oldest first",
@@ -26,21 +25,21 @@ func (o *office) routes() []web.Route {
 			Media: map[string]any{mediaJSONLines: ""}, Errors: []int{503},
 		},
 		{
-			Pattern: "GET /api/audit/heads", Tag: tag, Permission: access.ManageAudit, Does: web.List(o.heads),
+			Pattern: "GET /api/audit/heads", Does: web.List(o.heads),
 			Summary: "The signed heads of the chains of records, the newest first",
 			Says:    "The heads, the newest first.", Errors: []int{503},
 		},
 		{
-			Pattern: "GET /api/audit/keys", Tag: tag, Permission: access.ManageAudit, Does: web.Do(o.keys),
+			Pattern: "GET /api/audit/keys", Does: web.Do(o.keys),
 			Summary: "The public keys that verify the heads, those of the past included", Says: "The public keys.",
 			Errors: []int{503},
 		},
 		{
-			Pattern: "POST /api/audit/rotate-key", Tag: tag, Permission: access.ManageAudit, Does: web.Do(o.rotate),
+			Pattern: "POST /api/audit/rotate-key", Does: web.Do(o.rotate),
 			Summary: "Let another key sign the heads of this gateway", Says: "Another key signs the heads.",
 			NoDryRun: true, Errors: []int{503},
 		},
-	}
+	})
 }
 
 // listQuery says which records are wanted.

@@ -18,18 +18,18 @@ import (
 func (b *work) inside() []web.Route {
 	return []web.Route{
 		{
-			Pattern: "GET /api/batches/{id}", Tag: "Batches", Permission: access.ReadBatches, Does: web.Do(b.oneBatch),
+			Pattern: "GET /api/batches/{id}", Does: web.Do(b.oneBatch),
 			Summary: "One batch with its models and its files", Says: "The batch.",
 			Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "GET /api/batches/{id}/lines", Tag: "Batches", Permission: access.ReadBatches,
+			Pattern: "GET /api/batches/{id}/lines",
 			Does:    web.ListWith(b.listLines),
 			Summary: "How the lines of a batch ended, without their texts, the failed ones first; ten thousand of each",
 			Says:    "The lines that have ended.", Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "GET /api/files/{id}/content", Tag: "Batches", Permission: access.ManageContents, Audited: true,
+			Pattern: "GET /api/files/{id}/content", Permission: access.ManageContents, Audited: true,
 			Concerns: b.tenantOfFile,
 			Handler:  b.fileContent, Summary: "The content of a file of any owner",
 			Media: map[string]any{"application/octet-stream": ""}, Error: web.Fault{},

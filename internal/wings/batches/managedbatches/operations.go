@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
@@ -20,44 +19,43 @@ func (b *work) managed() []web.Route {
 	ofBatch := web.ByReply(func(v *managedBatch) string { return v.Tenant })
 	return []web.Route{
 		{
-			Pattern: "GET /api/batches", Tag: "Batches", Permission: access.ReadBatches,
+			Pattern: "GET /api/batches",
 			Does:    web.ListWith(b.listBatches),
 			Summary: "The newest thousand batches of all owners, or of one, with their progress",
 			Says:    "The newest batches of all owners.", Errors: []int{http.StatusServiceUnavailable},
 		},
 		{
 			Pattern: "POST /api/batches/{id}/cancel", Takes: web.Always,
-			Tag: "Batches", Permission: access.WriteBatches,
 			Does: web.Do(b.cancelBatch), Concerns: ofBatch,
 			Summary: "Stop a batch; requests that run end, and what was done is kept",
 			Errors:  []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "DELETE /api/batches/{id}", Tag: "Batches", Permission: access.WriteBatches,
-			Does: web.Do(b.deleteBatch), Concerns: ofBatch,
+			Pattern: "DELETE /api/batches/{id}",
+			Does:    web.Do(b.deleteBatch), Concerns: ofBatch,
 			Summary: "Delete a batch with its results; one that has not ended ends, and what was done is lost",
 			Errors:  []int{http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "DELETE /api/batches", Tag: "Batches", Permission: access.WriteBatches,
-			Does: web.DoWith(b.deleteBatches), Concerns: b.tenantOfOwner,
+			Pattern: "DELETE /api/batches",
+			Does:    web.DoWith(b.deleteBatches), Concerns: b.tenantOfOwner,
 			Summary: "Delete all batches of an owner with their results; those that have not ended end",
 			Errors:  []int{http.StatusBadRequest, http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "GET /api/files", Tag: "Batches", Permission: access.ReadBatches, Does: web.ListWith(b.listFiles),
+			Pattern: "GET /api/files", Does: web.ListWith(b.listFiles),
 			Summary: "The newest thousand files of all owners, or of one, without their contents",
 			Says:    "The newest files.", Errors: []int{http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "DELETE /api/files/{id}", Tag: "Batches", Permission: access.WriteBatches,
-			Does: web.Do(b.deleteFile), Concerns: web.ByReply(func(v *managedFile) string { return v.Tenant }),
+			Pattern: "DELETE /api/files/{id}",
+			Does:    web.Do(b.deleteFile), Concerns: web.ByReply(func(v *managedFile) string { return v.Tenant }),
 			Summary: "Delete a file, unless a batch that has not ended needs it",
 			Errors:  []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "DELETE /api/files", Tag: "Batches", Permission: access.WriteBatches,
-			Does: web.DoWith(b.deleteFiles), Concerns: b.tenantOfOwner,
+			Pattern: "DELETE /api/files",
+			Does:    web.DoWith(b.deleteFiles), Concerns: b.tenantOfOwner,
 			Summary: "Delete all files of an owner but those that a batch needs that has not ended",
 			Errors:  []int{http.StatusBadRequest, http.StatusServiceUnavailable},
 		},

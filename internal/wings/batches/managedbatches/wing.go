@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
@@ -159,7 +160,8 @@ func (b *work) routes() []web.Route {
 		LargestFile: func() int64 { return int64(b.bounds.Load().MaxSize) },
 		MaxLines:    func() int { return b.settings.Load().MaxLines }, Log: b.core.Log,
 	})
-	return append(append(clients.Routes(), b.managed()...), b.inside()...)
+	return append(clients.Routes(), web.Group("Batches", access.ReadBatches, access.WriteBatches, nil,
+		append(b.managed(), b.inside()...))...)
 }
 
 // state adds the batches to the state for a scrape.

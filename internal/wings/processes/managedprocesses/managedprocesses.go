@@ -105,32 +105,31 @@ func (h *host) state(to *metrics.State, _ time.Time) {
 // routes returns the operations for people who run the gateway.
 func (h *host) routes() []web.Route {
 	missingOrAway := []int{http.StatusNotFound, http.StatusServiceUnavailable}
-	return []web.Route{
+	return web.Group("Processes", access.ReadProcesses, access.ManageProcesses, web.OfGateway, []web.Route{
 		{
-			Pattern: "GET /api/processes", Tag: "Processes", Permission: access.ReadProcesses, Does: web.List(h.list),
+			Pattern: "GET /api/processes", Does: web.List(h.list),
 			Summary: "The model servers that this gateway runs on its own host, from its configuration file",
 			Says:    "The processes that this gateway runs.",
 		},
 		{
-			Pattern: "GET /api/processes/{name}", Tag: "Processes", Permission: access.ReadProcesses,
+			Pattern: "GET /api/processes/{name}",
 			Does:    web.Do(h.show),
 			Summary: "One process, and for administrators the last lines that it wrote",
 			Says:    "One process of this gateway.", Errors: []int{http.StatusNotFound},
 		},
 		{
-			Pattern: "POST /api/processes/{name}/start", Tag: "Processes", Permission: access.ManageProcesses,
+			Pattern: "POST /api/processes/{name}/start",
 			Does:    web.Do(h.start),
 			Summary: "Start a process, or try one again that has failed; the reply does not wait until it is ready",
 			Errors:  missingOrAway,
 		},
 		{
 			Pattern: "POST /api/processes/{name}/stop", Takes: web.Always,
-			Tag: "Processes", Permission: access.ManageProcesses,
 			Does:    web.Do(h.stop),
 			Summary: "Stop a process, also one that requests use; the next request starts it again",
 			Errors:  missingOrAway,
 		},
-	}
+	})
 }
 
 // processView is a process as JSON.

@@ -29,29 +29,28 @@ type office struct {
 }
 
 func (o *office) routes() []web.Route {
-	const tag = "Runs"
-	return []web.Route{{
-		Pattern: "GET /api/runs", Tag: tag, Permission: access.ReadRuns, Team: access.Member,
+	return web.Group("Runs", access.ReadRuns, access.WriteRuns, o.tenantOf, []web.Route{{
+		Pattern: "GET /api/runs", Team: access.Member,
 		Does:    web.ListWith(o.list),
 		Summary: "The runs of agents: their use, limits and state. Members see those of their own keys",
 		Says:    "The runs.",
 	}, {
-		Pattern: "GET /api/runs/{id}", Tag: tag, Permission: access.ReadRuns, Team: access.Member,
+		Pattern: "GET /api/runs/{id}", Team: access.Member,
 		Does:    web.Do(o.show),
 		Summary: "One run of an agent, with its latest calls",
 		Says:    "The run.",
 	}, {
-		Pattern: "POST /api/runs/{id}/raise", Tag: tag, Permission: access.WriteRuns, Team: access.TeamAdmin,
-		Does: web.DoBody(o.raise), BodyOptional: true, Concerns: o.tenantOf,
+		Pattern: "POST /api/runs/{id}/raise", Team: access.TeamAdmin,
+		Does: web.DoBody(o.raise), BodyOptional: true,
 		Summary: "Add amounts to the limits of a run, and let it go on if it was stopped or ended. Administrators of " +
 			"a team raise runs within the terms of their tenant",
 		Says: "The run was raised.",
 	}, {
-		Pattern: "POST /api/runs/{id}/end", Tag: tag, Permission: access.WriteRuns, Team: access.TeamAdmin,
-		Takes: web.Always, Does: web.DoWith(o.end), Concerns: o.tenantOf,
+		Pattern: "POST /api/runs/{id}/end", Team: access.TeamAdmin,
+		Takes: web.Always, Does: web.DoWith(o.end),
 		Summary: "End a run: its next calls are refused with run_ended. With now=true calls in progress are cut",
 		Says:    "The run was ended.",
-	}}
+	}})
 }
 
 // State is what a run does.

@@ -42,87 +42,85 @@ func (d *desk) keys() *manage.API { return manage.New(manage.Options{Credentials
 func (d *desk) routes() []web.Route {
 	own, team := d.ownRoutes(), d.teamRoutes()
 	for i := range own {
-		own[i].Tag, own[i].Team = "Self-service", access.Member
+		own[i].Team = access.Member
 	}
 	for i := range team {
-		team[i].Tag, team[i].Team = "Teams", access.TeamAdmin
+		team[i].Team = access.TeamAdmin
 	}
 	return append(own, team...)
 }
 
 func (d *desk) ownRoutes() []web.Route {
-	const members = access.ByMembership
 	tenant := func(r *http.Request, reply any) string { return d.keys().TenantOfKey(r, reply) }
-	return []web.Route{
+	return web.Group("Self-service", access.ByMembership, access.ByMembership, tenant, []web.Route{
 		{
 			Pattern: "GET /api/me", Permission: access.ReadSelf, Does: web.Do(d.me),
 			Summary: "You, your tenants, the models and terms of your keys, and how much of your budgets is used",
 			Says:    "You.",
 		},
 		{
-			Pattern: "GET /api/me/keys", Permission: members, Does: web.List(d.ownKeys),
+			Pattern: "GET /api/me/keys", Does: web.List(d.ownKeys),
 			Summary: "The keys that you made, without the keys themselves", Says: "Your keys.",
 		},
 		{
-			Pattern: "POST /api/me/keys", Permission: members, Concerns: tenant,
-			Does: web.DoBody(d.makeOwnKey), Status: created,
+			Pattern: "POST /api/me/keys",
+			Does:    web.DoBody(d.makeOwnKey), Status: created,
 			Summary: "Make a key for yourself; it is shown this once. It keeps the terms of your rule, of " +
 				"security.self-service and of the tenant (else 400, which names the field and the terms)",
 			Says: "The key was made. It is shown this once only.",
 		},
 		{
-			Pattern: "POST /api/me/keys/{id}/rotate", Permission: members, Concerns: tenant, Folds: true,
+			Pattern: "POST /api/me/keys/{id}/rotate", Folds: true,
 			Does:         web.DoBody(d.rotateOwnKey),
 			BodyOptional: true,
 			Summary: "Give a key of yours a new text, which is shown this once; the old one stays good for the " +
 				"overlap",
 		},
 		{
-			Pattern: "DELETE /api/me/keys/{id}", Takes: web.Always, Concerns: tenant,
-			Permission: members, Does: web.Do(d.revokeOwnKey),
+			Pattern: "DELETE /api/me/keys/{id}", Takes: web.Always,
+			Does:    web.Do(d.revokeOwnKey),
 			Summary: "Revoke a key of yours at once",
 		},
 		{
-			Pattern: "GET /api/me/calls", Permission: members, Does: web.DoWith(d.ownCalls),
+			Pattern: "GET /api/me/calls", Does: web.DoWith(d.ownCalls),
 			Summary: "The latest calls with your keys, refused ones included, with the reason", Says: "Your calls.",
 		},
-	}
+	})
 }
 
 func (d *desk) teamRoutes() []web.Route {
-	return []web.Route{
+	return web.Group("Teams", access.ManageKeys, access.ManageKeys, nil, []web.Route{
 		{
 			Pattern: "GET /api/team/{tenant}", Permission: access.ReadTerms, Does: web.Do(d.team),
 			Summary: "The tenant of a team: the models and terms of its keys, and how much of its budgets is used",
 			Says:    "The team.",
 		},
 		{
-			Pattern: "GET /api/team/{tenant}/keys", Permission: access.ManageKeys, Does: web.List(d.teamKeys),
+			Pattern: "GET /api/team/{tenant}/keys", Does: web.List(d.teamKeys),
 			Summary: "The keys of a team and of its members, without the keys themselves",
 			Says:    "The keys of the team.",
 		},
 		{
-			Pattern: "POST /api/team/{tenant}/keys", Permission: access.ManageKeys, Does: web.DoBody(d.makeTeamKey),
+			Pattern: "POST /api/team/{tenant}/keys", Does: web.DoBody(d.makeTeamKey),
 			Summary: "Make a key of the team, which no absence puts to sleep; it is shown this once",
 			Says:    "The key was made. It is shown this once only.", Status: created,
 		},
 		{
-			Pattern: "PUT /api/team/{tenant}/keys/{id}", Permission: access.ManageKeys, Does: web.Do(d.editTeamKey),
+			Pattern: "PUT /api/team/{tenant}/keys/{id}", Does: web.Do(d.editTeamKey),
 			Body: selfservice.AskedTerms{},
 			Summary: "Change the given limits, budgets, expiry and scope of a key that the team or a member made, " +
 				"within the terms of the tenant",
 			Says: "The key was changed; requests from now on are held to it.",
 		},
 		{
-			Pattern: "POST /api/team/{tenant}/keys/{id}/rotate", Permission: access.ManageKeys,
-			Does: web.DoBody(d.rotateTeamKey), BodyOptional: true,
+			Pattern: "POST /api/team/{tenant}/keys/{id}/rotate",
+			Does:    web.DoBody(d.rotateTeamKey), BodyOptional: true,
 			Summary: "Give a key of the team a new text, which is shown this once; members rotate theirs themselves",
 		},
 		{
 			Pattern: "DELETE /api/team/{tenant}/keys/{id}", Takes: web.Always,
-			Permission: access.ManageKeys,
-			Does:       web.Do(d.revokeTeamKey),
-			Summary:    "Revoke a key of the tenant at once",
+			Does:    web.Do(d.revokeTeamKey),
+			Summary: "Revoke a key of the tenant at once",
 		},
 		{
 			Pattern: "GET /api/team/{tenant}/budgets", Permission: access.ReadTerms, Does: web.Do(d.teamBudgets),
@@ -136,12 +134,12 @@ func (d *desk) teamRoutes() []web.Route {
 			Says:    "The budgets of the team were changed; requests from now on are held to them.",
 		},
 		{
-			Pattern: "GET /api/team/{tenant}/members", Permission: access.ManageKeys, Does: web.List(d.members),
+			Pattern: "GET /api/team/{tenant}/members", Does: web.List(d.members),
 			Summary: "The people with a role in the tenant, as of their last sign-in", Says: "The members of the team.",
 		},
 		{
 			Pattern: "DELETE /api/team/{tenant}/members/{id}", Takes: web.Always,
-			Permission: access.ManageKeys, Does: web.Do(d.dismiss),
+			Does: web.Do(d.dismiss),
 			Summary: "Revoke all keys that a person made for the tenant. Whether the person belongs to the tenant is " +
 				"decided by the provider and security.oidc",
 		},
@@ -150,5 +148,5 @@ func (d *desk) teamRoutes() []web.Route {
 			Summary: "The latest calls of the tenant, refused ones included, with the reason",
 			Says:    "The calls of the team.",
 		},
-	}
+	})
 }

@@ -54,7 +54,8 @@ const tag = "Sign-in"
 
 func (h *hall) routes() []web.Route {
 	page := func(pattern string, handler http.HandlerFunc) web.Route {
-		return web.Route{Pattern: pattern, Permission: access.Anyone, Handler: handler, Undescribed: true}
+		return web.Route{Pattern: pattern, Permission: access.Anyone, Handler: handler, Undescribed: true,
+			Concerns: web.OfGateway}
 	}
 	callback := page("GET /auth/callback", h.callback)
 	callback.Audited, callback.SignsIn = true, true
@@ -68,7 +69,7 @@ func (h *hall) routes() []web.Route {
 		},
 		{
 			Pattern: "POST /auth/logout", Tag: tag, Takes: web.Always, Permission: access.Anyone,
-			Does:    web.Do(h.logout),
+			Does: web.Do(h.logout), Concerns: web.OfGateway,
 			Summary: "End the session of this request; a copy of its cookie is worth nothing from then on",
 			Says:    "The session has ended.", Errors: []int{http.StatusServiceUnavailable},
 		},
