@@ -23,8 +23,8 @@ import (
 
 // Store keeps versions as files in the data directory: one file for each, and one that
 // says which is current. Every write is complete or absent after a crash. The files hold
-// backend keys, so only their owner may read them. Signatures and the changes of versions
-// are in files of their own. Releases that do not know these files leave them alone.
+// backend keys, so only their owner may read them. Signatures are in files of
+// their own.
 type Store struct {
 	data *durable.Dir // the data directory
 	dir  *durable.Dir // the versions in it
