@@ -278,7 +278,8 @@ func (p *Place) backUpContent(w *seal.Archive, c *content, o Options, done *Summ
 			continue // deleted meanwhile
 		}
 		name := fmt.Sprintf("%08d", number)
-		if err := errors.Join(add(name, ".sig", r.Signature), w.AddBytes(versionsDir+"/"+name+".json", r.Text)); err != nil {
+		if err := errors.Join(add(name, ".sig", r.Signature),
+			w.AddBytes(versionsDir+"/"+name+".json", r.Text)); err != nil {
 			return err
 		}
 		done.Versions++

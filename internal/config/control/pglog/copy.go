@@ -61,7 +61,8 @@ func Read(ctx context.Context, tx *sql.Tx, visit func(Stored) error) (c Copy, er
 	if err != nil || c.Head.Version == 0 || visit == nil {
 		return c, err
 	}
-	return c, postgres.Query(ctx, tx, "patchbay_config_versions", "SELECT version, record FROM patchbay_config_versions ORDER BY version",
+	return c, postgres.Query(ctx, tx, "patchbay_config_versions",
+		"SELECT version, record FROM patchbay_config_versions ORDER BY version",
 		func(row *sql.Rows) error {
 			var v Stored
 			if err := row.Scan(&v.Number, &v.Text); err != nil {

@@ -188,7 +188,8 @@ func (s *Store) writeWithin(ctx context.Context, tx *sql.Tx, rows []quota.Row) (
 		for i := range rows[:n] {
 			r := &rows[i]
 			args = append(args, r.Start.Unix(), r.Window.String(), r.Key.User, r.Key.Tenant, r.Key.APIKey,
-				r.Key.Model, r.Key.Service.String(), r.Writer, r.Requests, r.Tokens, r.Prompt, r.Completion, r.Cost, now)
+				r.Key.Model, r.Key.Service.String(), r.Writer, r.Requests, r.Tokens,
+				r.Prompt, r.Completion, r.Cost, now)
 		}
 		if _, err = statement.ExecContext(ctx, args...); err != nil {
 			return err
