@@ -36,13 +36,6 @@ func ReadStored(dir *durable.Dir) (map[string]StoredValue, error) {
 		}
 	}
 	values := map[string]StoredValue{}
-	for _, key := range plain.Keys {
-		value, err := json.Marshal(key, json.Deterministic(true))
-		if err != nil {
-			return nil, err
-		}
-		values["key/"+key.ID] = StoredValue{Data: value}
-	}
 	for name, value := range plain.Values {
 		values[name] = StoredValue{Data: compacted(value), Signatures: sealed.Signatures[name]}
 	}

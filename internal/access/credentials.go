@@ -107,11 +107,10 @@ const (
 	secretBytes     = 32
 )
 
-// stored is the content of the file. Earlier releases wrote Keys.
+// stored is the content of the file.
 type stored struct {
 	Log    string                    `json:"log,omitzero"`
 	Values map[string]jsontext.Value `json:"values,omitzero"`
-	Keys   []IssuedKey               `json:"keys,omitzero"`
 }
 
 // OpenCredentials reads the credentials that were issued. A file that cannot be
@@ -154,17 +153,8 @@ func (c *Credentials) read(data []byte, signatures map[string][]string) error {
 	if err := json.Unmarshal(data, &file, json.RejectUnknownMembers(true)); err != nil {
 		return err
 	}
-	if file.Keys == nil && file.Values == nil {
+	if file.Values == nil {
 		return errors.New("there are no keys in it")
-	}
-	for _, key := range file.Keys {
-		value, err := json.Marshal(key, json.Deterministic(true))
-		if err == nil {
-			err = c.setValue(c.Keys.storedName(key.ID), seal.Value{Data: value, IsTrusted: true})
-		}
-		if err != nil {
-			return err
-		}
 	}
 	for name, value := range file.Values {
 		// A shared value of a newer release is refused, but does not prevent the start.

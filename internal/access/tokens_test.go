@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -114,26 +112,6 @@ func TestACredentialThatIsNotThereLetsNobodyIn(t *testing.T) {
 	}
 	if c.Roster().HasAdmin(time.Now()) {
 		t.Error("a token that nobody has counts as an administrator")
-	}
-}
-
-// What earlier releases wrote is read, and rewritten with the first change.
-func TestKeysOfEarlierReleases(t *testing.T) {
-	path := t.TempDir()
-	file := filepath.Join(path, "keys.json")
-	content := `{"keys":[{"id":"a","tenant":"","keySha256":"` + access.HashOf("secret") + `","services":[],"models":[],"expiresAt":"","createdAt":"2026-01-01T00:00:00Z","createdBy":"ops"}]}`
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := openKeys(t, path, access.Settings{Enabled: true})
-	if !lets(c, "secret") || lets(c, "other") {
-		t.Error("the key is not in force")
-	}
-	if err := c.Keys.Revoke(t.Context(), "a", access.Change{By: "ops", At: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	if again := openKeys(t, path, access.Settings{Enabled: true}); lets(again, "secret") {
-		t.Error("the key is back")
 	}
 }
 

@@ -66,7 +66,7 @@ func (g *Gateway) sharesCounts() bool {
 // member describes this gateway as it is now.
 func (g *Gateway) member(started time.Time) cluster.Member {
 	m := cluster.Member{ID: g.ID, Address: reachable(g.Address()), Version: g.build.Version, StartedAt: started.UTC(),
-		Stores: map[string]bool{}, Identity: cluster.CurrentIdentity}
+		Stores: map[string]bool{}}
 	m.Draining = g.Actuator != nil && g.Actuator.IsDraining()
 	if g.Control != nil {
 		m.ConfigVersion, m.Revision = g.Control.Version(), g.Control.Revision()

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/store/cluster"
-	"github.com/patchbay-ai/patchbay/internal/store/cluster/registry"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
@@ -161,27 +159,4 @@ func TestEndsOfSessionsReachOtherGateways(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Health names the gateways of a release that does not know which sessions have ended.
-func TestHealthNamesGatewaysOfTheReleaseBefore(t *testing.T) {
-	t.Parallel()
-	database := storetest.Postgres(t)
-	r := gatewaytest.Start(t, gatewaytest.SecuredYAML()+"store: {config: "+gatewaytest.Quote(database.URL)+"}\n")
-	health := func() string {
-		return r.Do(http.MethodGet, "/actuator/health/cluster", "", "Authorization", asAdmin).Body
-	}
-	gatewaytest.Eventually(t, "the gateway lists itself", func() bool { return strings.Contains(health(), `"up":1`) })
-	if strings.Contains(health(), "older") {
-		t.Errorf("%s", health())
-	}
-	before, err := registry.NewPostgres(database.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer before.Close()
-	if _, err := before.Announce(t.Context(), cluster.Member{ID: "old", Address: "10.0.0.9:8080", Version: "v0"}); err != nil {
-		t.Fatal(err)
-	}
-	gatewaytest.Eventually(t, "health names it", func() bool { return strings.Contains(health(), `"older":["10.0.0.9:8080 (v0)"]`) })
 }

@@ -41,7 +41,7 @@ func (c *Control) AboutOf(v *Version) About {
 }
 
 func (c *Control) aboutOf(v *Version) About {
-	return About{v.Number, v.CreatedAt, v.Origin, v.Author, v.Summary, c.said(v)}
+	return About{v.Number, v.CreatedAt, v.Origin, v.Author, v.Summary, v.Said}
 }
 
 // aboutCache remembers the descriptions of versions.

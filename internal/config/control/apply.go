@@ -30,8 +30,10 @@ type Change struct {
 	// Origin is the source of the change, such as FromAPI; Author is the person who made
 	// it.
 	Origin, Author string
-	// Summary describes the change; an empty one is derived from the differences.
+	// Summary describes the change, and Said is the same as codes and values. Empty ones are
+	// derived from the differences.
 	Summary string
+	Said    []say.Sentence
 	// IfVersions, if not empty, lists versions: one of them must be in force.
 	IfVersions []int
 	// DryRun validates and compiles the change, and does not make it.

@@ -44,7 +44,7 @@ func (f *configFile) setRead(doc *config.Document) {
 }
 
 // isApplied reports whether a file has the services that were last applied.
-func (f *configFile) isApplied(doc *config.Document) bool { return isSource(f.applied.source, doc) }
+func (f *configFile) isApplied(doc *config.Document) bool { return f.applied.source == sourceOf(doc) }
 
 // edited returns the file to apply, or nil if its services were applied before.
 func (f *configFile) edited(doc *config.Document) *appliedFile {
@@ -113,23 +113,13 @@ func (f *appliedFile) keepLiterals(inForce *config.Document, resolve backend.Res
 	f.source += " with literals"
 }
 
-// lastApplied returns the file as it was last applied, as far as that is known. Older
-// releases did not store it: then the newest version that came from the file takes its
-// place, and its sections count as they are now.
-func lastApplied(store Store, last Head, numbers []int, now config.Managed) appliedFile {
+// lastApplied returns the file as it was last applied, as far as it can be read. Sections that
+// it did not have count as they are now.
+func lastApplied(last Head, now config.Managed) appliedFile {
 	state := appliedFile{source: last.Source, stored: last.File, managed: now}
 	maps.Copy(state.managed, last.FileSettings)
-	if len(last.File) > 0 && json.Unmarshal(last.File, &state.services) == nil {
-		return state
+	if json.Unmarshal(last.File, &state.services) != nil {
+		state.services = config.Default().Services // the edit then adds and changes, and removes nothing
 	}
-	state.services = config.Default().Services // the edit then adds and changes, and removes nothing
-	for i := len(numbers) - 1; i >= 0; i-- {
-		v, err := store.Load(numbers[i])
-		if err == nil && (v.Origin == FromFile || v.Origin == FromReload || v.Origin == FromReset) {
-			state.services = v.Services
-			break
-		}
-	}
-	state.stored = stored.WithoutDefaults(state.services)
 	return state
 }

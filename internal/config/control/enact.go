@@ -41,7 +41,7 @@ type proposal struct {
 func (c *Control) propose(doc *config.Document, terms *access.TermSet, managed config.Managed,
 	change Change) (*proposal, Result, error) {
 	now := c.state.Load()
-	result := Result{Before: now.version, Version: now.version, Changed: true, Summary: change.Summary}
+	result := Result{Before: now.version, Version: now.version, Changed: true, Said: change.Said}
 	doc, err := asStored(doc)
 	if err != nil {
 		return nil, result, err
@@ -56,15 +56,15 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, managed c
 	if isNew && now.version != 0 {
 		result.Differences = now.compare(p.next)
 	}
-	if result.Summary == "" {
+	if result.Summary = change.Summary; result.Summary == "" {
 		result.Summary, result.Said = differences.Summarize(result.Differences), differences.SaidOf(result.Differences)
 	}
 	if isNew {
 		p.next.version = c.local.newest + 1
 		p.added = &Version{
 			Number: p.next.version, CreatedAt: at, Origin: change.Origin, Author: change.Author,
-			Summary: result.Summary, Added: p.next.since, Services: doc.Services, Terms: terms,
-			Settings: managed, Changes: differences.Kept(result.Differences),
+			Summary: result.Summary, Said: result.Said, Added: p.next.since, Services: doc.Services, Terms: terms,
+			Settings: managed,
 		}
 		p.surplus = c.local.surplus(doc.Store.KeepVersions)
 	}

@@ -9,7 +9,6 @@ import (
 // stores, which they need, import this package.
 
 func SourceOf(doc *config.Document) string                    { return sourceOf(doc) }
-func FilledSource(doc *config.Document) string                { return filledSource(doc) }
 func Summarize(found []Difference) string                     { return differences.Summarize(found) }
 func Validate(doc *config.Document) error                     { return validate(doc) }
 func AsStored(doc *config.Document) (*config.Document, error) { return asStored(doc) }

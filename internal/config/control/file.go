@@ -52,7 +52,8 @@ func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (cha
 	found := append(differences.Compare(now.doc.Services, next.Services),
 		differences.CompareManaged(now.settings, managed)...)
 	p, result, err := c.propose(next, now.terms, managed,
-		Change{Origin: origin, Author: system, Summary: differences.SummarizeFile(found)})
+		Change{Origin: origin, Author: system, Summary: differences.SummarizeFile(found),
+			Said: differences.SaidOfFile(found)})
 	if err != nil {
 		return false, err
 	}
@@ -85,7 +86,7 @@ func (c *Control) withFile(t transfer, now *state, doc *config.Document,
 	next.Runs, next.References = doc.Runs, doc.References
 	c.takeFileTerms(now, next, doc)
 	shared, isShared := t.sharedHead()
-	isTaken := isShared && isSource(shared.Source, doc) // by another gateway, which has read the same file
+	isTaken := isShared && shared.Source == sourceOf(doc) // by another gateway, which has read the same file
 	if edited != nil && !isTaken {
 		next.Services = versions.Entrusted(merge.Services(c.file.applied.services, edited.services, now.doc.Services),
 			now.doc.Services)

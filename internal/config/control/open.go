@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -106,9 +107,9 @@ func (o Opening) open() (*Control, error) {
 		return nil, err
 	}
 	c.state.Store(&state{doc: doc.Clone(), activations: last.head.Activations})
-	isEdited := len(last.numbers) > 0 && !isSourceOf(last.head, doc)
+	isEdited := len(last.numbers) > 0 && last.head.Source != sourceOf(doc)
 	if isEdited {
-		c.file.applied = lastApplied(c.local.store, last.head, last.numbers, doc.Managed())
+		c.file.applied = lastApplied(last.head, doc.Managed())
 	}
 	c.isPassing = isEdited && (o.Shared == nil || last.head.Log == "")
 	isInForce, err := c.resume(last)
@@ -289,8 +290,9 @@ func (c *Control) takeFirst(doc *config.Document, last storeContent) error {
 			"version", c.local.newest+1)
 	}
 	c.file.applied = appliedFileOf(doc)
+	first := say.New("version.first")
 	p, _, err := c.propose(c.state.Load().doc, nil, nil,
-		Change{Origin: FromFile, Author: system, Summary: firstSummary()})
+		Change{Origin: FromFile, Author: system, Summary: first.String(), Said: say.All(first)})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
-	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
 // readFrom returns a document that was read from a file with these words.
@@ -61,31 +60,6 @@ func TestUpgradesKeepChangesOverAnUnchangedFile(t *testing.T) {
 		t.Errorf("it has %v", got)
 	}
 	_ = b.store.Close()
-}
-
-// Older releases knew a file by its services with all defaults filled in.
-func TestUpgradesKnowTheFilesOfOlderReleases(t *testing.T) {
-	dir := t.TempDir()
-	b := open(t, dir, config.Default()) // which says nothing of what was written
-	mustChange(t, b, add("edited"))
-	if pointer, err := b.store.Head(); err != nil || pointer.Source != FilledSource(config.Default()) {
-		t.Fatalf("%+v, %v", pointer, err)
-	}
-	_ = b.store.Close()
-	b = open(t, dir, readFrom("words"))
-	if b.Version() != 2 {
-		t.Errorf("the upgrade makes version %d", b.Version())
-	}
-	mustChange(t, b, add("more"))
-	if pointer, err := b.store.Head(); err != nil || pointer.Source != "written:words" {
-		t.Errorf("%+v, %v", pointer, err)
-	}
-	_ = b.store.Close()
-	b = open(t, dir, readFrom("other words", add("in the file")))
-	defer b.store.Close()
-	if b.Version() != 4 {
-		t.Errorf("another file makes version %d", b.Version())
-	}
 }
 
 // A change is checked as it will be read back, not as it was made.
@@ -152,23 +126,4 @@ func TestPropertyServicesSurviveTheStore(t *testing.T) {
 			t.Fatalf("%v: %+v became %+v", err, doc.Services[schema.Chat], stored)
 		}
 	})
-}
-
-// While some gateways are upgraded and others are not, a file that all of them
-// read becomes one version, not two.
-func TestUpgradesOfSomeGatewaysTakeASharedFileOnce(t *testing.T) {
-	db := storetest.Postgres(t)
-	old, _ := join(t, db.URL, t.TempDir(), config.Default())
-	upgraded, _ := join(t, db.URL, t.TempDir(), readFrom("words"))
-	next := add("in the new file")
-	if changed, err := old.Reload(t.Context(), readFrom("", next)); !changed || err != nil {
-		t.Fatal(changed, err)
-	}
-	mustChange(t, upgraded, add("edited"))
-	if _, err := upgraded.Reload(t.Context(), readFrom("other words", next)); err != nil {
-		t.Fatal(err)
-	}
-	if got := names(upgraded); !slices.Equal(got, []string{"in the new file", "edited"}) || upgraded.Version() != 3 {
-		t.Errorf("version %d with %v", upgraded.Version(), got)
-	}
 }

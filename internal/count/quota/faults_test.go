@@ -296,7 +296,7 @@ func TestExistingTablesNeedNoRightToCreate(t *testing.T) {
 	defer db.Close()
 	for _, statement := range []string{
 		"CREATE ROLE counter LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON quota_usage, quota_detail, quota_schema TO counter",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON quota_usage, quota_schema TO counter",
 	} {
 		if _, err := db.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)

@@ -181,7 +181,7 @@ func (j *journal) encode(cells []*cell, admit bool) {
 		return
 	}
 	at := len(j.buf)
-	j.buf = append(records.Ledger.Begin(j.buf), isDetailed)
+	j.buf = append(records.Ledger.Begin(j.buf), isUpdate)
 	for _, c := range cells {
 		if c == nil {
 			continue

@@ -295,7 +295,7 @@ func FuzzRecovery(f *testing.F) {
 	c := &cell{owner: &keyCells{key: Key{Tenant: "t", User: "u", Model: "m"}}, writer: "w", window: Day, start: 1_700_006_400, id: 1}
 	good = appendDefinition(good, c)
 	at := len(good)
-	good = appendTotals(append(records.Ledger.Begin(good), isDetailed), 1, Totals{3, 40, 30, 10, 5e12})
+	good = appendTotals(append(records.Ledger.Begin(good), isUpdate), 1, Totals{3, 40, 30, 10, 5e12})
 	good = records.Ledger.End(good, at, nil, 0)
 	f.Add([]byte(nil))
 	f.Add(good)

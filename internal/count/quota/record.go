@@ -9,13 +9,11 @@ import (
 )
 
 // A segment of the journal is a file of records. The first byte of a record says its type: a
-// definition gives a cell a number, an update gives the totals of numbered cells: requests and
-// tokens, and in detailed updates also the tokens of prompts and completions and the cost. Every
-// segment can be read without the others.
+// definition gives a cell a number, an update gives the totals of numbered cells. Every segment
+// can be read without the others.
 const (
 	isDefinition = 'D'
-	isUpdate     = 'U' // of earlier releases
-	isDetailed   = 'T'
+	isUpdate     = 'T'
 )
 
 // appendDefinition appends the record that gives a cell its number.
@@ -66,13 +64,10 @@ func readRecord(payload []byte, defined map[uint64]Row, visit func(Row)) bool {
 			return false
 		}
 		defined[id] = row
-	case isUpdate, isDetailed:
+	case isUpdate:
 		for len(r.rest) > 0 {
 			row, known := defined[r.unsigned()]
-			row.Requests, row.Tokens = r.total(), r.total()
-			if payload[0] == isDetailed {
-				row.Prompt, row.Completion, row.Cost = r.total(), r.total(), r.total()
-			}
+			row.Totals = Totals{r.total(), r.total(), r.total(), r.total(), r.total()}
 			if r.failed {
 				return false
 			}

@@ -10,7 +10,7 @@ import (
 	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
 
-// segmentMagic begins the segments of all releases.
+// segmentMagic begins each segment.
 const segmentMagic = "patchbay quota 1\n"
 
 // damage is what is wrong with a segment.
@@ -47,8 +47,8 @@ func record(kind byte, numbers ...uint64) []byte {
 	return records.Ledger.End(buf, 0, nil, 0)
 }
 
-// TestRecordsAreReadAsTheyWereWritten: what stands in a segment, in records of this and
-// of earlier releases, between damage, and up to the greatest total.
+// TestRecordsAreReadAsTheyWereWritten: what stands in a segment, between damage, and up to the
+// greatest total.
 func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	const most = math.MaxInt64
 	damaged := []byte{1, 0, 9, 9, 9, 9, 'x'} // a wrong checksum
@@ -63,22 +63,20 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 		{"zeros", make([]byte, 100), "", torn},
 		{"something else", []byte("#!/bin/sh and more of it"), "", corrupt},
 		{"a definition", written(), "", intact},
-		{"an update", written(record(isDetailed, 1, 3, 40, 30, 10, 5)), "3/40 30+10 5;", intact},
-		{"of an earlier release", written(record(isUpdate, 1, 3, 40)), "3/40 0+0 0;", intact},
-		{"two in one", written(record(isUpdate, 1, 3, 40, 1, 4, 50)), "3/40 0+0 0;4/50 0+0 0;", intact},
-		{"without definition", written(record(isUpdate, 2, 3, 40, 1, 4, 50)), "4/50 0+0 0;", intact},
-		{"without beginning", written(record(isUpdate, 1, 3, 40))[1:], "3/40 0+0 0;", corrupt},
-		{"damage before an update", written(damaged, record(isDetailed, 1, 3, 40, 30, 10, 5)), "3/40 30+10 5;", corrupt},
-		{"damage before one of an earlier release", written(damaged, record(isUpdate, 1, 3, 40)), "3/40 0+0 0;", corrupt},
-		{"damage at the end", written(record(isUpdate, 1, 3, 40), damaged), "3/40 0+0 0;", torn},
-		{"an end within a head", written(record(isUpdate, 1, 3, 40), []byte{9, 0, 1, 2, 3}), "3/40 0+0 0;", torn},
-		{"a head without anything", written(record(isUpdate, 1, 3, 40), []byte{9, 0, 1, 2, 3, 4}), "3/40 0+0 0;", torn},
+		{"an update", written(record(isUpdate, 1, 3, 40, 30, 10, 5)), "3/40 30+10 5;", intact},
+		{"two in one", written(record(isUpdate, 1, 3, 40, 0, 0, 0, 1, 4, 50, 0, 0, 0)), "3/40 0+0 0;4/50 0+0 0;", intact},
+		{"without definition", written(record(isUpdate, 2, 3, 40, 0, 0, 0, 1, 4, 50, 0, 0, 0)), "4/50 0+0 0;", intact},
+		{"without beginning", written(record(isUpdate, 1, 3, 40, 0, 0, 0))[1:], "3/40 0+0 0;", corrupt},
+		{"damage before an update", written(damaged, record(isUpdate, 1, 3, 40, 30, 10, 5)), "3/40 30+10 5;", corrupt},
+		{"damage at the end", written(record(isUpdate, 1, 3, 40, 0, 0, 0), damaged), "3/40 0+0 0;", torn},
+		{"an end within a head", written(record(isUpdate, 1, 3, 40, 0, 0, 0), []byte{9, 0, 1, 2, 3}), "3/40 0+0 0;", torn},
+		{"a head without anything", written(record(isUpdate, 1, 3, 40, 0, 0, 0), []byte{9, 0, 1, 2, 3, 4}), "3/40 0+0 0;", torn},
 		{"of an unknown kind", written(record('X', 1, 3, 40)), "", torn},
 		{"an update without totals", written(record(isUpdate, 1)), "", torn},
-		{"an update with half of its totals", written(record(isDetailed, 1, 3, 40)), "", torn},
-		{"the greatest total", written(record(isUpdate, 1, most, most)), fmt.Sprintf("%d/%d 0+0 0;", most, most), intact},
-		{"more than the greatest total", written(record(isUpdate, 1, most+1, 1)), "", torn},
-		{"many more", written(record(isUpdate, 1, 1, math.MaxUint64)), "", torn},
+		{"an update with half of its totals", written(record(isUpdate, 1, 3, 40, 30)), "", torn},
+		{"the greatest total", written(record(isUpdate, 1, most, most, 0, 0, 0)), fmt.Sprintf("%d/%d 0+0 0;", most, most), intact},
+		{"more than the greatest total", written(record(isUpdate, 1, most+1, 1, 0, 0, 0)), "", torn},
+		{"many more", written(record(isUpdate, 1, 1, math.MaxUint64, 0, 0, 0)), "", torn},
 		{"a definition without a window", written(record(isDefinition, 1)), "", torn},
 		{"a definition without a number", written(record(isDefinition)), "", torn},
 	} {

@@ -14,14 +14,11 @@ import (
 
 // The rows of one window are the totals of a few sheets, one for each group of keys, which
 // spreads them over the parts of a cluster; a reader knows the names of all sheets without
-// searching for them. Prompt, completion and cost are totals of their own, which earlier
-// releases pass over.
+// searching for them.
 const (
 	groups = 8
 	// separator divides the parts of a writer's name; none of them can hold it.
 	separator = "\x00"
-	// detailSuffix ends the name of the total with the details of a row.
-	detailSuffix = separator + "detail"
 	// markTime is how long a mark is kept.
 	markTime = 7 * 24 * time.Hour
 )
@@ -42,6 +39,9 @@ func sheetsOf(prefix string, rows []Row, keep time.Duration) []tally.Sheet {
 	found := map[string]int{}
 	for i := range rows {
 		row := &rows[i]
+		if row.Totals == (Totals{}) {
+			continue
+		}
 		name := windowPlace(prefix, groupOf(&row.Key), row.Window, row.Start)
 		at, known := found[name]
 		if !known {
@@ -49,34 +49,18 @@ func sheetsOf(prefix string, rows []Row, keep time.Duration) []tally.Sheet {
 			found[name] = at
 			sheets = append(sheets, tally.Sheet{Name: name, Expire: row.Window.End(row.Start).Add(keep)})
 		}
-		sheets[at].Totals = append(sheets[at].Totals, totalsOf(row)...)
+		sheets[at].Totals = append(sheets[at].Totals, totalOf(row))
 	}
 	return sheets
 }
 
-// totalsOf returns the totals of a row.
-func totalsOf(row *Row) (totals []tally.Total) {
+// totalOf returns the total of a row.
+func totalOf(row *Row) tally.Total {
 	k := &row.Key
-	writer := strings.Join([]string{row.Writer, k.Tenant, k.APIKey, k.User, k.Service.String(), k.Model}, separator)
-	if row.Requests+row.Tokens > 0 {
-		totals = append(totals, tally.Total{Writer: writer, Numbers: writeNumbers(row.Requests, row.Tokens)})
+	return tally.Total{
+		Writer:  strings.Join([]string{row.Writer, k.Tenant, k.APIKey, k.User, k.Service.String(), k.Model}, separator),
+		Numbers: fmt.Sprint(row.Requests, row.Tokens, row.Prompt, row.Completion, row.Cost),
 	}
-	if row.HasDetails() {
-		details := writeNumbers(row.Prompt, row.Completion, row.Cost)
-		totals = append(totals, tally.Total{Writer: writer + detailSuffix, Numbers: details})
-	}
-	return totals
-}
-
-func writeNumbers(numbers ...int64) string {
-	var text []byte
-	for i, n := range numbers {
-		if i > 0 {
-			text = append(text, ' ')
-		}
-		text = strconv.AppendInt(text, n, 10)
-	}
-	return string(text)
 }
 
 // places returns the sheets with the rows of windows, to read them.
@@ -103,20 +87,15 @@ func readPlaces(windows []CalendarWindow, told []map[string]string) (rows []Row)
 	return rows
 }
 
-// readTotal reads the requests and tokens of a row, or its details, which are a row of the
-// same writer and are merged with it by readers.
+// readTotal reads the total of a row.
 func readTotal(writer, text string) (Row, bool) {
-	plain, isDetail := strings.CutSuffix(writer, detailSuffix)
-	parts, numbers := strings.Split(plain, separator), strings.Split(text, " ")
-	if len(parts) != 6 || isDetail && len(numbers) != 3 || !isDetail && len(numbers) != 2 {
+	parts, numbers := strings.Split(writer, separator), strings.Split(text, " ")
+	if len(parts) != 6 || len(numbers) != 5 {
 		return Row{}, false
 	}
 	service, err := schema.ParseServiceType(parts[4])
 	row := Row{Writer: parts[0], Key: Key{parts[1], parts[2], parts[3], service, parts[5]}}
-	to := []*int64{&row.Requests, &row.Tokens}
-	if isDetail {
-		to = []*int64{&row.Prompt, &row.Completion, &row.Cost}
-	}
+	to := []*int64{&row.Requests, &row.Tokens, &row.Prompt, &row.Completion, &row.Cost}
 	for i, number := range numbers {
 		var wrong error
 		*to[i], wrong = strconv.ParseInt(number, 10, 64)

@@ -39,10 +39,6 @@ func (t *Totals) Add(o Totals) {
 	}
 }
 
-// HasDetails reports whether more is counted than requests and tokens. The details are
-// stored apart.
-func (t *Totals) HasDetails() bool { return t.Prompt|t.Completion|t.Cost != 0 }
-
 // ErrReplaced means that a store has lost earlier rows, because its files were removed or
 // replaced.
 var ErrReplaced = errors.New("the files of the database were removed or replaced")

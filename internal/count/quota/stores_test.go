@@ -171,7 +171,7 @@ func TestSnapshotStores(t *testing.T) {
 	}
 }
 
-func TestTablesAreCreatedOnceAndNotDowngraded(t *testing.T) {
+func TestTablesAreCreatedOnceAndNotChanged(t *testing.T) {
 	for name, address := range map[string]string{"SQLite": "sqlite:quota.db", "PostgreSQL": ""} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -198,12 +198,14 @@ func TestTablesAreCreatedOnceAndNotDowngraded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.ExecContext(t.Context(), "UPDATE quota_schema SET version = 99"); err != nil {
-				t.Fatal(err)
-			}
-			_ = db.Close()
-			if _, err := sqlstore.Open(t.Context(), address, dir); !errors.Is(err, sqlstore.ErrNewer) {
-				t.Errorf("opened tables of a newer release: %v", err)
+			defer db.Close()
+			for _, version := range []string{"1", "99"} {
+				if _, err := db.ExecContext(t.Context(), "UPDATE quota_schema SET version = "+version); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := sqlstore.Open(t.Context(), address, dir); !errors.Is(err, sqlstore.ErrFormat) {
+					t.Errorf("opened tables of format %s: %v", version, err)
+				}
 			}
 		})
 	}

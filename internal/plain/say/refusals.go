@@ -205,7 +205,12 @@ var refusals = []Entry{
 			"taken shows when its database is back"},
 	{"manage.forged", "the signature is wrong: somebody who does not have the master key changed what is stored"},
 	{"manage.no_instance", `not found: no instance is called "{instance}"`},
-	{"manage.no_such_instance", "not found: no instance has this name and address"},
+	{"manage.instance_adapter", `the instance "{instance}" is made of the LoRA adapter "{adapter}": change that in ` +
+		"loras.adapters of the configuration file"},
+	{"manage.instance_discovered", `the model of the instance "{instance}" was discovered: change the instance that ` +
+		"discovers it, or add an instance with this name and address"},
+	{"manage.instance_discovers", `the instance "{instance}" discovers its models, and each of them is an instance: ` +
+		"name one of those"},
 	{"manage.instance_exists", `the instance "{instance}" exists already`},
 	{"manage.service_missing", "not found: {service} is not configured"},
 	{"manage.it_missing", "not found: it is not configured"},

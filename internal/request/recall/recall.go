@@ -6,7 +6,6 @@ package recall
 import (
 	"context"
 	"errors"
-	"time"
 )
 
 // Owner is the API key that made an answer. It is the zero value where no keys are
@@ -16,8 +15,6 @@ type Owner struct {
 	Key string
 	// Issue tells apart the keys that had this id one after the other.
 	Issue string
-	// Since is when the key was issued; zero if that is not known.
-	Since time.Time
 	// Tenant is the tenant of the key, empty if it has none. The answers of all keys of a
 	// tenant together are weighed against the answers of others.
 	Tenant string

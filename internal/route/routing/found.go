@@ -272,20 +272,6 @@ func (s *Source) includes(name string) bool {
 	return rewritten != "" && s.Settings.Finds(aliases.ModelOf(rewritten))
 }
 
-// Found returns the models that instances of the service type have found, sorted.
-func (s *Service) Found() []string {
-	if s == nil {
-		return nil
-	}
-	var names []string
-	for _, pool := range s.Pools {
-		if slices.ContainsFunc(pool.Instances, func(i *backend.Instance) bool { return !s.isWritten(i.ID) }) {
-			names = append(names, pool.Model)
-		}
-	}
-	return names
-}
-
 func (s *Service) isWritten(id string) bool {
 	return slices.ContainsFunc(s.Policy.Instances, func(settings backend.Settings) bool { return settings.ID() == id })
 }

@@ -165,10 +165,7 @@ type Candidates [maxObstacles]uint16
 
 // Told is the error that the caller of a failed request received.
 type Told struct {
-	// Message is the text of Said, which is zero in a record of an earlier release. Both are
-	// cut.
-	Message string       `json:"said,omitzero"`
-	Said    say.Sentence `json:"sentence,omitzero"`
+	Said say.Sentence `json:"sentence,omitzero"` // cut
 	// Of names the owner of the limit or budget that refused the request, as in
 	// schema.Error, and Until is when it lets a request in again; they are zero where none
 	// did, or never does.
@@ -183,11 +180,10 @@ const maxMessage = 600
 func (c *Record) Tell(e *schema.Error) {
 	c.Code = e.Code
 	said := e.Said.Cut(maxMessage)
-	message := said.String()
-	if c.Told != nil && c.Told.Message == message {
+	if c.Told != nil && c.Told.Said.String() == said.String() {
 		return // the proxy has noted it
 	}
-	c.Told = &Told{Message: message, Said: said, Of: e.Of}
+	c.Told = &Told{Said: said, Of: e.Of}
 	if e.Of != "" && e.RetryAfter > 0 && e.Code != schema.CodeBudgetReserved { // which passes when others end
 		c.Told.Until = time.Now().Add(e.RetryAfter)
 	}
@@ -227,12 +223,10 @@ type Try struct {
 	// Status is the HTTP status of the backend's answer, 0 where there was none.
 	Status int `json:"http,omitzero"`
 	// Code is the code of the failure, empty for a success; Cause is the word for why the
-	// backend could not be reached, empty where it could. Text is the message to the caller
-	// about the failure, sent or not: cut, without secrets and addresses. Said is the same as
-	// a sentence, nil after a success and in a record of an earlier release.
+	// backend could not be reached, empty if it could. Said is the message to the caller about
+	// the failure, sent or not: cut, without secrets and addresses; nil after a success.
 	Code  string        `json:"code,omitzero"`
 	Cause string        `json:"cause,omitzero"`
-	Text  string        `json:"text,omitzero"`
 	Said  *say.Sentence `json:"sentence,omitzero"`
 	// URL is where a failed attempt was sent, without its query.
 	URL  string `json:"url,omitzero"`
@@ -341,7 +335,7 @@ func (c *Record) Try() *Try {
 func (c *Record) Fail(code, cause string, said say.Sentence) {
 	try := c.Try()
 	said = said.Cut(maxText)
-	try.Code, try.Cause, try.Text, try.Said = code, cause, said.String(), &said
+	try.Code, try.Cause, try.Said = code, cause, &said
 }
 
 // Cause returns the word for why the backend that was called last could not be

@@ -200,7 +200,7 @@ func fold(list []Group) []Group {
 		}
 		to := &folded[at]
 		if one.Last.After(to.Last) {
-			to.Text, to.Said, to.Sent = one.Text, one.Said, one.Sent
+			to.Said, to.Sent = one.Said, one.Sent
 		}
 		to.span.merge(&one.span)
 		to.lately.merge(&one.lately)

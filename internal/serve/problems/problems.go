@@ -136,8 +136,7 @@ func (s *span) add(c *calls.Record, counted Counts, at time.Time) {
 type Group struct {
 	Key
 	span
-	// Text is the text of the latest failure, and Said its sentence.
-	Text string
+	// Said is the sentence of the latest failure.
 	Said say.Sentence
 	Sent int // the status that the latest caller was sent
 	// Models, Instances and Host are those of the object. A problem that was folded has several.
@@ -269,8 +268,9 @@ func (k *Keeper) group(c *calls.Record, outcome calls.Outcome, at time.Time) {
 		}
 		counted.Tried = 1
 		model := calls.ModelOf(try.Instance, c.Model)
-		one := k.of(Key{AtBackend, c.Service, try.Instance, try.Code, try.Status, normalised(try.Text)}, at)
-		one.Text, one.Said, one.Sent = try.Text, try.Sentence(), c.Status
+		said := try.Sentence()
+		one := k.of(Key{AtBackend, c.Service, try.Instance, try.Code, try.Status, normalised(said.String())}, at)
+		one.Said, one.Sent = said, c.Status
 		one.Host, one.Models, one.Instances = calls.HostOf(try.Instance), []string{model}, []string{try.Instance}
 		if outcome == calls.Rescued && c.Fallbacks > 0 {
 			one.takeOver(model, c.Model)
@@ -298,7 +298,7 @@ func (k *Keeper) group(c *calls.Record, outcome calls.Outcome, at time.Time) {
 		one.Models = append(one.Models, c.Model)
 	}
 	if c.Told != nil {
-		one.Text, one.Said, one.Until = c.Told.Message, c.Told.Said, c.Told.Until
+		one.Said, one.Until = c.Told.Said, c.Told.Until
 	}
 	one.add(c, countsOf(outcome), at)
 	if key.Kind == ByLimit {

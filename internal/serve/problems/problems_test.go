@@ -133,7 +133,7 @@ func TestABackendThatRefusesTheKeyAnswers(t *testing.T) {
 // refusedBy makes a call one that a limit or budget of an account refused.
 func refusedBy(account, code string) func(*calls.Record) {
 	return func(c *calls.Record) {
-		c.Code, c.Status, c.Told = code, 429, &calls.Told{Message: "no", Of: account}
+		c.Code, c.Status, c.Told = code, 429, &calls.Told{Said: say.Plain("no"), Of: account}
 		if name, ok := strings.CutPrefix(account, "tenant/"); ok {
 			c.Tenant = name
 		}

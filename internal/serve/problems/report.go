@@ -140,8 +140,6 @@ func (k *Keeper) summary(g *Group, now time.Time, words bool) say.Sentence {
 	cause := g.Said
 	if !words {
 		cause = cause.Own()
-	} else if !cause.Is() {
-		cause = say.Plain(g.Text)
 	}
 	if !cause.Is() {
 		cause = say.New("problem.code", "code", g.Code)

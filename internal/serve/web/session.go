@@ -53,7 +53,7 @@ func (u PublicURL) EndSession(c *Call, roster *access.Roster, kept *sessions.Ses
 	if session := u.session(c.Request); session != "" && roster != nil {
 		now := time.Now()
 		if id := roster.SessionOf(session, now); id != "" {
-			// A gateway of the release before may have begun it, with the life of that time.
+			// It may have begun with another life, before a change of the settings.
 			until := now.Add(max(kept.Life(), access.SessionLife))
 			if err := kept.End(c.Context(), id, until); err != nil {
 				return err

@@ -45,15 +45,9 @@ type Member struct {
 	StartedAt     time.Time `json:"startedAt"`
 	// Stores are the stores that it uses, and whether it reaches each.
 	Stores map[string]bool `json:"stores,omitzero"`
-	// Identity is the number of the rules about who may come in that it obeys: since 1 it knows
-	// which sessions have ended, and is closed without a key. 0 is an earlier release.
-	Identity int `json:"identity,omitzero"`
 	// Draining says that it takes no new requests any more and ends when the running ones have.
 	Draining bool `json:"draining,omitzero"`
 }
-
-// CurrentIdentity is the Identity of this release.
-const CurrentIdentity = 1
 
 // Seen is a member and how long ago it announced itself, by the clock of the registry.
 type Seen struct {

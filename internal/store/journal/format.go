@@ -15,9 +15,8 @@ import (
 
 // Format says how the files of one kind look. A file is a mark that also says whether it
 // is sealed, some bytes for its writer, and the head of the box if it is sealed. A record
-// is the length of its body, a checksum, a part that is never sealed, and the body. The
-// formats differ because this release reads files of earlier releases, and earlier
-// releases read its files.
+// is the length of its body, a checksum, a part that is never sealed, and the body. Files
+// with another mark are damaged.
 type Format uint8
 
 // The formats.
@@ -30,10 +29,9 @@ const (
 	// Calls are blocks of call records. The byte behind the mark says which parts of the
 	// calls were captured, and the clear part of a block says which calls it has.
 	Calls
-	// Contents are files of clients, and EarlierContents the files that releases up to
-	// 9b73041f read. Both have a head and no records: any part of them can be read alone.
+	// Contents are files of clients. They have a head and no records: any part of them can be
+	// read alone.
 	Contents
-	EarlierContents
 )
 
 // LongestHead is enough of a file to read its head.
@@ -61,7 +59,7 @@ type layout struct {
 var layouts = [...]layout{
 	Ledger: {
 		plain: "patchbay quota 1\n", order: binary.LittleEndian, lengthBytes: 2, polynomial: crc32.Castagnoli,
-		longest: 8 << 10, kinds: "DUT",
+		longest: 8 << 10, kinds: "DT",
 	},
 	Answers: {
 		plain: "pbj1", sealed: "pbk1", order: binary.BigEndian, lengthBytes: 4, polynomial: crc32.Castagnoli,
@@ -71,8 +69,7 @@ var layouts = [...]layout{
 		plain: "PBCALLS1\x00", sealed: "PBCALLS1\x01", extra: 1, order: binary.LittleEndian, lengthBytes: 4,
 		polynomial: crc32.IEEE, clear: 4 * 8, isCounted: true, longest: 64 << 20,
 	},
-	Contents:        {plain: "pbp1", sealed: "pbs2"},
-	EarlierContents: {plain: "pbp1", sealed: "pbs1"},
+	Contents: {plain: "pbp1", sealed: "pbs2"},
 }
 
 // checksumBytes is the size of a CRC-32.

@@ -281,34 +281,18 @@ func connect(t *testing.T, server *storetest.Server) rueidis.Client {
 	return client
 }
 
-// An answer that the release before has stored is found by a key that is older than all
-// that a key of the same id may have left; and that release finds what is stored now.
-func TestAnswersOfTheReleaseBefore(t *testing.T) {
+// An answer belongs to the key that made it, and not to another one that had its id.
+func TestAnswersBelongToOneIssueOfAKey(t *testing.T) {
 	server := storetest.Redis(t)
 	store := redisanswers.New(redisanswers.Options{Address: server.URL, Settings: settings})
 	t.Cleanup(store.Close)
-	client := connect(t, server)
-	const old = `{"input":[],"response":{"id":"resp_1"}}`
-	if err := client.Do(t.Context(), client.B().Set().Key("patchbay:responses:1:k:resp_1").Value(old).Px(time.Hour).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	for _, test := range []struct {
-		name  string
-		owner recall.Owner
-		found bool
-	}{
-		{"of a new key", recall.Owner{Key: "k", Issue: "9", Since: now.Add(-59 * time.Minute)}, false},
-		{"of an old key", recall.Owner{Key: "k", Issue: "9", Since: now.Add(-61 * time.Minute)}, true},
-		{"of a key of the file", recall.Owner{Key: "k", Issue: "9"}, true},
-		{"of another key", recall.Owner{Key: "l", Issue: "9"}, false},
-	} {
-		if found := get(t, store, test.owner, "resp_1"); (found[0] != nil) != test.found {
-			t.Errorf("%s: %v", test.name, found)
+	put(t, store, &recall.Answer{ID: "resp_2", Owner: recall.Owner{Key: "k", Issue: "9"}, Response: []byte(`{"id":"resp_2"}`)})
+	for issue, want := range map[string]bool{"9": true, "8": false, "": false} {
+		if found := get(t, store, recall.Owner{Key: "k", Issue: issue}, "resp_2"); (found[0] != nil) != want {
+			t.Errorf("issue %q: %v", issue, found)
 		}
 	}
-	put(t, store, &recall.Answer{ID: "resp_2", Owner: recall.Owner{Key: "k", Issue: "9"}, Response: []byte(`{"id":"resp_2"}`)})
-	if text, err := client.Do(t.Context(), client.B().Get().Key("patchbay:responses:1:k:resp_2").Build()).ToString(); err != nil || text != `{"issue":"9","input":[],"response":{"id":"resp_2"}}` {
+	if text, err := connect(t, server).Do(t.Context(), connect(t, server).B().Get().Key("patchbay:responses:1:k:resp_2").Build()).ToString(); err != nil || text != `{"issue":"9","input":[],"response":{"id":"resp_2"}}` {
 		t.Errorf("%s %v", text, err)
 	}
 }

@@ -34,7 +34,7 @@ const (
 
 // allowedNames are the names that an archive may have: none of them leads out of a folder.
 var allowedNames = regexp.MustCompile(`^((manifest|values|credentials)\.json|(ledger|documents)\.jsonl|` +
-	`versions/([0-9]{8,9}|current)\.(json|sig|changes)|contents/[A-Za-z0-9_-]{1,200}|` +
+	`versions/([0-9]{8,9}|current)\.(json|sig)|contents/[A-Za-z0-9_-]{1,200}|` +
 	`answers/[A-Za-z0-9_-]{1,200}/answers-[A-Za-z0-9_-]{1,200})$`)
 
 const (

@@ -16,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -224,12 +223,7 @@ func readRecord(store *files.Store, dir *durable.Dir, number int) (*pglog.Stored
 	if err != nil {
 		return nil, err
 	}
-	changes, err := dir.Read(fmt.Sprintf("%08d.changes", number))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return &pglog.Stored{Number: number, Text: text, Signature: signature,
-		Changes: strings.TrimSpace(string(changes))}, nil
+	return &pglog.Stored{Number: number, Text: text, Signature: signature}, nil
 }
 
 // markPrefix begins the names of values that say which unsigned data was taken over.
@@ -284,7 +278,7 @@ func (p *Place) backUpContent(w *seal.Archive, c *content, o Options, done *Summ
 			continue // deleted meanwhile
 		}
 		name := fmt.Sprintf("%08d", number)
-		if err := errors.Join(add(name, ".sig", r.Signature), add(name, ".changes", r.Changes),
+		if err := errors.Join(add(name, ".sig", r.Signature),
 			w.AddBytes(versionsDir+"/"+name+".json", r.Text)); err != nil {
 			return err
 		}

@@ -62,7 +62,6 @@ func (p *Place) contentOf(ctx context.Context, tx *sql.Tx, stage string) (*conte
 		name := fmt.Sprintf("%08d", v.Number)
 		write(name+".json", string(v.Text))
 		write(name+".sig", v.Signature)
-		write(name+".changes", v.Changes)
 		return err
 	})
 	if err := cmp.Or(failed, err); err != nil {

@@ -47,26 +47,16 @@ const (
 
 // Fault is a reason why a batch failed, or stopped.
 type Fault struct {
-	Code string `json:"code"`
-	// Message is the text of Said, which is zero in a batch of an earlier release.
-	Message string       `json:"message"`
-	Said    say.Sentence `json:"sentence,omitzero"`
-	Param   string       `json:"param,omitzero"`
+	Code  string       `json:"code"`
+	Said  say.Sentence `json:"sentence"`
+	Param string       `json:"param,omitzero"`
 	// Line is the number of the line in the file, from 1; 0 where none is at fault.
 	Line int `json:"line,omitzero"`
 }
 
 // NewFault returns a fault with a sentence.
 func NewFault(code, param string, said say.Sentence) Fault {
-	return Fault{Code: code, Message: said.String(), Said: said, Param: param}
-}
-
-// Sentence returns the sentence of the fault, its message where that has none.
-func (f *Fault) Sentence() say.Sentence {
-	if f.Said.Is() {
-		return f.Said
-	}
-	return say.Plain(f.Message)
+	return Fault{Code: code, Said: said, Param: param}
 }
 
 // Counts are the lines of a batch by their outcome, and their usage.

@@ -119,7 +119,7 @@ func (j *job) readLine(b Batch, c *chunk, from *lineReader, number int) error {
 	}
 	found, fault := parseLine(text, b.Endpoint)
 	if fault != nil {
-		return fmt.Errorf("line %d of the batch is another one than it was: %s", number+1, fault.Message)
+		return fmt.Errorf("line %d of the batch is another one than it was: %s", number+1, fault.Said)
 	}
 	found.number = number
 	j.mu.Lock()

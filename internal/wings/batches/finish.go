@@ -254,7 +254,7 @@ func (u *unanswered) customID(ctx context.Context, number int) (string, error) {
 		if u.read == number+1 {
 			found, fault := parseLine(text, u.batch.Endpoint)
 			if fault != nil {
-				return "", errors.New(fault.Message)
+				return "", errors.New(fault.Said.String())
 			}
 			return found.customID, nil
 		}
@@ -330,7 +330,7 @@ func (w *resultWriter) writeResponse(r *record, end State) {
 		t.Open(`{"code":`)
 		t.Text([]byte(why.Code))
 		t.Name("message")
-		t.Text([]byte(why.Message))
+		t.Text([]byte(why.Said.String()))
 		t.EndObject()
 		t.EndObject()
 		return
@@ -364,7 +364,7 @@ func (w *resultWriter) writeMessage(r *record, end State) {
 	switch {
 	case end == Cancelled && len(w.batch.Faults) > 0:
 		t.Open(`{"type":"errored","error":{"type":"error","error":{"type":"api_error","message":`)
-		t.Text([]byte(w.why(end).Message))
+		t.Text([]byte(w.why(end).Said.String()))
 		t.Close(`}}}`)
 	case end == Cancelled:
 		t.Raw([]byte(`{"type":"canceled"}`))

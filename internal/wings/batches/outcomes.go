@@ -138,7 +138,10 @@ func resultOf(text []byte, number int) Outcome {
 			RequestID string         `json:"request_id"`
 			Body      jsontext.Value `json:"body"`
 		} `json:"response"`
-		Error  Fault `json:"error"`
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
 		Result struct {
 			Type    string         `json:"type"`
 			Message jsontext.Value `json:"message"`

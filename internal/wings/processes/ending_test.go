@@ -9,10 +9,9 @@ import (
 // Each way in which a process ends is one sentence, which the console can translate.
 func TestEndingsAreSentences(t *testing.T) {
 	for line, want := range map[string]say.Code{
-		"exited 3":        "process.exited",
-		"died 9 killed":   "process.signal",
-		"fault no memory": "process.unstarted",
-		"fault the program llama-server was not found in PATH": "process.unstarted",
+		"exited 3":      "process.exited",
+		"died 9 killed": "process.signal",
+		`fault {"code":"process.no_program","values":{"program":"llama-server"}}`: "process.unstarted",
 	} {
 		_, end := parseNews(line)
 		if said := end.Said(); said.Code != want {

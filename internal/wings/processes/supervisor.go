@@ -85,10 +85,9 @@ func (e ending) Said() say.Sentence {
 	return say.New("process.exited", "status", e.code)
 }
 
-// A supervisor reports the state of the process to the gateway in lines. A fault is told in
-// words, for gateways of an earlier release, and then as a sentence in JSON.
+// A supervisor reports the state of the process to the gateway in lines. A fault is a
+// sentence in JSON.
 const (
-	newsCause   = "cause"
 	newsStarted = "started"
 	newsFault   = "fault"
 	newsExited  = "exited"
@@ -102,12 +101,9 @@ func parseNews(line string) (pid int, end *ending) {
 	case newsStarted:
 		pid, _ = strconv.Atoi(rest)
 	case newsFault:
-		end = &ending{fault: say.New("process.unstarted", "why", say.Plain(rest))}
-	case newsCause:
 		var why say.Sentence
-		if json.Unmarshal([]byte(rest), &why) == nil && why.Is() {
-			end = &ending{fault: say.New("process.unstarted", "why", why)}
-		}
+		_ = json.Unmarshal([]byte(rest), &why)
+		end = &ending{fault: say.New("process.unstarted", "why", why)}
 	case newsExited:
 		code, _ := strconv.Atoi(rest)
 		end = &ending{code: code}

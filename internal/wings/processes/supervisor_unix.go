@@ -56,10 +56,8 @@ func supervise(args []string) {
 	tell := func(word string, values ...any) { _, _ = io.WriteString(news, formatNews(word, values...)) }
 	pid, err := begin(task.directory, task.command)
 	if err != nil {
-		tell(newsFault, oneLine(err))
-		if cause, unwritten := json.Marshal(say.From(err)); unwritten == nil {
-			tell(newsCause, string(cause))
-		}
+		cause, _ := json.Marshal(say.From(err))
+		tell(newsFault, string(cause))
 		return
 	}
 	tell(newsStarted, pid)

@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/config/control/stored"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
@@ -166,8 +167,11 @@ func compareFields(at Difference, before, after map[string]any) []Difference {
 // fieldsOf returns the single values of settings by their names, such as
 // rateLimit.capacity; a list is one value. A name that is absent has no value.
 func fieldsOf(settings any) map[string]any {
+	data, _ := json.Marshal(settings) // settings can always be encoded
+	var tree map[string]any
+	_ = json.Unmarshal(data, &tree)
 	flat := make(map[string]any)
-	flatten("", stored.Tree(settings), flat)
+	flatten("", tree, flat)
 	return flat
 }
 

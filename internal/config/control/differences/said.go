@@ -2,51 +2,10 @@ package differences
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
-
-// Kept returns differences as they are stored beside a version: without hidden
-// values, which may be parts of secrets. It returns nothing where there are no
-// differences, because the summary then has fixed words.
-func Kept(differences []Difference) jsontext.Value {
-	if len(differences) == 0 {
-		return nil
-	}
-	kept := slices.Clone(differences)
-	for i, d := range kept {
-		if d.isSecret() || d.Field == "instances" {
-			kept[i].From, kept[i].To = nil, nil
-		}
-	}
-	changes, err := json.Marshal(kept)
-	if err != nil {
-		return nil // the name is no text; the versions can still be compared
-	}
-	return changes
-}
-
-// SaidAs returns differences as codes and values, nil unless they lead to a summary.
-func SaidAs(summary string, all []Difference) (said []say.Sentence) {
-	services := slices.DeleteFunc(slices.Clone(all), Difference.isOfTerms)
-	switch summary {
-	case Summarize(all):
-		said = SaidOf(all)
-	case Summarize(services):
-		said = SaidOf(services)
-	case SummarizeFile(services):
-		said = SaidOfFile(services)
-	}
-	if slices.ContainsFunc(said, func(s say.Sentence) bool { return s.String() == "" }) {
-		return nil // a later release has other kinds of changes
-	}
-	return said
-}
 
 // SaidOf returns differences as codes and values.
 func SaidOf(differences []Difference) []say.Sentence {

@@ -13,11 +13,6 @@ const (
 	tenantPrefix = "tenant "
 )
 
-// isOfTerms reports whether the difference is one of terms.
-func (d Difference) isOfTerms() bool {
-	return d.Service == defaultTerms || strings.HasPrefix(d.Service, tenantPrefix)
-}
-
 // CompareTerms lists the changes that turn the terms of keys into others.
 func CompareTerms(from, to access.TermSet) []Difference {
 	found := compareTerms(defaultTerms, from.Defaults, to.Defaults)

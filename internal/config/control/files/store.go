@@ -23,8 +23,8 @@ import (
 
 // Store keeps versions as files in the data directory: one file for each, and one that
 // says which is current. Every write is complete or absent after a crash. The files hold
-// backend keys, so only their owner may read them. Signatures and the changes of versions
-// are in files of their own. Releases that do not know these files leave them alone.
+// backend keys, so only their owner may read them. Signatures are in files of
+// their own.
 type Store struct {
 	data *durable.Dir // the data directory
 	dir  *durable.Dir // the versions in it
@@ -37,8 +37,8 @@ const (
 	lockFile    = "lock"
 	// restoringFile is there while a restore exchanges the content of the data directory.
 	restoringFile = "restoring"
-	// The names of records, signatures and changes differ in their suffix.
-	recordSuffix, signatureSuffix, changesSuffix = ".json", ".sig", ".changes"
+	// The names of records and signatures differ in their suffix.
+	recordSuffix, signatureSuffix = ".json", ".sig"
 	// backupPrefix begins the names of the directories with backups.
 	backupPrefix = "backup-"
 )
@@ -145,34 +145,19 @@ func (s *Store) Load(number int) (*versions.Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := versions.ReadVersion(number, data)
-	if err != nil {
-		return nil, err
-	}
-	changes, _ := readBeside(s.dir, fileOf(number), changesSuffix) // the summary says it, too
-	v.Changes = jsontext.Value(changes)
-	return v, nil
+	return versions.ReadVersion(number, data)
 }
 
-// Save writes a version. Its changes come first: a crash then leaves changes without a
-// version, and the next version of this number replaces them.
-func (s *Store) Save(v *versions.Version) error {
-	name := fileOf(v.Number)
-	if err := writeBeside(s.dir, name, changesSuffix, string(v.Changes)); err != nil {
-		return err
-	}
-	return write(s.dir, name, v)
-}
+// Save writes a version.
+func (s *Store) Save(v *versions.Version) error { return write(s.dir, fileOf(v.Number), v) }
 
-// Remove removes versions for good, with their signatures and changes. After an error
+// Remove removes versions for good, with their signatures. After an error
 // some of these may be left.
 func (s *Store) Remove(numbers ...int) error {
 	names := filesOf(numbers)
 	for _, number := range numbers {
-		for _, suffix := range []string{signatureSuffix, changesSuffix} {
-			if name := besideOf(fileOf(number), suffix); exists(s.dir, name) {
-				names = append(names, name)
-			}
+		if name := signatureOf(fileOf(number)); exists(s.dir, name) {
+			names = append(names, name)
 		}
 	}
 	return s.dir.Remove(names...)
@@ -214,7 +199,7 @@ func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string,
 		}
 	}()
 	for _, name := range filesOf(numbers) {
-		for _, name := range []string{name, besideOf(name, signatureSuffix)} {
+		for _, name := range []string{name, signatureOf(name)} {
 			content, err := s.dir.Read(name)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // deleted meanwhile, or not signed
@@ -236,12 +221,12 @@ func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string,
 
 // Signature returns the signature of a record, empty where there is none.
 func (s *Store) Signature(of versions.Record) (string, error) {
-	return readBeside(s.dir, recordFile(of), signatureSuffix)
+	return readSignature(s.dir, recordFile(of))
 }
 
 // SetSignature stores the signature of a record, or removes it where it is empty.
 func (s *Store) SetSignature(of versions.Record, signature string) error {
-	return writeBeside(s.dir, recordFile(of), signatureSuffix, signature)
+	return writeSignature(s.dir, recordFile(of), signature)
 }
 
 // IsSigned reports whether there is any signature.
@@ -294,13 +279,13 @@ func rewriteIn(dir *durable.Dir, change func(*versions.Version, string) (*versio
 		if err != nil {
 			continue // the start reports it when it needs the version
 		}
-		signature, err := readBeside(dir, name, signatureSuffix)
+		signature, err := readSignature(dir, name)
 		if err != nil {
 			return err
 		}
 		next, nextSignature, err := change(v, signature)
 		if err == nil && nextSignature != signature {
-			err = writeBeside(dir, name, signatureSuffix, nextSignature)
+			err = writeSignature(dir, name, nextSignature)
 		}
 		if err == nil && next != nil {
 			err = write(dir, name, next)
@@ -319,21 +304,21 @@ func recordFile(of versions.Record) string {
 	return fileOf(int(of))
 }
 
-// besideOf names the file for the signature or the changes of a record.
-func besideOf(file, suffix string) string { return strings.TrimSuffix(file, recordSuffix) + suffix }
+// signatureOf names the file for the signature of a record.
+func signatureOf(file string) string { return strings.TrimSuffix(file, recordSuffix) + signatureSuffix }
 
-// readBeside returns the signature or the changes of a record, empty where it has none.
-func readBeside(dir *durable.Dir, file, suffix string) (string, error) {
-	data, err := dir.Read(besideOf(file, suffix))
+// readSignature returns the signature of a record, empty if it has none.
+func readSignature(dir *durable.Dir, file string) (string, error) {
+	data, err := dir.Read(signatureOf(file))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	return strings.TrimSpace(string(data)), err
 }
 
-// writeBeside stores a text beside a record, or removes it where it is empty.
-func writeBeside(dir *durable.Dir, file, suffix, text string) error {
-	name := besideOf(file, suffix)
+// writeSignature stores the signature of a record, or removes an empty one.
+func writeSignature(dir *durable.Dir, file, text string) error {
+	name := signatureOf(file)
 	switch {
 	case text != "":
 		return dir.Write(name, []byte(text+"\n"))

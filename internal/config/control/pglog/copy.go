@@ -24,14 +24,13 @@ type Copy struct {
 
 // Stored is a version as it is stored.
 type Stored struct {
-	Number             int
-	Text               []byte
-	Signature, Changes string
+	Number    int
+	Text      []byte
+	Signature string
 }
 
 // Read reads a log in a transaction, and calls a function with each version. A database without a log has
-// the zero Copy; a nil function reads no versions. Tables and columns that earlier releases did not make may be
-// missing.
+// the zero Copy; a nil function reads no versions.
 func Read(ctx context.Context, tx *sql.Tx, visit func(Stored) error) (c Copy, err error) {
 	err = postgres.Query(ctx, tx, "patchbay_config_current",
 		"SELECT log, revision, version, newest, source FROM patchbay_config_current", func(row *sql.Rows) error {
@@ -62,11 +61,11 @@ func Read(ctx context.Context, tx *sql.Tx, visit func(Stored) error) (c Copy, er
 	if err != nil || c.Head.Version == 0 || visit == nil {
 		return c, err
 	}
-	return c, postgres.Query(ctx, tx, "patchbay_config_versions", `SELECT version, record,
-		coalesce(to_jsonb(v) ->> 'changes', '') FROM patchbay_config_versions v ORDER BY version`,
+	return c, postgres.Query(ctx, tx, "patchbay_config_versions",
+		"SELECT version, record FROM patchbay_config_versions ORDER BY version",
 		func(row *sql.Rows) error {
 			var v Stored
-			if err := row.Scan(&v.Number, &v.Text, &v.Changes); err != nil {
+			if err := row.Scan(&v.Number, &v.Text); err != nil {
 				return err
 			}
 			v.Signature = signatures[nameOf(versions.Record(v.Number))]
@@ -76,7 +75,7 @@ func Read(ctx context.Context, tx *sql.Tx, visit func(Stored) error) (c Copy, er
 
 // Make makes the tables that are missing, in a transaction.
 func Make(ctx context.Context, tx *sql.Tx) (err error) {
-	for _, statement := range append(tables(), signatureTable, changesColumn) {
+	for _, statement := range tables() {
 		if err == nil {
 			_, err = tx.ExecContext(ctx, statement)
 		}
@@ -118,9 +117,8 @@ func (c *Copy) Replace(ctx context.Context, tx *sql.Tx, each func(add func(Store
 		if err := json.Unmarshal(v.Text, &about); err != nil {
 			return fmt.Errorf("version %d: %w", v.Number, err)
 		}
-		exec("INSERT INTO patchbay_config_versions (version, created_at, origin, author, summary, record, changes) "+
-			"VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''))", v.Number, about.CreatedAt, plain(about.Origin),
-			plain(about.Author), plain(about.Summary), string(v.Text), plain(v.Changes))
+		exec(insertVersion, v.Number, about.CreatedAt, plain(about.Origin), plain(about.Author), plain(about.Summary),
+			string(v.Text))
 		sign(nameOf(versions.Record(v.Number)), v.Signature)
 		return err
 	})

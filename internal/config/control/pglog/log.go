@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 )
@@ -32,9 +31,6 @@ type Log struct {
 	config *pgx.ConnConfig
 	conn   *pgx.Conn // nil before the first use, and after an error
 	ready  bool      // the tables exist
-	// signs says that there is a table of signatures, hasChanges that versions have a
-	// column for their changes.
-	signs, hasChanges bool
 }
 
 // New returns the log at the address of a PostgreSQL server. It connects when it
@@ -116,7 +112,7 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 		options = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 		query += " FOR UPDATE"
 	}
-	t := &transaction{ctx: ctx, conn: l.conn, signs: l.signs, hasChanges: l.hasChanges}
+	t := &transaction{ctx: ctx, conn: l.conn}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	tx, err := l.conn.BeginTx(ctx, options)
@@ -133,7 +129,7 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 	return t, nil
 }
 
-// tables are the tables of the log, apart from the table of signatures.
+// tables are the tables of the log.
 func tables() []string {
 	return []string{
 		`CREATE TABLE IF NOT EXISTS patchbay_config_versions (
@@ -142,8 +138,7 @@ func tables() []string {
 			origin     TEXT NOT NULL,
 			author     TEXT NOT NULL,
 			summary    TEXT NOT NULL,
-			record     TEXT NOT NULL,
-			changes    TEXT
+			record     TEXT NOT NULL
 		)`,
 		`CREATE TABLE IF NOT EXISTS patchbay_config_current (
 			single   BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (single),
@@ -159,80 +154,27 @@ func tables() []string {
 			value    TEXT NOT NULL
 		)`,
 		`CREATE INDEX IF NOT EXISTS patchbay_config_values_revision ON patchbay_config_values (revision)`,
+		`CREATE TABLE IF NOT EXISTS patchbay_config_signatures (
+			name      TEXT PRIMARY KEY,
+			signature TEXT NOT NULL
+		)`,
 	}
 }
 
-// Tables and columns that earlier releases do not know, and leave alone.
-const (
-	signatureTable = `CREATE TABLE IF NOT EXISTS patchbay_config_signatures (
-		name      TEXT PRIMARY KEY,
-		signature TEXT NOT NULL
-	)`
-	changesColumn = `ALTER TABLE patchbay_config_versions ADD COLUMN IF NOT EXISTS changes TEXT`
-)
-
-// makeTables makes the missing tables: if none is missing, the right to make tables is
-// not needed. Without that right there may be no table of signatures, which only gateways
-// with a master key need, and no column for the changes of versions, which their
-// summaries describe in English, too.
+// makeTables makes the tables if they are missing: if none is missing, the right to make
+// tables is not needed.
 func (l *Log) makeTables(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	there, err := l.look(ctx)
-	if err == nil && !there {
-		if err = l.make(ctx, tables()...); err == nil {
-			_, err = l.look(ctx)
-		}
-	}
-	if err != nil {
+	var there bool
+	if err := l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL
+			AND to_regclass('patchbay_config_values') IS NOT NULL
+			AND to_regclass('patchbay_config_signatures') IS NOT NULL`).Scan(&there); err != nil || there {
 		return err
 	}
-	if !l.signs {
-		if l.signs, err = l.mayMake(ctx, signatureTable); err != nil {
-			return err
-		}
-	}
-	if !l.hasChanges {
-		// Adding the column waits for transactions of other gateways, and all later ones
-		// wait for it.
-		l.hasChanges, err = l.mayMake(ctx, "SET LOCAL lock_timeout = '200ms'", changesColumn)
-	}
-	return err
-}
-
-// look finds the tables and columns, and reports whether the log needs no more.
-func (l *Log) look(ctx context.Context) (there bool, err error) {
-	err = l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL
-			AND to_regclass('patchbay_config_values') IS NOT NULL,
-		to_regclass('patchbay_config_signatures') IS NOT NULL,
-		EXISTS (SELECT 1 FROM pg_attribute
-			WHERE attrelid = to_regclass('patchbay_config_versions') AND attname = 'changes'
-			AND has_column_privilege(attrelid, attnum, 'SELECT')
-			AND has_column_privilege(attrelid, attnum, 'INSERT'))`).Scan(&there, &l.signs, &l.hasChanges)
-	return there, err
-}
-
-// Codes of errors: the user lacks the right, and the object is in use.
-const (
-	insufficientPrivilege = "42501"
-	lockNotAvailable      = "55P03"
-)
-
-// mayMake makes the optional parts of the log. It reports false where the database
-// refuses; the next connection tries again.
-func (l *Log) mayMake(ctx context.Context, statements ...string) (bool, error) {
-	err := l.make(ctx, statements...)
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && (refused.Code == insufficientPrivilege || refused.Code == lockNotAvailable) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func (l *Log) make(ctx context.Context, statements ...string) error {
 	return pgx.BeginFunc(ctx, l.conn, func(tx pgx.Tx) error {
 		lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", tablesLock)
-		for _, statement := range append([]string{lock}, statements...) {
+		for _, statement := range append([]string{lock}, tables()...) {
 			if _, err := tx.Exec(ctx, statement); err != nil {
 				return err
 			}

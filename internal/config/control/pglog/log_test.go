@@ -40,7 +40,6 @@ func TestLog(t *testing.T) {
 		"a connection that was broken": brokenConnection,
 		"tables made by another":       tablesOfAnother,
 		"a version of a newer release": newerVersion,
-		"what versions changed":        changes,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newSchema(t, server)) })
 	}
@@ -356,50 +355,6 @@ func tablesOfAnother(t *testing.T, address string) {
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "+schemaName+" TO reader")
 	log := open(t, strings.Replace(address, "patchbay@", "reader@", 1))
 	write(t, log, func(tx control.Transaction) error { return tx.Save(version(1, "one")) })
-}
-
-// changes are kept beside versions. An account that may not add the column to tables of an
-// earlier release does without it, and so does one that would have to wait for it.
-func changes(t *testing.T, address string) {
-	save := func(log *pglog.Log, number int) {
-		t.Helper()
-		v := version(number, "summary")
-		v.Changes = []byte(`[{"service":"chat","kind":"added"}]`)
-		write(t, log, func(tx control.Transaction) error { return tx.Save(v) })
-	}
-	loads := func(log *pglog.Log, number int, want string) {
-		t.Helper()
-		read(t, log, func(tx control.Transaction) {
-			if v, err := tx.Load(number); err != nil || string(v.Changes) != want {
-				t.Errorf("version %d: %+v, %v", number, v, err)
-			}
-		})
-	}
-	log := open(t, address)
-	save(log, 1)
-	loads(log, 1, `[{"service":"chat","kind":"added"}]`)
-	write(t, log, func(tx control.Transaction) error { return tx.Save(version(2, "without them")) })
-	loads(log, 2, "")
-	log.Close()
-
-	_, schemaName, _ := strings.Cut(address, "search_path=")
-	execute(t, address, "ALTER TABLE patchbay_config_versions DROP COLUMN changes", "CREATE ROLE stranger LOGIN", "GRANT USAGE ON SCHEMA "+schemaName+" TO stranger",
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "+schemaName+" TO stranger")
-	stranger := open(t, strings.Replace(address, "patchbay@", "stranger@", 1))
-	loads(stranger, 1, "")
-	save(stranger, 3)
-	loads(stranger, 3, "")
-
-	waiting := open(t, address)
-	read(t, stranger, func(tx control.Transaction) {
-		numbersOf(t, tx)
-		save(waiting, 4)
-	})
-	loads(waiting, 4, "")
-
-	save(log, 5)
-	loads(log, 5, `[{"service":"chat","kind":"added"}]`)
-	loads(log, 3, "")
 }
 
 // newerVersion stores what this program does not know, which it must not read as

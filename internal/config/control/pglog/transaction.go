@@ -18,8 +18,6 @@ type transaction struct {
 	conn *pgx.Conn
 	tx   pgx.Tx
 	head versions.Head
-	// signs and hasChanges are copies of the log's fields.
-	signs, hasChanges bool
 }
 
 // End rolls back an uncommitted transaction. It closes a connection that cannot even do
@@ -75,25 +73,19 @@ func (t *transaction) Versions() ([]int, error) {
 func (t *transaction) Load(number int) (*versions.Version, error) {
 	ctx, cancel := bounded(t.ctx)
 	defer cancel()
-	var record, changes []byte
-	query := "SELECT record, NULL FROM patchbay_config_versions WHERE version = $1"
-	if t.hasChanges {
-		query = "SELECT record, changes FROM patchbay_config_versions WHERE version = $1"
-	}
-	err := t.tx.QueryRow(ctx, query, number).Scan(&record, &changes)
+	var record []byte
+	err := t.tx.QueryRow(ctx, "SELECT record FROM patchbay_config_versions WHERE version = $1", number).Scan(&record)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, versions.NoVersion(number)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", number, err)
 	}
-	v, err := versions.ReadVersion(number, record)
-	if err != nil {
-		return nil, err
-	}
-	v.Changes = changes
-	return v, nil
+	return versions.ReadVersion(number, record)
 }
+
+const insertVersion = "INSERT INTO patchbay_config_versions (version, created_at, origin, author, summary, record) " +
+	"VALUES ($1, $2, $3, $4, $5, $6)"
 
 // Save adds a version.
 func (t *transaction) Save(v *versions.Version) error {
@@ -101,12 +93,8 @@ func (t *transaction) Save(v *versions.Version) error {
 	if err != nil {
 		return err
 	}
-	columns, values := "version, created_at, origin, author, summary, record", "$1, $2, $3, $4, $5, $6"
-	args := []any{v.Number, v.CreatedAt, plain(v.Origin), plain(v.Author), plain(v.Summary), string(record)}
-	if t.hasChanges && len(v.Changes) > 0 {
-		columns, values, args = columns+", changes", values+", $7", append(args, plain(string(v.Changes)))
-	}
-	_, err = t.exec("INSERT INTO patchbay_config_versions ("+columns+") VALUES ("+values+")", args...)
+	_, err = t.exec(insertVersion, v.Number, v.CreatedAt, plain(v.Origin), plain(v.Author), plain(v.Summary),
+		string(record))
 	return err
 }
 
@@ -129,7 +117,7 @@ func plain(text string) string {
 // Remove removes versions, with their signatures.
 func (t *transaction) Remove(numbers ...int) error {
 	_, err := t.exec("DELETE FROM patchbay_config_versions WHERE version = ANY($1)", numbers)
-	if err != nil || !t.signs {
+	if err != nil {
 		return err
 	}
 	names := make([]string, len(numbers))
@@ -205,9 +193,6 @@ func nameOf(record versions.Record) string {
 
 // Signature returns the signature of a record, empty where there is none.
 func (t *transaction) Signature(of versions.Record) (signature string, err error) {
-	if !t.signs {
-		return "", nil
-	}
 	ctx, cancel := bounded(t.ctx)
 	defer cancel()
 	err = t.tx.QueryRow(ctx, "SELECT signature FROM patchbay_config_signatures WHERE name = $1",
@@ -226,9 +211,6 @@ func (t *transaction) SetSignature(of versions.Record, signature string) error {
 // ValueSignatures returns the signatures of all values, by their names.
 func (t *transaction) ValueSignatures() (map[string]string, error) {
 	signatures := map[string]string{}
-	if !t.signs {
-		return signatures, nil
-	}
 	ctx, cancel := bounded(t.ctx)
 	defer cancel()
 	rows, err := t.tx.Query(ctx, "SELECT name, signature FROM patchbay_config_signatures WHERE starts_with(name, $1)",
@@ -251,9 +233,6 @@ func (t *transaction) SetValueSignature(name, signature string) error {
 
 // IsSigned reports whether there is any signature.
 func (t *transaction) IsSigned() (is bool, err error) {
-	if !t.signs {
-		return false, nil
-	}
 	ctx, cancel := bounded(t.ctx)
 	defer cancel()
 	err = t.tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_signatures)").Scan(&is)
@@ -262,15 +241,8 @@ func (t *transaction) IsSigned() (is bool, err error) {
 
 func (t *transaction) setSignature(name, signature string) error {
 	if signature == "" {
-		if !t.signs {
-			return nil
-		}
 		_, err := t.exec("DELETE FROM patchbay_config_signatures WHERE name = $1", name)
 		return err
-	}
-	if !t.signs {
-		return errors.New("there is no table patchbay_config_signatures, and the user of the database may not make " +
-			"it; let the owner of the database make it: " + strings.Join(strings.Fields(signatureTable), " "))
 	}
 	_, err := t.exec("INSERT INTO patchbay_config_signatures (name, signature) VALUES ($1, $2) ON CONFLICT (name) DO "+
 		"UPDATE SET signature = excluded.signature", name, signature)

@@ -4,7 +4,7 @@ package stored
 
 import (
 	"bytes"
-	"slices"
+	"errors"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,39 +14,66 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// The settings of a service type and of an instance that the last release knows. It
-// refuses versions with other members. So stored versions leave out other settings at
-// their defaults: gateways of both releases can share a database until somebody uses a
-// new setting. A release brings the lists up to date, with the fixture of TestUpgrade.
-
-func knownOfServices() []string {
-	return []string{
-		"loadBalancer", "adapter", "rateLimit", "circuitBreaker", "healthCheck", "queue", "timeouts", "instances",
-	}
-}
-
-func knownOfInstances() []string {
-	return []string{
-		"name", "baseUrl", "path", "apiKey", "weight", "enabled", "adapter", "upstreamModel", "headers",
-		"forwardAuthorization", "maxConcurrency", "keepAlive", "idleConnections", "proxy", "tls", "timeouts",
-	}
-}
-
-// Marshal writes services as they are stored.
+// Marshal writes services without the settings that have their defaults. A release that
+// changes a default then does not take that for an edit, and one that adds a setting writes
+// it only if somebody uses it: an older release refuses members that it does not know.
 func Marshal(of map[schema.ServiceType]config.Service) ([]byte, error) {
-	w, err := newWriter()
-	if err != nil {
-		return nil, err
-	}
-	services := make(map[string]jsontext.Value, len(of))
+	serviceDefaults, wrong := membersOf(config.DefaultService())
+	instanceDefaults, err := membersOf(backend.DefaultSettings())
+	wrong = errors.Join(wrong, err)
+	services := make(map[string]members, len(of))
 	for serviceType, service := range of {
-		value, err := w.serviceOf(service)
-		if err != nil {
-			return nil, err
+		instances := make([]members, len(service.Instances))
+		for i := range service.Instances {
+			instances[i], err = membersOf(service.Instances[i])
+			wrong = errors.Join(wrong, err)
+			instances[i].drop(instanceDefaults)
 		}
-		services[serviceType.String()] = value
+		service.Instances = nil
+		settings, err := membersOf(service)
+		settings.drop(serviceDefaults)
+		if len(instances) > 0 {
+			settings["instances"], _ = json.Marshal(instances, json.Deterministic(true)) // they came from JSON
+		}
+		services[serviceType.String()], wrong = settings, errors.Join(wrong, err)
+	}
+	if wrong != nil {
+		return nil, wrong
 	}
 	return json.Marshal(services, json.Deterministic(true))
+}
+
+// WithoutDefaults is Marshal for services that were checked.
+func WithoutDefaults(services map[schema.ServiceType]config.Service) jsontext.Value {
+	data, _ := Marshal(services)
+	return data
+}
+
+// members are those of an object.
+type members map[string]jsontext.Value
+
+func membersOf(settings any) (members, error) {
+	found := members{}
+	data, err := json.Marshal(settings, json.Deterministic(true))
+	if err == nil {
+		err = json.Unmarshal(data, &found)
+	}
+	return found, err
+}
+
+// drop removes the members that another object has as well.
+func (m members) drop(defaults members) {
+	for name, value := range m {
+		same := defaults[name]
+		if bytes.Equal(value, same) {
+			delete(m, name)
+		} else if value.Kind() == jsontext.KindBeginObject && same.Kind() == jsontext.KindBeginObject {
+			inner, _ := membersOf(value) // they came from JSON
+			other, _ := membersOf(same)
+			inner.drop(other)
+			m[name], _ = json.Marshal(inner, json.Deterministic(true))
+		}
+	}
 }
 
 // Unmarshal reads services over their defaults. It refuses unknown members.
@@ -88,106 +115,3 @@ func readService(data jsontext.Value) (config.Service, error) {
 
 // strict refuses unknown members.
 func strict() json.Options { return json.RejectUnknownMembers(true) }
-
-// writer writes settings as they are stored: without new settings at their defaults,
-// which the last release does not know. It encodes the defaults once for all services and
-// instances.
-type writer struct {
-	service, instance map[string]jsontext.Value // the defaults, by member
-}
-
-func newWriter() (w writer, err error) {
-	if w.service, err = membersOf(config.DefaultService()); err != nil {
-		return w, err
-	}
-	w.instance, err = membersOf(backend.DefaultSettings())
-	return w, err
-}
-
-func membersOf(settings any) (map[string]jsontext.Value, error) {
-	data, err := json.Marshal(settings, json.Deterministic(true))
-	if err != nil {
-		return nil, err
-	}
-	members := map[string]jsontext.Value{}
-	return members, json.Unmarshal(data, &members)
-}
-
-func (w writer) serviceOf(service config.Service) (jsontext.Value, error) {
-	instances := make([]jsontext.Value, 0, len(service.Instances))
-	for i := range service.Instances {
-		value, err := storedSettings(service.Instances[i], w.instance, knownOfInstances())
-		if err != nil {
-			return nil, err
-		}
-		instances = append(instances, value)
-	}
-	list, err := json.Marshal(instances)
-	if err != nil {
-		return nil, err
-	}
-	service.Instances = nil // they are in the list
-	value, err := storedSettings(service, w.service, knownOfServices())
-	if err != nil {
-		return nil, err
-	}
-	return mapMembers(value, func(name string, value jsontext.Value) jsontext.Value {
-		if name == "instances" {
-			return list
-		}
-		return value
-	})
-}
-
-func storedSettings(settings any, defaults map[string]jsontext.Value, known []string) (jsontext.Value, error) {
-	data, err := json.Marshal(settings, json.Deterministic(true))
-	if err != nil {
-		return nil, err
-	}
-	return mapMembers(data, func(name string, value jsontext.Value) jsontext.Value {
-		if !slices.Contains(known, name) && bytes.Equal(value, defaults[name]) {
-			return nil
-		}
-		return value
-	})
-}
-
-// mapMembers replaces the values of an object, in their order, and leaves out a member if
-// replace returns nothing for it.
-func mapMembers(object jsontext.Value, replace func(name string,
-	value jsontext.Value) jsontext.Value) (jsontext.Value, error) {
-	from := jsontext.NewDecoder(bytes.NewReader(object))
-	var to bytes.Buffer
-	encoder := jsontext.NewEncoder(&to)
-	if _, err := from.ReadToken(); err != nil {
-		return nil, err
-	}
-	if err := encoder.WriteToken(jsontext.BeginObject); err != nil {
-		return nil, err
-	}
-	for from.PeekKind() != jsontext.KindEndObject {
-		token, err := from.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		name := token.String()
-		value, err := from.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		next := replace(name, value)
-		if len(next) == 0 {
-			continue
-		}
-		if err := encoder.WriteToken(jsontext.String(name)); err != nil {
-			return nil, err
-		}
-		if err := encoder.WriteValue(next); err != nil {
-			return nil, err
-		}
-	}
-	if err := encoder.WriteToken(jsontext.EndObject); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(to.Bytes()), nil
-}

@@ -39,7 +39,7 @@ type Log interface {
 	// Save adds a version. A Store replaces the one that has its number; a shared
 	// log refuses to, because only a wrong head leads there.
 	Save(v *Version) error
-	// Remove removes versions, with their signatures and changes.
+	// Remove removes versions, with their signatures.
 	Remove(numbers ...int) error
 	// Signature returns the signature of a record, empty where there is none, and
 	// SetSignature stores it, or removes it where it is empty.
@@ -65,11 +65,10 @@ type Head struct {
 	// Source identifies the services of the configuration file when a gateway last
 	// read it: the file is applied again only if they have changed.
 	Source string `json:"source"`
-	// File has these services, without defaults. A shared log does not have it, nor
-	// have the stores of older releases.
+	// File has these services, without defaults. A shared log does not have it.
 	File jsontext.Value `json:"file,omitzero"`
 	// FileSettings are the sections of that file that management can change. A shared log does
-	// not have them, nor have the stores of older releases.
+	// not have them.
 	FileSettings config.Managed `json:"fileSettings,omitzero"`
 	// Activations are when versions came into force on this gateway, the latest last. A
 	// shared log does not have them.

@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/stored"
+	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
@@ -23,19 +23,17 @@ type Version struct {
 	Origin  string `json:"origin"`
 	Author  string `json:"author,omitzero"`
 	Summary string `json:"summary"`
+	// Said is the description as codes and values.
+	Said []say.Sentence `json:"said,omitzero"`
 	// Added is when each instance was added.
 	Added    routing.Since `json:"added,omitzero"`
 	Services Services      `json:"services"`
-	// Terms are the terms of keys and tenants. Nil, as in versions of older programs,
-	// means that each gateway uses the terms of its own configuration file.
+	// Terms are the terms of keys and tenants. Nil means that each gateway uses the terms of
+	// its own configuration file.
 	Terms *access.TermSet `json:"terms,omitzero"`
-	// Settings are the sections that management has changed. A section that is not there is,
-	// as in versions of older programs, that of each gateway's configuration file.
+	// Settings are the sections that management has changed. A section that is not there is
+	// that of each gateway's configuration file.
 	Settings config.Managed `json:"settings,omitzero"`
-	// Changes are the details of Summary, as JSON, empty where they are not known. They
-	// are stored beside the record, because the last release refuses members that it does
-	// not know, and are not signed: check that they give Summary before you use them.
-	Changes jsontext.Value `json:"-"`
 
 	// record and stored are the version and its services as they are stored, where it was
 	// read.
@@ -64,8 +62,7 @@ func ReadVersion(number int, data []byte) (*Version, error) {
 	return v, nil
 }
 
-// Since returns when the instances of the version were added. Versions of older
-// programs do not say; their instances are as old as the version.
+// Since returns when the instances of the version were added.
 func (v *Version) Since() routing.Since {
 	return AddedTimes(v.Services, v.Added, v.CreatedAt)
 }

@@ -10,7 +10,7 @@ func Kept() []store.Kept {
 	return []store.Kept{{
 		Name: "the ledger: what was counted and spent", Part: store.Ledger,
 		Files:  []string{quota.JournalDir + "/", "*.db*"},
-		Tables: []string{"quota_usage", "quota_detail", "quota_schema"},
+		Tables: []string{"quota_usage", "quota_schema"},
 		Redis:  []string{"quota.distributed.key-prefix"},
 		Ends:   "`quota.retention`",
 	}}

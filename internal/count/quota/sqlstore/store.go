@@ -47,7 +47,7 @@ func Open(ctx context.Context, address, dataDir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.migrate(ctx); err != nil {
+	if err := s.create(ctx); err != nil {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
@@ -154,9 +154,11 @@ const (
 	// identity are the columns of the primary key. The time comes first, because rows
 	// are read and removed by it, and then the most selective columns.
 	identity = "window_start, window_type, user_id, tenant_id, api_key_id, model, service_type, writer"
+	// counts are the other columns.
+	counts = "request_count, token_count, prompt_count, completion_count, cost, updated_at"
 	// columnCount is how many columns there are, and writeBatch how many rows
 	// one statement writes.
-	columnCount = 11
+	columnCount = 14
 	writeBatch  = 250
 )
 
@@ -170,43 +172,14 @@ func (s *Store) Write(ctx context.Context, rows []quota.Row) error {
 	return s.checkFiles()
 }
 
-func (s *Store) writeWithin(ctx context.Context, tx *sql.Tx, rows []quota.Row) error {
-	var detailed []quota.Row
-	for i := range rows {
-		if rows[i].HasDetails() {
-			detailed = append(detailed, rows[i])
-		}
-	}
+func (s *Store) writeWithin(ctx context.Context, tx *sql.Tx, rows []quota.Row) (err error) {
 	now := time.Now().Unix()
-	counts := func(r *quota.Row) [3]int64 { return [...]int64{r.Requests, r.Tokens, now} }
-	details := func(r *quota.Row) [3]int64 { return [...]int64{r.Prompt, r.Completion, r.Cost} }
-	if err := s.write(ctx, tx, usageTable, rows, counts); err != nil {
-		return err
-	}
-	return s.write(ctx, tx, detailsTable, detailed, details)
-}
-
-// table is one of the tables with totals, and the columns that it has beside identity.
-type table struct {
-	name    string
-	columns [3]string
-}
-
-var (
-	usageTable   = table{"quota_usage", [...]string{"request_count", "token_count", "updated_at"}}
-	detailsTable = table{"quota_detail", [...]string{"prompt_count", "completion_count", "cost"}}
-)
-
-// write writes rows into one of the tables.
-func (s *Store) write(
-	ctx context.Context, tx *sql.Tx, to table, rows []quota.Row, values func(*quota.Row) [3]int64,
-) (err error) {
 	args := make([]any, 0, writeBatch*columnCount)
 	var statement *sql.Stmt
 	for prepared := 0; len(rows) > 0; {
 		n := min(len(rows), writeBatch)
 		if n != prepared {
-			if statement, err = tx.PrepareContext(ctx, s.upsert(to, n)); err != nil {
+			if statement, err = tx.PrepareContext(ctx, s.upsert(n)); err != nil {
 				return err
 			}
 			prepared = n
@@ -214,9 +187,9 @@ func (s *Store) write(
 		args = args[:0]
 		for i := range rows[:n] {
 			r := &rows[i]
-			v := values(r)
 			args = append(args, r.Start.Unix(), r.Window.String(), r.Key.User, r.Key.Tenant, r.Key.APIKey,
-				r.Key.Model, r.Key.Service.String(), r.Writer, v[0], v[1], v[2])
+				r.Key.Model, r.Key.Service.String(), r.Writer, r.Requests, r.Tokens,
+				r.Prompt, r.Completion, r.Cost, now)
 		}
 		if _, err = statement.ExecContext(ctx, args...); err != nil {
 			return err
@@ -226,15 +199,15 @@ func (s *Store) write(
 	return nil
 }
 
-// upsert returns the statement that writes n rows into a table. All its columns only
-// grow, the time of the last change too.
-func (s *Store) upsert(to table, n int) string {
+// upsert returns the statement that writes n rows. The counts only grow, the time of the last
+// change too.
+func (s *Store) upsert(n int) string {
 	greater := "max"
 	if s.postgres {
 		greater = "greatest"
 	}
 	var b strings.Builder
-	b.WriteString("INSERT INTO " + to.name + " (" + identity + ", " + strings.Join(to.columns[:], ", ") + ") VALUES ")
+	b.WriteString("INSERT INTO quota_usage (" + identity + ", " + counts + ") VALUES ")
 	p := placeholders{postgres: s.postgres}
 	for separator := "("; n > 0; n, separator = n-1, "),(" {
 		b.WriteString(separator + p.next())
@@ -243,11 +216,11 @@ func (s *Store) upsert(to table, n int) string {
 		}
 	}
 	b.WriteString(") ON CONFLICT (" + identity + ") DO UPDATE SET ")
-	for i, column := range to.columns {
+	for i, column := range strings.Split(counts, ", ") {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%[1]s = %[2]s(%[3]s.%[1]s, excluded.%[1]s)", column, greater, to.name)
+		fmt.Fprintf(&b, "%[1]s = %[2]s(quota_usage.%[1]s, excluded.%[1]s)", column, greater)
 	}
 	return b.String()
 }
@@ -293,9 +266,7 @@ func (s *Store) Each(ctx context.Context, visit func(*quota.Row) error) error {
 // each calls a function with the rows of a query that ends in a certain way.
 func (s *Store) each(ctx context.Context, end string, args []any, visit func(*quota.Row) error) error {
 	//nolint:gosec // no words of callers are in it
-	query := "SELECT " + identity + ", request_count, token_count, " +
-		"coalesce(prompt_count, 0), coalesce(completion_count, 0), coalesce(cost, 0)" +
-		" FROM quota_usage LEFT JOIN quota_detail USING (" + identity + ")" + end
+	query := "SELECT " + identity + ", " + counts + " FROM quota_usage" + end
 	found, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
@@ -304,9 +275,9 @@ func (s *Store) each(ctx context.Context, end string, args []any, visit func(*qu
 	for found.Next() {
 		var row quota.Row
 		var window, service string
-		var start int64
+		var start, updated int64
 		if err := found.Scan(&start, &window, &row.Key.User, &row.Key.Tenant, &row.Key.APIKey, &row.Key.Model, &service,
-			&row.Writer, &row.Requests, &row.Tokens, &row.Prompt, &row.Completion, &row.Cost); err != nil {
+			&row.Writer, &row.Requests, &row.Tokens, &row.Prompt, &row.Completion, &row.Cost, &updated); err != nil {
 			return err
 		}
 		var err error
@@ -328,10 +299,8 @@ func (s *Store) each(ctx context.Context, end string, args []any, visit func(*qu
 // function may use as well. After an error the rows are as before.
 func (s *Store) Replace(ctx context.Context, fill func(tx *sql.Tx, write func([]quota.Row) error) error) error {
 	return s.inTransaction(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		for _, t := range []table{detailsTable, usageTable} {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM "+t.name); err != nil { //nolint:gosec // a constant
-				return err
-			}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM quota_usage"); err != nil {
+			return err
 		}
 		return fill(tx, func(rows []quota.Row) error { return s.writeWithin(ctx, tx, rows) })
 	})
@@ -385,15 +354,12 @@ func ceil(t time.Time) int64 {
 // Remove removes all rows of runs, or none.
 func (s *Store) Remove(ctx context.Context, runs []quota.Row) error {
 	return s.inTransaction(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-		for _, from := range []table{detailsTable, usageTable} {
-			p := placeholders{postgres: s.postgres}
-			statement := "DELETE FROM " + from.name + " WHERE window_start = " + p.next() + //nolint:gosec // constants
-				" AND window_type = " + p.next() + " AND user_id = " + p.next() + " AND api_key_id = " + p.next()
-			for i := 0; i < len(runs) && err == nil; i++ {
-				r := &runs[i]
-				_, err = tx.ExecContext(ctx, statement,
-					r.Start.Unix(), quota.BudgetRun.String(), r.Key.User, r.Key.APIKey)
-			}
+		p := placeholders{postgres: s.postgres}
+		statement := "DELETE FROM quota_usage WHERE window_start = " + p.next() + //nolint:gosec // constants
+			" AND window_type = " + p.next() + " AND user_id = " + p.next() + " AND api_key_id = " + p.next()
+		for i := 0; i < len(runs) && err == nil; i++ {
+			r := &runs[i]
+			_, err = tx.ExecContext(ctx, statement, r.Start.Unix(), quota.BudgetRun.String(), r.Key.User, r.Key.APIKey)
 		}
 		return err
 	})
@@ -401,17 +367,10 @@ func (s *Store) Remove(ctx context.Context, runs []quota.Row) error {
 
 // Expire removes at most limit rows of a window that began before a moment.
 func (s *Store) Expire(ctx context.Context, window quota.Window, before time.Time, limit int) (int, error) {
-	if _, err := s.expire(ctx, detailsTable, window, before, limit); err != nil {
-		return 0, err
-	}
-	return s.expire(ctx, usageTable, window, before, limit)
-}
-
-func (s *Store) expire(ctx context.Context, from table, window quota.Window, before time.Time, limit int) (int, error) {
 	p := placeholders{postgres: s.postgres}
 	//nolint:gosec // of constants; values are parameters
-	statement := "DELETE FROM " + from.name + " WHERE (" + identity + ")" +
-		" IN (SELECT " + identity + " FROM " + from.name +
+	statement := "DELETE FROM quota_usage WHERE (" + identity + ")" +
+		" IN (SELECT " + identity + " FROM quota_usage" +
 		" WHERE window_type = " + p.next() + " AND window_start < " + p.next() + " LIMIT " + p.next() + ")"
 	result, err := s.db.ExecContext(ctx, statement, window.String(), before.Unix(), limit)
 	if err != nil {

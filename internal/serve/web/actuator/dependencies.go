@@ -139,8 +139,6 @@ type clusterDetails struct {
 	Behind   int `json:"behind"`
 	Away     int `json:"away"`
 	Draining int `json:"draining"`
-	// Older are gateways of an earlier release, which may let in who is refused here.
-	Older []string `json:"older,omitzero"`
 }
 
 // clusterHealth is degraded while the list of gateways cannot be reached, or while a
@@ -158,15 +156,9 @@ func (a *API) clusterHealth() (h health, isShared bool) {
 	if counts[cluster.Behind]+counts[cluster.Away] > 0 {
 		status = degraded
 	}
-	var older []string
-	for _, m := range known.Members {
-		if m.Identity < cluster.CurrentIdentity && m.State != cluster.Away {
-			older = append(older, m.Address+" ("+m.Version+")")
-		}
-	}
 	return health{Status: status,
 		Details: clusterDetails{details, counts[cluster.Up], counts[cluster.Behind], counts[cluster.Away],
-			counts[cluster.Draining], older}}, true
+			counts[cluster.Draining]}}, true
 }
 
 // configState adds the sources of the configuration to a scrape. A source that is not in

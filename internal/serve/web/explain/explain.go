@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/breaker"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
@@ -370,9 +371,14 @@ func FoundBy(table *routing.Table, serviceType schema.ServiceType, id string) *F
 			at := list.Read.UTC().Truncate(time.Millisecond)
 			view.ReadAt = &at
 		}
-		for _, model := range list.Models {
-			if found := source.Settings.Found(model); table.Service(serviceType).Instance(found.ID()) != nil {
-				view.Models = append(view.Models, found.Name)
+		files := naming.OfFiles(list.Models) // the instance of a file has its short name
+		for n, model := range list.Models {
+			for _, name := range []string{model, files[n]} {
+				found := source.Settings.Found(name)
+				if table.Service(serviceType).Instance(found.ID()) != nil {
+					view.Models = append(view.Models, found.Name)
+					break
+				}
 			}
 		}
 	}

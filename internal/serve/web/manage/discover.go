@@ -86,12 +86,11 @@ func (r refusal) Unwrap() []error { return []error{r.error, discover.ErrRefused}
 
 // discoveryOf shows the models that were found, and which of them are configured already.
 func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) Discovery {
-	doc, _ := a.options.Control.Document()
 	shown := Discovery{Adapter: found.Adapter, Models: []discoveredModel{}, Errors: []string{}}
 	for _, m := range found.Models {
-		exists := slices.ContainsFunc(doc.Services[m.ServiceType].Instances, func(s backend.Settings) bool {
-			return strings.TrimRight(s.BaseURL, "/") == strings.TrimRight(wanted.BaseURL, "/") &&
-				(s.UpstreamModel == m.ID || s.UpstreamModel == "" && s.Name == m.ID)
+		exists := slices.ContainsFunc(a.table().Instances(), func(i *backend.Instance) bool {
+			return i.Service == m.ServiceType && i.UpstreamModel() == m.ID &&
+				strings.TrimRight(i.Settings.BaseURL, "/") == strings.TrimRight(wanted.BaseURL, "/")
 		})
 		shown.Models = append(shown.Models, discoveredModel{web.CutText(m.ID, 256), m.Name, m.ServiceType, exists})
 	}

@@ -136,7 +136,7 @@ func TestSavesThatFailAre500AndChangeNothing(t *testing.T) {
 	}
 	r.API("PUT", gatewaytest.TypesPath+"chat", `{"loadBalancer":"random"}`).Is(t, 200, `"version":2`)
 	// A version that somebody spoiled by hand is not applied.
-	spoiled := strings.Replace(string(gatewaytest.ReadFile(t, gatewaytest.VersionFile(dir, 1))), `"capacity": 100`, `"capacity": -5`, 1)
+	spoiled := strings.Replace(string(gatewaytest.ReadFile(t, gatewaytest.VersionFile(dir, 1))), `"chat": {}`, `"chat": {"rateLimit": {"capacity": -5}}`, 1)
 	gatewaytest.WriteFile(t, gatewaytest.VersionFile(dir, 1), spoiled)
 	r.API("POST", gatewaytest.VersionsPath+"/apply/1", "").Is(t, 400, "capacity")
 	gatewaytest.WriteFile(t, gatewaytest.VersionFile(dir, 1), "{")

@@ -119,18 +119,6 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	return current, nil
 }
 
-// instanceSettings returns the settings of a written instance, or of one in force that was
-// discovered or made from an adapter; nil if there is none with this id.
-func (a *API) instanceSettings(serviceType schema.ServiceType, service config.Service, id string) *backend.Settings {
-	if n := indexOf(service.Instances, id); n >= 0 {
-		return &service.Instances[n]
-	}
-	if found := a.table().Service(serviceType); found != nil && found.Instance(id) != nil {
-		return &found.Instance(id).Settings
-	}
-	return nil
-}
-
 // tryoutSettings returns the instance that the body describes, and its service. A stored
 // secret is sent to the address that it was stored for, and to no other one, for every
 // caller.
@@ -149,10 +137,11 @@ func (a *API) tryoutSettings(c *web.Call, serviceType schema.ServiceType) (backe
 	var stored *backend.Settings
 	switch {
 	case body.InstanceID != "":
-		if stored = a.instanceSettings(serviceType, service, body.InstanceID); stored == nil {
-			return backend.Settings{}, config.Service{}, noInstance(body.InstanceID)
+		found, err := a.named(serviceType, service, "instanceId", body.InstanceID)
+		if err != nil {
+			return backend.Settings{}, config.Service{}, err
 		}
-		next.Instance = settings.Clone(*stored)
+		stored, next.Instance = &found.settings, settings.Clone(found.settings)
 	case !given.Has("instance"):
 		return backend.Settings{}, config.Service{}, web.BadInput("instanceId, instance", "field.one_required")
 	}

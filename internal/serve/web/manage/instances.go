@@ -29,15 +29,16 @@ func (a *API) instanceInfo(c *web.Call, q *instanceQuery) (info instanceInfo, er
 	if err != nil {
 		return info, err
 	}
-	n, err := q.find(service)
+	n, err := q.find(a, serviceType, service)
 	if err != nil {
 		return info, err
 	}
-	info = instanceInfo{instanceView: viewInstance(service, n, c.Who), HealthStatus: backend.StatusUnknown}
-	if service.Instances[n].Models.Given() {
+	info = instanceInfo{instanceView: viewInstance(n.settings, service.Adapter, c.Who),
+		HealthStatus: backend.StatusUnknown}
+	if n.settings.Models.Given() {
 		info.Found = explain.FoundBy(a.table(), serviceType, info.InstanceID)
 	}
-	if live := a.table().Service(serviceType).Instance(info.InstanceID); live != nil {
+	if live := n.live; live != nil {
 		health := live.Health.Snapshot()
 		info.HealthStatus, info.Said = live.HealthStatus(), live.HealthReason()
 		info.HealthReason = say.Join(info.Said)
@@ -55,19 +56,9 @@ type instanceQuery struct {
 	BaseURL   string `json:"baseUrl" required:"true" minLength:"1"`
 }
 
-// find returns the index of the instance that the query names.
-func (q *instanceQuery) find(service config.Service) (int, error) {
-	n := indexOf(service.Instances, q.ModelName+"@"+q.BaseURL)
-	if n < 0 {
-		return 0, web.NotFound(say.New("manage.no_such_instance").About("modelName, baseUrl"))
-	}
-	return n, nil
-}
-
-// indexOf returns the index of the instance with an identifier, or -1. It compares whole
-// identifiers, because names and addresses may contain any character.
-func indexOf(instances []backend.Settings, id string) int {
-	return slices.IndexFunc(instances, func(s backend.Settings) bool { return s.ID() == id })
+// find returns the instance that the query names.
+func (q *instanceQuery) find(a *API, serviceType schema.ServiceType, service config.Service) (named, error) {
+	return a.named(serviceType, service, "modelName, baseUrl", q.ModelName+"@"+q.BaseURL)
 }
 
 func (a *API) addInstance(c *web.Call) (changeView, error) {
@@ -89,7 +80,7 @@ func (a *API) addInstance(c *web.Call) (changeView, error) {
 		if !exists {
 			service = config.DefaultService()
 		}
-		if n, _ := find(write.id, service); n >= 0 {
+		if indexOf(service.Instances, write.id) >= 0 {
 			return existing("name, baseUrl", write.id)
 		}
 		write.index = len(service.Instances)
@@ -119,10 +110,14 @@ func (a *API) updateInstance(c *web.Call) (changeView, error) {
 		if err := body.check(given); err != nil {
 			return err
 		}
-		n, err := find(body.InstanceID, service)
+		found, err := a.named(serviceType, service, "instanceId", body.InstanceID)
+		if err == nil {
+			err = found.written()
+		}
 		if err != nil {
 			return err
 		}
+		n := found.index
 		stored := &service.Instances[n]
 		next := update{Instance: settings.Clone(*stored)}
 		given.Overlay(&body, &next)
@@ -131,7 +126,7 @@ func (a *API) updateInstance(c *web.Call) (changeView, error) {
 		}
 		keepAdapter(&next.Instance, stored, service.Adapter)
 		write.id, write.index = next.Instance.ID(), n
-		if other, _ := find(write.id, service); other >= 0 && other != n {
+		if other := indexOf(service.Instances, write.id); other >= 0 && other != n {
 			return existing("instance.name, instance.baseUrl", write.id)
 		}
 		before := slices.Clone(service.Instances)
@@ -215,19 +210,6 @@ func (u update) check(given config.Given) error {
 	return nil
 }
 
-// find returns the index of an instance, or -1 and an error.
-func find(id string, service config.Service) (int, error) {
-	n := indexOf(service.Instances, id)
-	if n < 0 {
-		return n, noInstance(id)
-	}
-	return n, nil
-}
-
-func noInstance(id string) error {
-	return web.NotFound(say.New("manage.no_instance", "instance", web.Shorten(id)).About("instanceId"))
-}
-
 func (a *API) deleteInstance(c *web.Call) (changeView, error) {
 	return a.edit(c, func(doc *config.Document) error {
 		serviceType, service, err := configured(c, doc)
@@ -238,27 +220,17 @@ func (a *API) deleteInstance(c *web.Call) (changeView, error) {
 		if err := web.ReadQuery(c.Request, &q); err != nil {
 			return err
 		}
-		n, err := q.find(service)
+		n, err := q.find(a, serviceType, service)
+		if err == nil {
+			err = n.written()
+		}
 		if err != nil {
 			return err
 		}
-		service.Instances = slices.Delete(service.Instances, n, n+1)
+		service.Instances = slices.Delete(service.Instances, n.index, n.index+1)
 		doc.Services[serviceType] = service
 		return nil
 	})
-}
-
-// living returns the instance in force that a request names.
-func (a *API) living(c *web.Call, id string) (*backend.Instance, error) {
-	serviceType, err := serviceOf(c)
-	if err != nil {
-		return nil, err
-	}
-	instance := a.table().Service(serviceType).Instance(id)
-	if instance == nil {
-		return nil, noInstance(id)
-	}
-	return instance, nil
 }
 
 // forceBreaker holds the breaker of an instance open or closed for an operator, or releases

@@ -78,7 +78,7 @@ func add(doc *config.Document, next *addition, residency bool, path string) erro
 	if !exists {
 		service = config.DefaultService()
 	}
-	if n, _ := find(next.Instance.ID(), service); n >= 0 {
+	if indexOf(service.Instances, next.Instance.ID()) >= 0 {
 		return existing(path+"instance.name, "+path+"instance.baseUrl", next.Instance.ID())
 	}
 	service.Instances = append(service.Instances, next.Instance)

@@ -88,7 +88,7 @@ func (a *API) residents(c *web.Call) ([]ResidentView, error) {
 }
 
 func viewOfResident(s *residency.State, words web.Wording) ResidentView {
-	failure, said := words.Tell(s.Failure.Cut(500))
+	failure, said := words(s.Failure.Cut(500))
 	return ResidentView{
 		Host: s.Host, Model: s.Model, Group: s.Group, State: residence(s.State), Since: web.TimeOrNil(s.Since),
 		LastUsed: web.TimeOrNil(s.Used),

@@ -61,21 +61,14 @@ func configured(c *web.Call, doc *config.Document) (schema.ServiceType, config.S
 
 func (a *API) serviceModels(c *web.Call) (names []string, err error) {
 	doc, _ := a.options.Control.Document()
-	serviceType, service, err := configured(c, doc)
+	serviceType, _, err := configured(c, doc)
 	if err != nil {
 		return nil, err
 	}
-	for _, instance := range service.Instances {
-		names = append(names, instance.Name)
+	for _, pool := range a.table().Service(serviceType).Pools {
+		names = append(names, pool.Model)
 	}
-	names = append(names, a.table().Service(serviceType).Found()...)
-	var once []string
-	for _, name := range names {
-		if name != "" && !slices.Contains(once, name) {
-			once = append(once, name)
-		}
-	}
-	return once, nil
+	return names, nil
 }
 
 // putService creates a service type, or replaces its policy and keeps its instances.

@@ -80,7 +80,7 @@ func viewServices(services control.Services, who access.Identity) map[schema.Ser
 func viewInstances(service config.Service, who access.Identity) []instanceView {
 	views := make([]instanceView, len(service.Instances))
 	for i := range service.Instances {
-		views[i] = viewInstance(service, i, who)
+		views[i] = viewInstance(service.Instances[i], service.Adapter, who)
 	}
 	return views
 }
@@ -88,9 +88,9 @@ func viewInstances(service config.Service, who access.Identity) []instanceView {
 // viewInstance returns the view of an instance, with its secrets masked for callers who may
 // not see them. An instance without an adapter is shown with the adapter of its service
 // type, which is in force.
-func viewInstance(service config.Service, n int, who access.Identity) instanceView {
-	s := settings.Clone(service.Instances[n])
-	s.Adapter = cmp.Or(s.Adapter, service.Adapter)
+func viewInstance(of backend.Settings, adapter string, who access.Identity) instanceView {
+	s := settings.Clone(of)
+	s.Adapter = cmp.Or(s.Adapter, adapter)
 	if s.Headers == nil {
 		s.Headers = map[string]backend.Secret{}
 	}

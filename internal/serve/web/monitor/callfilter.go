@@ -225,11 +225,11 @@ func (f *callFilter) hasName(c *calls.Record) bool {
 func (f *callFilter) isTold(c *calls.Record) bool {
 	var texts []string
 	if c.Told != nil {
-		text, _ := f.words(c.Told.Message, c.Told.Said)
+		text, _ := f.words(c.Told.Said)
 		texts = append(texts, text)
 	}
 	for _, try := range c.Described() {
-		text, _ := f.words(try.Text, try.Sentence())
+		text, _ := f.words(try.Sentence())
 		texts = append(texts, try.Cause, text)
 	}
 	return haveText(texts, f.errorText)

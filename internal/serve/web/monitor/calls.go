@@ -249,7 +249,7 @@ func viewOfCall(c *calls.Record, words web.Wording) CallView {
 	}
 	if told := c.Told; told != nil {
 		view.RefusedBy = told.Of
-		view.Message, view.Said = words(told.Message, told.Said)
+		view.Message, view.Said = words(told.Said)
 		if !told.Until.IsZero() {
 			view.Until = web.Time(told.Until)
 		}
@@ -272,7 +272,7 @@ func viewOfCall(c *calls.Record, words web.Wording) CallView {
 	}
 	view.Cost = c.Cost.Micros()
 	for _, t := range c.Described() {
-		text, said := words(t.Text, t.Sentence())
+		text, said := words(t.Sentence())
 		view.Tries = append(view.Tries, callTry{
 			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: text, URL: t.URL,
 			Said: said, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,

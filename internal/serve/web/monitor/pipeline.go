@@ -101,7 +101,7 @@ func (a *API) errors(c *web.Call) (errorStats, error) {
 	stats := a.recorder.Faults()
 	components := make([]errorComponent, 0, len(stats.Faults))
 	for _, f := range stats.Faults {
-		text, _ := words.Tell(say.Plain(f.LastError))
+		text, _ := words(say.Plain(f.LastError))
 		components = append(components,
 			errorComponent{f.Component, f.Operation, f.Count, text, web.Time(f.LastOccurred)})
 	}

@@ -87,7 +87,7 @@ func (groupView) Docs() map[string]string {
 }
 
 func viewOfGroup(g *problems.Group, words web.Wording) groupView {
-	text, said := words(g.Text, g.Said)
+	text, said := words(g.Said)
 	view := groupView{
 		Kind: g.Kind, State: g.State, Subject: g.Object, Service: g.Service, Code: g.Code, Text: text, Said: said,
 		Summary: g.Summary.String(), Summarised: say.All(g.Summary),
@@ -128,7 +128,7 @@ func (problemView) Docs() map[string]string {
 }
 
 func viewOfProblem(g *problems.Group, words web.Wording) problemView {
-	text, said := words(g.Text, g.Said)
+	text, said := words(g.Said)
 	view := problemView{
 		Kind: "request", Service: g.Service, Code: g.Code, Text: text, Said: said, HTTPStatus: g.Sent,
 		Count: g.Lost + g.Rescued + g.Refused, First: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,

@@ -298,7 +298,7 @@ func breakerOf(i *backend.Instance, words web.Wording) breakerStatus {
 	}
 	view.FailingSince = web.TimeOrNil(i.FailingSince())
 	if failure := i.LastFailure(); failure != nil {
-		text, said := words.Tell(failure.Said)
+		text, said := words(failure.Said)
 		view.LastError = &lastError{failure.Code, text, said, web.Time(failure.At)}
 	}
 	return view

@@ -145,7 +145,7 @@ func ownerOf(grant *access.Grant) recall.Owner {
 	if grant == nil {
 		return recall.Owner{}
 	}
-	return recall.Owner{Key: grant.ID, Issue: grant.Issue, Since: grant.Since, Tenant: grant.Tenant}
+	return recall.Owner{Key: grant.ID, Issue: grant.Issue, Tenant: grant.Tenant}
 }
 
 // answerOf returns the response of an owner that a request names.

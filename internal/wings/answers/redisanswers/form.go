@@ -3,7 +3,6 @@ package redisanswers
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,7 +12,7 @@ import (
 )
 
 // stored is an answer as it is kept, in JSON, or sealed where there is a master key. Issue
-// is the issue of its owner; releases that did not write it ignore it.
+// is the issue of its owner.
 type stored struct {
 	Issue    string         `json:"issue,omitempty"`
 	Previous []string       `json:"previous,omitempty"`
@@ -34,16 +33,6 @@ func encode(a *recall.Answer) ([]byte, error) {
 func decode(text string) (v stored, err error) {
 	err = json.Unmarshal([]byte(text), &v, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	return v, err
-}
-
-// isOf reports whether a stored answer belongs to an owner, and not to a key that had the
-// same id before. An answer without an issue, which an earlier release wrote, belongs to
-// the key if the key is older than all answers that others may have left.
-func (v *stored) isOf(owner recall.Owner, ttl time.Duration) bool {
-	if v.Issue == "" {
-		return owner.Since.IsZero() || time.Since(owner.Since) >= ttl
-	}
-	return v.Issue == owner.Issue
 }
 
 func (v *stored) answer(owner recall.Owner, id string) *recall.Answer {
@@ -71,8 +60,7 @@ func (s *Store) seal(key, issue string, text []byte) string {
 }
 
 // open returns the text at a key, and reports whether it belongs to an owner who has this
-// issue: it was sealed for it, or by the takeover for an owner with an issue that nobody
-// wrote down. Without a master key, and while unsigned data is read, a plain text is taken
+// issue: it was sealed for it. Without a master key, and while unsigned data is read, a plain text is taken
 // as it is.
 func (s *Store) open(key, issue, text string) (opened string, isGood bool) {
 	if isPlain(text) {
@@ -82,8 +70,5 @@ func (s *Store) open(key, issue, text string) (opened string, isGood bool) {
 		return "", false
 	}
 	opened, err := s.options.Keys.Open(placeOf(key, issue), text)
-	if err != nil && issue != "" {
-		opened, err = s.options.Keys.Open(placeOf(key, ""), text)
-	}
 	return opened, err == nil
 }

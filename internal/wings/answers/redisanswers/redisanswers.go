@@ -163,7 +163,7 @@ func (s *Store) read(owner recall.Owner, id, text string) *recall.Answer {
 		return nil
 	}
 	value, err := decode(opened)
-	if err != nil || !value.isOf(owner, s.options.Settings().TTL.Std()) {
+	if err != nil || value.Issue != owner.Issue {
 		return nil
 	}
 	return value.answer(owner, id)

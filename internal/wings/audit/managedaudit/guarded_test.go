@@ -19,8 +19,8 @@ import (
 // verify names the first record that does not hold.
 func TestChangesOfTheDatabaseAreReported(t *testing.T) {
 	t.Parallel()
-	const insert = "INSERT INTO patchbay_audit (gateway, chain, seq, time, who, role, address, action, object, result, tenant, previous, hash) " +
-		"SELECT gateway, chain, seq + 1, time, 'adm', role, address, action, object, result, tenant, hash, 'x' FROM patchbay_audit WHERE gateway = $1 ORDER BY chain DESC, seq DESC LIMIT 1"
+	const insert = "INSERT INTO patchbay_audit (gateway, chain, seq, time, who, role, address, action, object, result, tenant, previous, hash, count, last, cause, keep, until, signature) " +
+		"SELECT gateway, chain, seq + 1, time, 'adm', role, address, action, object, result, tenant, hash, 'x', count, last, cause, keep, until, signature FROM patchbay_audit WHERE gateway = $1 ORDER BY chain DESC, seq DESC LIMIT 1"
 	for name, test := range map[string]struct {
 		changes   []string
 		isRunning bool

@@ -393,7 +393,7 @@ func reasonOf(faults []batches.Fault) say.Sentence {
 	}
 	first := faults[0]
 	if first.Line == 0 {
-		return first.Sentence()
+		return first.Said
 	}
-	return say.New("batch.request", "line", first.Line, "fault", first.Sentence())
+	return say.New("batch.request", "line", first.Line, "fault", first.Said)
 }

@@ -141,7 +141,7 @@ func viewBatch(p batches.Progress) batchView {
 	if len(b.Faults) > 0 {
 		view.Errors = &batchFaults{Object: "list"}
 		for _, fault := range b.Faults {
-			told := batchFault{Code: fault.Code, Message: fault.Message, Param: textOrNil(fault.Param)}
+			told := batchFault{Code: fault.Code, Message: fault.Said.String(), Param: textOrNil(fault.Param)}
 			if fault.Line > 0 {
 				told.Line = &fault.Line
 			}

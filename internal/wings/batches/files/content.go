@@ -43,11 +43,8 @@ func openFolder(path string, isShared bool) (*durable.Dir, error) {
 }
 
 // purposeOf is the purpose in the derivation of the key of a file's content: its id and who
-// sees it, or in the earlier format its id alone.
-func purposeOf(file *File, format journal.Format) string {
-	if format == journal.EarlierContents {
-		return "file " + file.ID
-	}
+// sees it.
+func purposeOf(file *File) string {
 	return "file " + file.ID + " of " + file.Owner.Scope()
 }
 
@@ -137,11 +134,7 @@ func (u *Upload) open() (err error) {
 	if u.out, err = os.OpenFile(u.store.dir.Path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
-	format := journal.Contents
-	if u.store.o.ReadableBefore {
-		format = journal.EarlierContents
-	}
-	head, box := format.Head(u.store.o.Keys, purposeOf(&u.file, format))
+	head, box := journal.Contents.Head(u.store.o.Keys, purposeOf(&u.file))
 	u.box, u.file.IsSealed = box, box != nil
 	_, err = u.out.Write(head)
 	return err
@@ -332,17 +325,12 @@ func (c *Content) readHead(file *File, keys *seal.Keys) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	for _, format := range []journal.Format{journal.Contents, journal.EarlierContents} {
-		r, err := format.Parse(head[:n], keys, purposeOf(file, format))
-		if err != nil {
-			return err
-		}
-		if r.Damage().HasMark && (r.Box() != nil || !file.IsSealed) {
-			c.head, c.box = r.Start(), r.Box()
-			return nil
-		}
+	r, err := journal.Contents.Parse(head[:n], keys, purposeOf(file))
+	if err == nil && (!r.Damage().HasMark || r.Box() == nil && file.IsSealed) {
+		err = errDamaged
 	}
-	return errDamaged
+	c.head, c.box = r.Start(), r.Box()
+	return err
 }
 
 var errDamaged = errors.New("it is damaged")

@@ -106,10 +106,10 @@ func (b *work) listLines(c *web.Call, q *linesQuery) (views []batchLine, err err
 			RequestID: o.RequestID, Model: web.CutText(o.Model, 256), Code: web.CutText(o.Code, 64)}
 		if o.Message != "" {
 			// The file has the words of the answer, which may be those of a backend.
-			view.Error, view.Said = c.Words().Tell(say.Plain(web.CutText(o.Message, 500)))
+			view.Error, view.Said = c.Words()(say.Plain(web.CutText(o.Message, 500)))
 		}
 		if o.IsFailed() && view.Error == "" {
-			view.Error, view.Said = c.Words().Tell(say.New("batch.line_failed", "status", o.Status, "code", view.Code))
+			view.Error, view.Said = c.Words()(say.New("batch.line_failed", "status", o.Status, "code", view.Code))
 		}
 		views = append(views, view)
 	}

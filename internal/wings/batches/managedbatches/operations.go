@@ -98,7 +98,7 @@ type managedBatch struct {
 }
 
 func viewOfBatch(p batches.Progress, words web.Wording) managedBatch {
-	problem, said := words.Tell(p.Problem.Cut(500))
+	problem, said := words(p.Problem.Cut(500))
 	view := managedBatch{
 		ID: p.ID, API: string(p.Form), Endpoint: p.Endpoint, KeyID: p.Owner.Key, Tenant: p.Owner.Tenant,
 		State: batchState(p.State), Total: p.Lines,
@@ -115,11 +115,11 @@ func viewOfBatch(p batches.Progress, words web.Wording) managedBatch {
 		view.Rate = float64(p.Counts.Done+p.Counts.Failed) / max(took, time.Second).Minutes()
 	}
 	if len(p.Faults) > 0 {
-		fault := p.Faults[0].Sentence().Cut(500)
+		fault := p.Faults[0].Said.Cut(500)
 		if line := p.Faults[0].Line; line > 0 {
 			fault = say.New("batch.line", "line", line, "fault", fault)
 		}
-		view.Fault, view.FaultSaid = words.Tell(fault)
+		view.Fault, view.FaultSaid = words(fault)
 	}
 	return view
 }

@@ -125,7 +125,7 @@ func (b *work) open() error {
 	}
 	b.files, err = files.Open(files.Options{
 		Documents: docs, Folder: path(contents), Keys: keys, Settings: b.fileSettings, Log: core.Log,
-		IsShared: b.isShared(), ReadableBefore: doc.Security.AcceptUnsigned,
+		IsShared: b.isShared(),
 	})
 	if err != nil {
 		return fmt.Errorf("files.folder: %w", err)

@@ -99,13 +99,13 @@ func (k *kept) captures(t testing.TB, most metrics.Capture) {
 func record(number uint64) calls.Record {
 	c := calls.Record{
 		Sequence: number, RequestID: fmt.Sprint("req-", number), Started: time.UnixMicro(int64(1_700_000_000_000_000 + number)), Status: 503, Code: schema.CodeUpstreamError,
-		Told: &calls.Told{Message: "the model is loading", Said: say.New("instance.no_door", "door", say.New("call.status", "status", 503)), Of: "tenant/acme", Until: time.UnixMicro(1_800_000_000_000_000)}, Unified: true, Service: schema.TTS, Door: schema.Door(3),
+		Told: &calls.Told{Said: say.New("instance.no_door", "door", say.New("call.status", "status", 503)), Of: "tenant/acme", Until: time.UnixMicro(1_800_000_000_000_000)}, Unified: true, Service: schema.TTS, Door: schema.Door(3),
 		Model: "m", Asked: "gpt-5o", Instance: "m@gpu-2:8000", Strategy: "random", KeyID: "k", Tenant: "acme", User: "u",
 		Usage: schema.Usage{Known: true, Prompt: 1, Completion: 2, Total: 3}, Cost: 12345, Routed: true, Result: schema.ResultFailed, Ended: time.Second, Queued: time.Millisecond,
 		Cache: metrics.CacheMiss, Class: schema.Interactive, Hedge: metrics.HedgeLost,
 	}
 	because := say.New("call.status", "status", 503)
-	c.Restore(2, []calls.Try{{Instance: "a", Code: "x", Text: "503 model is loading", Said: &because, Status: 503}, {Instance: "m@gpu-2:8000"}})
+	c.Restore(2, []calls.Try{{Instance: "a", Code: "x", Said: &because, Status: 503}, {Instance: "m@gpu-2:8000"}})
 	return c
 }
 
