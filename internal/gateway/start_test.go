@@ -42,7 +42,7 @@ func TestFailedStartLeavesNothingOpen(t *testing.T) {
 				t.Fatalf("the listener is still open: %v", err)
 			}
 			_ = listener.Close()
-			store, err := files.Open(dir)
+			store, err := files.Open(dir, nil)
 			if err != nil {
 				t.Fatalf("the data directory is still taken: %v", err)
 			}

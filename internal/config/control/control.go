@@ -45,8 +45,6 @@ type Control struct {
 	file   configFile
 	shared *sharedLog // nil where the configuration is not shared; its Values take mu, too
 	holds  holds
-	// signsExisting says that stored versions without signatures are signed once.
-	signsExisting bool
 	// warned is the table that the last logged faults belong to. isPassing says that the
 	// next table is replaced at once: its faults are not worth a line.
 	warned    *routing.Table

@@ -25,7 +25,7 @@ func TestAnExchangeIsWholeOrUndone(t *testing.T) {
 	write("new", "stage", "versions", "1")
 	write("no place", "stage", "nowhere", "x")
 	data, stage := filepath.Join(dir, "data"), filepath.Join(dir, "stage")
-	store, err := files.OpenToRestore(data)
+	store, err := files.OpenToRestore(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +53,14 @@ func TestAnExchangeIsWholeOrUndone(t *testing.T) {
 		if err := store.Close(); err != nil { // as the end of the process does
 			return err
 		}
-		if _, err := files.Open(data); !errors.Is(err, files.ErrRestoring) {
+		if _, err := files.Open(data, nil); !errors.Is(err, files.ErrRestoring) {
 			t.Errorf("a directory in the middle of an exchange: %v", err)
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	again, err := files.Open(data)
+	again, err := files.Open(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // transaction is one transaction on the log.
@@ -18,6 +20,7 @@ type transaction struct {
 	conn *pgx.Conn
 	tx   pgx.Tx
 	head versions.Head
+	keys *seal.Keys
 	// signs and hasChanges are copies of the log's fields.
 	signs, hasChanges bool
 }
@@ -57,6 +60,9 @@ func (t *transaction) Initialise(first versions.Head) (bool, error) {
 	rows, err := t.exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, "+
 		"$2, $3, $4, $5) ON CONFLICT DO NOTHING",
 		first.Log, first.Revision, first.Version, first.Newest, first.Source)
+	if err == nil && rows == 1 {
+		_, err = t.exec(writeMark, string(mark.Of(t.keys).Text()))
+	}
 	return rows == 1, err
 }
 

@@ -26,7 +26,7 @@ func Confirm(keys *seal.Keys, restore string, number int, record []byte, signatu
 	if err != nil {
 		return "", err
 	}
-	opened, err := sealing{keys: keys}.read(v, signature)
+	opened, err := sealing{keys}.read(v, signature)
 	if err != nil || opened.restore != restore {
 		return "", err
 	}

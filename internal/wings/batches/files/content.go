@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/journal"
@@ -137,11 +139,7 @@ func (u *Upload) open() (err error) {
 	if u.out, err = os.OpenFile(u.store.dir.Path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
-	format := journal.Contents
-	if u.store.o.ReadableBefore {
-		format = journal.EarlierContents
-	}
-	head, box := format.Head(u.store.o.Keys, purposeOf(&u.file, format))
+	head, box := journal.Contents.Head(u.store.o.Keys, purposeOf(&u.file, journal.Contents))
 	u.box, u.file.IsSealed = box, box != nil
 	_, err = u.out.Write(head)
 	return err
@@ -343,6 +341,44 @@ func (c *Content) readHead(file *File, keys *seal.Keys) error {
 		}
 	}
 	return errDamaged
+}
+
+// Seal seals the content of the file that a document describes with the current key, and notes that in the
+// document. A content that is missing was deleted.
+func Seal(r *store.Rekeying, folder string, doc *documents.Document) error {
+	file, err := decode(*doc)
+	if err != nil {
+		return err
+	}
+	sealing := &Store{o: Options{Keys: r.Keys}, dir: durable.At(r.Path(folder))}
+	content, err := sealing.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }() // it was only read
+	if !content.box.IsCurrent() {
+		err = sealing.dir.Fill(file.ID, func(to io.Writer) error {
+			text, box := journal.Contents.Head(r.Keys, purposeOf(&file, journal.Contents))
+			part := make([]byte, frame)
+			for number := int64(0); ; number++ {
+				if _, err := to.Write(text); err != nil || number*frame >= file.Bytes {
+					return err
+				}
+				part = part[:min(frame, file.Bytes-number*frame)]
+				if n, err := content.ReadAt(part, number*frame); n < len(part) {
+					return errors.Join(errDamaged, err)
+				}
+				text = box.Seal(text[:0], uint64(number), part)
+			}
+		})
+	}
+	if file.IsSealed = true; err == nil {
+		doc.Data, err = json.Marshal(file, json.Deterministic(true))
+	}
+	return err
 }
 
 var errDamaged = errors.New("it is damaged")

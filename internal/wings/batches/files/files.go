@@ -158,8 +158,6 @@ type Options struct {
 	// IsShared says that other processes use the folder at the same time, and unfinished
 	// files there may be theirs.
 	IsShared bool
-	// ReadableBefore says that gateways of the release before read the files written now.
-	ReadableBefore bool
 	// Space tells of the disk with a folder; nil asks the operating system.
 	Space func(path string) (durable.Space, error)
 }
