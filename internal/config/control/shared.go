@@ -187,7 +187,7 @@ func (c *Control) catchUp(log *logTransaction) error {
 		if err != nil {
 			return err
 		}
-		p.next, summary = c.stateOf(v, log), v.Summary
+		p.next, summary = c.stateOf(v), v.Summary
 	}
 	err := c.enact(incoming{log, &c.local}, p)
 	if err != nil && !errors.Is(err, errUnsaved) {

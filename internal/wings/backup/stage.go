@@ -73,7 +73,7 @@ func (r *restoring) stageVersions() (err error) {
 		return err
 	}
 	for _, number := range numbers {
-		v, err := sealed.Load(number)
+		v, err := sealed.LoadUnsigned(number)
 		if err != nil {
 			return err
 		}

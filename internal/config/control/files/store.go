@@ -323,12 +323,6 @@ func (s *Store) SetSignature(of versions.Record, signature string) error {
 	return writeBeside(s.dir, recordFile(of), signatureSuffix, signature)
 }
 
-// IsSigned reports whether there is any signature.
-func (s *Store) IsSigned() (bool, error) {
-	names, err := s.dir.Names()
-	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, signatureSuffix) }), err
-}
-
 // Rewrite changes versions in place, including the versions in backups. Files that are no
 // versions are left alone.
 func (s *Store) Rewrite(change func(*versions.Version, string) (*versions.Version, string, error)) error {

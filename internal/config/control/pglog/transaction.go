@@ -255,17 +255,6 @@ func (t *transaction) SetValueSignature(name, signature string) error {
 	return t.setSignature(valuePrefix+name, signature)
 }
 
-// IsSigned reports whether there is any signature.
-func (t *transaction) IsSigned() (is bool, err error) {
-	if !t.signs {
-		return false, nil
-	}
-	ctx, cancel := bounded(t.ctx)
-	defer cancel()
-	err = t.tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_signatures)").Scan(&is)
-	return is, err
-}
-
 func (t *transaction) setSignature(name, signature string) error {
 	if signature == "" {
 		if !t.signs {

@@ -38,9 +38,12 @@ func Rekey(of Rewriter, r *store.Rekeying) error {
 // rekey returns a stored version and its signature with the current key; nil means that the version needs no
 // change.
 func (s sealing) rekey(v *Version, signature string, isFirst bool) (*Version, string, error) {
-	opened, err := s.read(v, signature)
-	if err == nil && signature == "" && !isFirst {
-		err = store.ErrUnsigned
+	var opened *Version
+	var err error
+	if isFirst && signature == "" {
+		opened, err = v.opened(s.keys)
+	} else {
+		opened, err = s.read(v, signature)
 	}
 	if err != nil {
 		return nil, signature, err

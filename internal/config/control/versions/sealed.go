@@ -45,12 +45,9 @@ func (s sealing) save(to Log, v *Version, write func(*Version) error) error {
 		return write(v)
 	}
 	sealed := v.sealed(s.keys)
-	signature := ""
-	if !v.isUnsigned {
-		var err error
-		if signature, err = sealed.sign(s.keys, v.Services, v.Settings); err != nil {
-			return err
-		}
+	signature, err := sealed.sign(s.keys, v.Services, v.Settings)
+	if err != nil {
+		return err
 	}
 	record := Record(v.Number)
 	before, err := to.Signature(record)
@@ -60,7 +57,7 @@ func (s sealing) save(to Log, v *Version, write func(*Version) error) error {
 	if err == nil {
 		err = write(sealed)
 	}
-	if err == nil && signature != "" {
+	if err == nil {
 		err = to.SetSignature(record, signature)
 	}
 	return err
@@ -95,8 +92,7 @@ func (s sealing) read(sealed *Version, signature string) (*Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.stored, v.isUnsigned = sealed.Services, s.keys != nil && signature == ""
-	if signature == "" {
+	if s.keys == nil && signature == "" {
 		return v, nil
 	}
 	doubts, err := vouch.Version{Number: v.Number, Record: sealed.record, Services: v.Services,
@@ -166,6 +162,15 @@ func (s SealedStore) Save(v *Version) error { return s.save(s.Store, v, s.Store.
 
 // Load returns a version with a right signature and readable secrets.
 func (s SealedStore) Load(number int) (*Version, error) { return s.load(s.Store, number) }
+
+// LoadUnsigned returns a version with readable secrets, whatever its signature.
+func (s SealedStore) LoadUnsigned(number int) (*Version, error) {
+	v, err := s.Store.Load(number)
+	if err != nil {
+		return nil, err
+	}
+	return v.opened(s.keys)
+}
 
 // SetHead writes the head, encrypted and signed.
 func (s SealedStore) SetHead(head Head) error {
