@@ -116,28 +116,20 @@ func isIssued(name string) bool {
 	return strings.HasPrefix(name, "key/") || strings.HasPrefix(name, "token/")
 }
 
-// Rekey signs and seals the values of a place with the current key. The plain key of sessions is left out,
-// because its readers could make sessions. The ids of tokens' subjects stay.
+// Rekey signs the values of a place with the current key, and removes the key of sessions: the next one who signs
+// in makes another. The ids of tokens' subjects stay.
 func Rekey(values map[string]StoredValue, r *store.Rekeying) {
 	old := &Credentials{master: r.Old}
 	for name, value := range values {
 		var err error
 		signed := func(signature string) bool { return r.Keys.Trust(name, value.Data, signature).IsTrusted }
-		switch {
-		case name == sessionKeyName:
-			if err = old.session.set(value.Data); err == nil {
-				delete(values, name)
-				continue
-			}
-		case strings.HasPrefix(name, sealedKind):
-			var is session
-			if err = is.open(r.Keys, value.Data); err == nil {
-				value.Data, err = json.Marshal(sealedSessionKey{r.Keys.Seal(name, string(is.key))})
-			}
-		default:
-			if !slices.ContainsFunc(value.Signatures, signed) {
-				err = r.Verify(strings.Join(value.Signatures, ""), "value", name, string(value.Data))
-			}
+		if name == sessionKeyName || strings.HasPrefix(name, sealedKind) {
+			_ = old.session.set(value.Data)
+			delete(values, name)
+			continue
+		}
+		if !slices.ContainsFunc(value.Signatures, signed) {
+			err = r.Verify(strings.Join(value.Signatures, ""), "value", name, string(value.Data))
 		}
 		if err == nil {
 			value.Signatures = []string{r.Keys.SignValue(name, value.Data)}

@@ -234,7 +234,11 @@ func (k *rekeying) database(ctx context.Context, tx *sql.Tx, stage string) error
 	if err := pglog.Lock(ctx, tx); err != nil {
 		return err
 	}
-	in, err := k.place.contentOf(ctx, tx, stage)
+	place := *k.place
+	if k.IsFirst {
+		place.Keys = nil // nothing is signed
+	}
+	in, err := place.contentOf(ctx, tx, stage)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,7 @@
 package files_test
 
 import (
-	"context"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,41 +50,5 @@ func TestAContentIsBoundToItsFileAndScope(t *testing.T) {
 	}
 	if text, err := read(store, file); err == nil {
 		t.Errorf("a plain content in its place is %q", text)
-	}
-}
-
-// What the release before has encrypted, or has left plain, is read; and for gateways of it
-// contents are written so that they read them.
-func TestContentsOfTheReleaseBefore(t *testing.T) {
-	t.Parallel()
-	folder, docs := t.TempDir(), documents.NewMemory()
-	keys, err := seal.New(strings.Repeat("k", seal.MinKeyLength), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rolling, err := files.Open(files.Options{
-		Documents: docs, Folder: folder, Keys: keys, Settings: files.DefaultSettings, Log: slog.New(slog.DiscardHandler), ReadableBefore: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := put(rolling, alice, []byte("text"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if head, err := os.ReadFile(filepath.Join(folder, file.ID)); err != nil || !strings.HasPrefix(string(head), "pbs1") {
-		t.Errorf("it begins with %.4s, %v", head, err)
-	}
-	store := open(t, folder, docs, keys, files.DefaultSettings())
-	if text, err := read(store, file); text != "text" || err != nil {
-		t.Errorf("it is %q, %v", text, err)
-	}
-	plain, err := put(open(t, folder, docs, nil, files.DefaultSettings()), alice, []byte("plain"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := store.Get(context.Background(), alice.Scope(), plain.ID)
-	if text, readErr := read(store, found); text != "plain" || err != nil || readErr != nil {
-		t.Errorf("it is %q, %v, %v", text, err, readErr)
 	}
 }
