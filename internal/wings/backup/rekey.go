@@ -126,46 +126,49 @@ func (k *rekeying) rekey(ctx context.Context) error {
 	return dir.SetMark(mark.Of(k.Keys))
 }
 
-// begins reports whether the data of a place is to be signed, and returns the mark that notes it.
-func (k *rekeying) begins(place string, m mark.Mark) (mark.Mark, bool, error) {
-	if m.Next == "" && m.Key == k.Keys.ID() {
+// check returns an error unless the mark of a place is one of the old key or of the new one.
+func (k *rekeying) check(place string, m mark.Mark) error {
+	isOld := m.Key == k.Old.ID() && (m.Next == "" || m.Next == k.Keys.ID())
+	if isOld || m == mark.Of(k.Keys) {
+		return nil
+	}
+	return fmt.Errorf("%w; security.previous-master-key must be that key, or empty if there was none, and "+
+		"security.master-key the new one", m.Check(place, k.Old))
+}
+
+// begins reports whether the data of a place with a mark is to be signed.
+func (k *rekeying) begins(place string, m mark.Mark) bool {
+	if m == mark.Of(k.Keys) {
 		k.done.Before = append(k.done.Before, place)
-		return m, false, nil
+		return false
 	}
-	if m.Key != k.Old.ID() || m.Next != "" && m.Next != k.Keys.ID() {
-		return m, false, fmt.Errorf("%w; security.previous-master-key must be that key, or empty if there was none, "+
-			"and security.master-key the new one", m.Check(place, k.Old))
-	}
-	m.Next = k.Keys.ID()
 	k.done.Places = append(k.done.Places, place)
-	return m, true, nil
+	return true
 }
 
 // openDirectory locks the data directory, if it has data to sign. It returns the id of the key that has signed it.
 func (k *rekeying) openDirectory() (dir *files.Store, from string, err error) {
 	path := k.place.DataDir
-	if err := files.Check(path, k.Keys); path == "" || errors.Is(err, mark.ErrFormat) || !isThere(path) {
+	if path == "" || !isThere(path) {
+		return nil, "", nil
+	}
+	if err := files.Check(path, k.Keys); errors.Is(err, mark.ErrFormat) {
 		return nil, "", err
 	}
-	dir, err = files.OpenToRekey(path)
-	if errors.Is(err, files.ErrInUse) {
+	var m mark.Mark
+	dir, err = files.OpenToRekey(path, func(found mark.Mark) error {
+		m = found
+		return k.check(path, m)
+	})
+	switch {
+	case errors.Is(err, files.ErrInUse):
 		return nil, "", fmt.Errorf("a gateway runs there; stop it first: %w", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", nil // it is empty
+	case err != nil || k.begins(path, m):
+		return dir, m.Key, err
 	}
-	if err != nil {
-		return nil, "", err
-	}
-	m, err := dir.Mark()
-	isToSign := false
-	if err == nil {
-		m, isToSign, err = k.begins(path, m)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // it is empty
-	}
-	if !isToSign || err != nil {
-		return nil, "", errors.Join(err, dir.Close())
-	}
-	return dir, m.Key, nil
+	return nil, "", dir.Close()
 }
 
 // beginDatabase notes in the mark of a shared configuration that it is being signed, and reports whether it is.
@@ -173,13 +176,16 @@ func (k *rekeying) beginDatabase(ctx context.Context) (is bool, err error) {
 	if k.place.Database == "" {
 		return false, nil
 	}
-	return is, postgres.InTransaction(ctx, k.place.Database, nil, func(tx *sql.Tx) error {
+	err = postgres.InTransaction(ctx, k.place.Database, nil, func(tx *sql.Tx) error {
 		m, err := pglog.Mark(ctx, tx)
 		if err != nil || m == (mark.Mark{}) {
 			return errors.Join(err, pglog.Check(ctx, tx, k.Keys))
 		}
-		if m, is, err = k.begins(k.place.String(), m); err != nil || !is {
+		if err := k.check(k.place.String(), m); err != nil {
 			return err
+		}
+		if is = k.begins(k.place.String(), m); !is {
+			return nil
 		}
 		if err := pglog.Lock(ctx, tx); err != nil {
 			return err
@@ -189,8 +195,10 @@ func (k *rekeying) beginDatabase(ctx context.Context) (is bool, err error) {
 			return err
 		}
 		k.noteRestore(log.Values)
+		m.Next = k.Keys.ID()
 		return pglog.SetMark(ctx, tx, m)
 	})
+	return is, err
 }
 
 // directory signs the configuration and the credentials of the data directory.

@@ -75,9 +75,15 @@ func OpenToRestore(dataDir string, keys *seal.Keys) (*Store, error) {
 	return s, err
 }
 
-// OpenToRekey is Open for data that is signed with any keys.
-func OpenToRekey(dataDir string) (*Store, error) {
-	s, err := lock(dataDir, func() error { return nil })
+// OpenToRekey is Open for data that is signed with any keys, and has a mark that a function allows.
+func OpenToRekey(dataDir string, check func(mark.Mark) error) (*Store, error) {
+	s, err := lock(dataDir, func() error {
+		m, err := Peek(dataDir).Mark()
+		if err == nil {
+			err = check(m)
+		}
+		return err
+	})
 	return s.unlessRestoring(err)
 }
 
