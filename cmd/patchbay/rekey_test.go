@@ -350,3 +350,17 @@ func TestABackupOfThePreviousKeyIsRestored(t *testing.T) {
 		})
 	}
 }
+
+// The commands of the page turn signing on for what is stored.
+func TestTheRekeyPage(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	c := serving(t, "--data-dir", filepath.Join(s.dir, "data"))
+	c.signal(os.Interrupt)
+	c.exits(exitOK)
+	for _, commands := range commandsOf(t, "docs/backup.md", "test=TestTheRekeyPage") {
+		if output := s.run(commands); !strings.Contains(output, "signed with the master key ") {
+			t.Errorf("the commands write %s", output)
+		}
+	}
+}
