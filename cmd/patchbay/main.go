@@ -47,12 +47,12 @@ func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
 // failed gives an error the exit code of a verb that was used rightly and did not succeed, or found data of
-// another format or master key; nil stays nil.
+// another format; nil stays nil.
 func failed(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case mark.Refuses(err):
+	case errors.Is(err, mark.ErrFormat):
 		return &exitError{exitConfig, err}
 	}
 	return &exitError{exitFailed, err}

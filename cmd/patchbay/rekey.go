@@ -24,9 +24,9 @@ the one of the configuration that serve would run with, or of --data-dir or --da
 store.config that is the database and the data directory of this gateway; the other gateways'
 data directories follow, one after the other, or are emptied.
 
-Stop the gateways first. Until rekey has finished, serve refuses the place. Run again, it finishes one that
-was killed. Data that neither key has signed stays as it is and is named, and rekey fails. Everybody signs in
-to the console again if there was no key.`,
+Stop the gateways first. Until rekey has finished, serve refuses the place. Run again, it
+finishes one that was killed. Data that neither key has signed stays as it is and is named,
+and rekey fails. Everybody signs in to the console again.`,
 		Example: `  PATCHBAY_SECURITY_MASTER_KEY=$NEW patchbay rekey
   PATCHBAY_SECURITY_MASTER_KEY=$NEW PATCHBAY_SECURITY_PREVIOUS_MASTER_KEY=$OLD patchbay rekey --config /etc/patchbay/patchbay.yaml
   patchbay rekey --data-dir ./data --set 'security.master-key=${NEW}'`,
@@ -46,7 +46,7 @@ to the console again if there was no key.`,
 				fmt.Fprintf(stdout, "%s: %d\n", name, done.Kinds[name])
 			}
 			if err != nil {
-				return failed(fmt.Errorf("the data is not all signed with the new master key: %w", err))
+				return startFailure(fmt.Errorf("the data is not all signed with the new master key: %w", err))
 			}
 			if len(done.Places) > 0 {
 				fmt.Fprintf(stdout, "signed with the master key %s: %s\n", place.Keys.ID(), strings.Join(done.Places, ", "))

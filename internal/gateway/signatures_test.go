@@ -199,6 +199,7 @@ func TestUnsignedVersionsSendNoSecretsElsewhere(t *testing.T) {
 				record["version"] = 3
 				s.by.put(t, 3, record)
 				s.by.setCurrent(t, 3)
+				s.forget(t)
 				err := s.refuses(t)
 				if !errors.Is(err, versions.ErrMasterKey) && !errors.Is(err, versions.ErrForged) {
 					t.Error(err)

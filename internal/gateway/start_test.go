@@ -22,6 +22,7 @@ import (
 func failToStart(t *testing.T, yaml string) (dataDir, address string) {
 	t.Helper()
 	dataDir, address = t.TempDir(), storetest.FreeAddress(t)
+	gatewaytest.WriteFile(t, filepath.Join(dataDir, "format.json"), `{"format":1}`)
 	gatewaytest.WriteFile(t, filepath.Join(dataDir, "keys.json"), "garbage")
 	doc := gatewaytest.LoadDocument(t, yaml, dataDir)
 	doc.Server.Listen = []string{address}
