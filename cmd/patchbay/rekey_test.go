@@ -179,6 +179,7 @@ func TestTheMasterKeyIsTurnedOnAndRotated(t *testing.T) {
 				}
 				e.setKeys(keys[0], "")
 				e.start()
+				e.done(e.openID, 1, "in_progress")
 				same(t, before, inventory())
 				if strings.Contains(e.stderr.String(), "refused") {
 					t.Errorf("the gateway refuses something: %s", e.stderr.String())
@@ -233,6 +234,7 @@ func TestARekeyThatIsKilledIsFinished(t *testing.T) {
 	verb(t, exitOK, "rekey", "--config", e.file)
 	e.setKeys(laterMasterKey, "")
 	e.start()
+	e.done(e.openID, 1, "in_progress")
 	same(t, before, e.inventory())
 }
 
@@ -346,6 +348,7 @@ func TestABackupOfThePreviousKeyIsRestored(t *testing.T) {
 			}
 			next.setKeys(laterMasterKey, "")
 			next.start()
+			next.done(e.openID, 1, "in_progress")
 			same(t, before, next.inventory("activations", "activatedAt", "activatedBy"))
 		})
 	}
@@ -361,6 +364,33 @@ func TestTheRekeyPage(t *testing.T) {
 	for _, commands := range commandsOf(t, "docs/backup.md", "test=TestTheRekeyPage") {
 		if output := s.run(commands); !strings.Contains(output, "signed with the master key ") {
 			t.Errorf("the commands write %s", output)
+		}
+	}
+}
+
+// A version with a setting of a newer program is not taken for something else: the gateway names what it cannot
+// read, and takes the newest version that it can.
+func TestWhatANewerGatewayStoredIsNotMisread(t *testing.T) {
+	t.Parallel()
+	e := newEstate(t, "")
+	e.setKeys("", "")
+	e.start()
+	for _, strategy := range []string{"random", "round_robin"} {
+		e.must("admin-token", http.MethodPut, gatewaytest.TypesPath+"chat", `{"loadBalancer":"`+strategy+`"}`, "")
+	}
+	e.must("admin-token", http.MethodPost, "/api/config/version/rollback/2", "", "")
+	e.kill()
+	path := filepath.Join(dataDirOf(t, e), "versions", "00000002.json")
+	content := string(gatewaytest.ReadFile(t, path))
+	changed := strings.Replace(content, `"loadBalancer": `, `"settingOfTheFuture": 1, "loadBalancer": `, 1)
+	if changed == content {
+		t.Fatalf("the version has another form: %s", content)
+	}
+	gatewaytest.WriteFile(t, path, changed)
+	e.start()
+	for _, parts := range [][]string{{"a stored version cannot be used", `"version":2`, "settingOfTheFuture"}, {"another version takes its place", `"version":3`}} {
+		if gatewaytest.CountLines(e.stderr.String(), parts...) != 1 {
+			t.Errorf("it does not say %q", parts)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func Rekey(ctx context.Context, p *Place, o Options) (Rekeyed, error) {
 
 func (k *rekeying) count(what string, err error) {
 	if err != nil {
-		k.refused = append(k.refused, fmt.Errorf("%s: %w", what, err))
+		k.refused = append(k.refused, errors.New(what+": "+err.Error())) // a wrong key is the fault of the record
 		return
 	}
 	k.done.Kinds[k.kind]++

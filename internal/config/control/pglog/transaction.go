@@ -116,16 +116,6 @@ func (t *transaction) Save(v *versions.Version) error {
 	return err
 }
 
-// Replace stores a version again.
-func (t *transaction) Replace(v *versions.Version) error {
-	record, err := json.Marshal(v, json.Deterministic(true))
-	if err != nil {
-		return err
-	}
-	_, err = t.exec("UPDATE patchbay_config_versions SET record = $2 WHERE version = $1", v.Number, string(record))
-	return err
-}
-
 // plain returns a text without the characters that the database refuses. These columns
 // are for people; the stored record has the original text.
 func plain(text string) string {

@@ -121,8 +121,6 @@ type Shared interface {
 // Transaction is a transaction on a shared log.
 type Transaction interface {
 	Log
-	// Replace stores an existing version again.
-	Replace(v *Version) error
 	// Initialise gives an empty log its first head. It reports false if another
 	// gateway was faster.
 	Initialise(first Head) (bool, error)
