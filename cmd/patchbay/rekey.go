@@ -28,7 +28,7 @@ Stop the gateways first. Until rekey has finished, serve refuses the place. Run 
 finishes one that was killed. Data that neither key has signed stays as it is and is named,
 and rekey fails. Everybody signs in to the console again.`,
 		Example: `  PATCHBAY_SECURITY_MASTER_KEY=$NEW patchbay rekey
-  PATCHBAY_SECURITY_MASTER_KEY=$NEW PATCHBAY_SECURITY_PREVIOUS_MASTER_KEY=$OLD patchbay rekey --config /etc/patchbay/patchbay.yaml
+  PATCHBAY_SECURITY_PREVIOUS_MASTER_KEY=$OLD PATCHBAY_SECURITY_MASTER_KEY=$NEW patchbay rekey
   patchbay rekey --data-dir ./data --set 'security.master-key=${NEW}'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,7 +49,8 @@ and rekey fails. Everybody signs in to the console again.`,
 				return startFailure(fmt.Errorf("the data is not all signed with the new master key: %w", err))
 			}
 			if len(done.Places) > 0 {
-				fmt.Fprintf(stdout, "signed with the master key %s: %s\n", place.Keys.ID(), strings.Join(done.Places, ", "))
+				fmt.Fprintf(stdout, "signed with the master key %s: %s\n", place.Keys.ID(),
+					strings.Join(done.Places, ", "))
 			}
 			if len(done.Before) > 0 {
 				fmt.Fprintf(stdout, "was signed with it before: %s\n", strings.Join(done.Before, ", "))

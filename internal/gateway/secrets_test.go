@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
@@ -104,7 +105,7 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 	before := contents(t, dir)
 	for _, wrong := range []string{"", masterKeys(rand.Text() + rand.Text())} {
 		_, err := gateway.New(gatewaytest.LoadDocument(t, wrong+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
-		if !errors.Is(err, versions.ErrMasterKey) || !strings.Contains(err.Error(), "et security.master-key to ") {
+		if !errors.Is(err, mark.ErrMasterKey) || !strings.Contains(err.Error(), "et security.master-key to ") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
@@ -114,7 +115,7 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 	start(masterKeys(first)).Halt()
 	damageSealed(t, dir)
 	_, err := gateway.New(gatewaytest.LoadDocument(t, masterKeys(first)+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
-	if !errors.Is(err, versions.ErrMasterKey) || strings.Contains(err.Error(), "set security.master-key") || !strings.Contains(err.Error(), "restore it from a backup") {
+	if !errors.Is(err, mark.ErrMasterKey) || strings.Contains(err.Error(), "set security.master-key") || !strings.Contains(err.Error(), "restore it from a backup") {
 		t.Errorf("a damaged secret: %v", err)
 	}
 }
@@ -192,7 +193,7 @@ func TestAWrongMasterKeyOfASharedConfigurationEndsTheStart(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			_, err := gateway.New(gatewaytest.LoadDocument(t, wrong+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
-			if !errors.Is(err, versions.ErrMasterKey) || !strings.Contains(err.Error(), keys.ID()) {
+			if !errors.Is(err, mark.ErrMasterKey) || !strings.Contains(err.Error(), keys.ID()) {
 				t.Fatalf("%v", err)
 			}
 			if numbers, err := filepath.Glob(filepath.Join(dir, "versions", "*")); err != nil || len(numbers) > 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
@@ -201,7 +202,7 @@ func TestUnsignedVersionsSendNoSecretsElsewhere(t *testing.T) {
 				s.by.setCurrent(t, 3)
 				s.forget(t)
 				err := s.refuses(t)
-				if !errors.Is(err, versions.ErrMasterKey) && !errors.Is(err, versions.ErrForged) {
+				if !errors.Is(err, mark.ErrMasterKey) && !errors.Is(err, versions.ErrForged) {
 					t.Error(err)
 				}
 			})

@@ -101,9 +101,9 @@ const Folder = "sessions/"
 func Kept() []store.Kept {
 	return []store.Kept{{
 		Name: "who has signed in and when last, sessions, and which of them have ended", Part: store.Configuration,
-		Kinds: []string{kindEnd, kindPerson}, Passing: []string{kindSession}, IsMerged: true, Folder: Folder, Signed: Kinds(),
-		Bound: "100 sessions of a person; 100,000 sessions and people",
-		Ends:  "sessions with their life, people 400 days after the last sign-in",
+		Kinds: []string{kindEnd, kindPerson}, Passing: []string{kindSession}, IsMerged: true, Folder: Folder,
+		Signed: Kinds(), Bound: "100 sessions of a person; 100,000 sessions and people",
+		Ends: "sessions with their life, people 400 days after the last sign-in",
 	}}
 }
 

@@ -73,8 +73,8 @@ func (m Mark) Check(place string, keys *seal.Keys) error {
 	case m.Key == id:
 		return nil
 	case m.Key == "":
-		return fmt.Errorf("%w: %s is not signed, and the master key is %s. Nothing was changed. To sign what is there, "+
-			"%s", ErrMasterKey, place, id, rekey)
+		return fmt.Errorf("%w: %s is not signed, and the master key is %s. Nothing was changed. To sign what is "+
+			"there, %s", ErrMasterKey, place, id, rekey)
 	case id == "":
 		return fmt.Errorf("%w: %s is signed with %s, and there is none; set security.master-key to it", ErrMasterKey,
 			place, is)

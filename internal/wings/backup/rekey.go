@@ -115,8 +115,8 @@ func (k *rekeying) rekey(ctx context.Context) error {
 		return err
 	}
 	if hasDatabase {
-		err := k.place.inTransaction(ctx, nil, func(tx *sql.Tx, stage string) error { return k.database(ctx, tx, stage) })
-		if err != nil {
+		sign := func(tx *sql.Tx, stage string) error { return k.database(ctx, tx, stage) }
+		if err := k.place.inTransaction(ctx, nil, sign); err != nil {
 			return err
 		}
 	}
@@ -360,7 +360,8 @@ func (k *rekeying) entries(ctx context.Context, client rueidis.Client, kept *sto
 	for _, node := range client.Nodes() {
 		for cursor := uint64(0); ; {
 			const atOnce = 500
-			found, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(prefix+"*").Count(atOnce).Build()).AsScanEntry()
+			scan := node.B().Scan().Cursor(cursor).Match(prefix + "*").Count(atOnce).Build()
+			found, err := node.Do(ctx, scan).AsScanEntry()
 			if err != nil {
 				return err
 			}

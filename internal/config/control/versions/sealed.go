@@ -17,14 +17,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Why a stored version cannot be used, although it can be read.
-var (
-	// ErrMasterKey means that security.master-key does not fit the stored records.
-	// Nothing is changed then.
-	ErrMasterKey = mark.ErrMasterKey
-	// ErrForged means that the signature of a version, or of the head of a log, is wrong.
-	ErrForged = say.Error("manage.forged")
-)
+// ErrForged means that the signature of a version, or of the head of a log, is wrong.
+var ErrForged = say.Error("manage.forged")
 
 // Advice for secrets that cannot be read, or signatures that cannot be checked.
 const (
@@ -108,7 +102,7 @@ func (s sealing) read(sealed *Version, signature string) (*Version, error) {
 func signatureFault(err error) error {
 	switch {
 	case errors.Is(err, seal.ErrKey):
-		return fmt.Errorf("%w: %s: %w", ErrMasterKey, helpUnknown, err)
+		return fmt.Errorf("%w: %s: %w", mark.ErrMasterKey, helpUnknown, err)
 	case errors.Is(err, seal.ErrForged):
 		return fmt.Errorf("%w; %s", ErrForged, helpForged)
 	}
@@ -326,5 +320,5 @@ func keyFault(err error) error {
 	if errors.Is(err, seal.ErrDamaged) {
 		help = helpDamaged
 	}
-	return fmt.Errorf("%w: %s: %w", ErrMasterKey, help, err)
+	return fmt.Errorf("%w: %s: %w", mark.ErrMasterKey, help, err)
 }

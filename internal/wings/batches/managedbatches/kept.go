@@ -26,7 +26,8 @@ func kept() []store.Kept {
 		Ends: "`files.retention`, or 7 days after their key",
 	}, {
 		Name: "batches, also those that have not ended, with the answers so far", Part: store.Batches,
-		Kinds: keeping.Kinds(), Signed: keeping.Kinds(), Rekey: batches.Rekey(answers), Passing: []string{batches.LeaseKind}, Folder: descriptions, Files: []string{answers},
+		Kinds: keeping.Kinds(), Passing: []string{batches.LeaseKind}, Folder: descriptions, Files: []string{answers},
+		Signed: keeping.Kinds(), Rekey: batches.Rekey(answers),
 		Yields: true, Bound: "`batches.max-kept`", Ends: "`files.retention` after their end, or 7 days after their key",
 	}}
 }

@@ -81,9 +81,9 @@ func optionsOf(core *wing.Core) (Options, error) {
 // they share none, the database of the configuration or of the counts. isPolled says that the board is
 // the only way that decisions take.
 func boardOf(core *wing.Core) (shown board.Board, isPolled bool, err error) {
-	doc, idle := core.Document, core.Document.AgentRuns.Idle.Std()
+	doc, idle, keys := core.Document, core.Document.AgentRuns.Idle.Std(), core.Credentials.MasterKeys()
 	if doc.Quota.Distributed.Enabled {
-		return board.NewRedis(core.Shared, doc.Quota.Distributed.KeyPrefix, idle, core.Credentials.MasterKeys()), false, nil
+		return board.NewRedis(core.Shared, doc.Quota.Distributed.KeyPrefix, idle, keys), false, nil
 	}
 	address := doc.Store.Config
 	if address == "" {
@@ -96,7 +96,6 @@ func boardOf(core *wing.Core) (shown board.Board, isPolled bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	keys := core.Credentials.MasterKeys()
 	if keys == nil {
 		return board.NewDocuments(docs, idle, docs.Close), true, nil
 	}
