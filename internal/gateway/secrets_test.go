@@ -16,7 +16,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
