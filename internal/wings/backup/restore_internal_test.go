@@ -20,6 +20,7 @@ func TestAnExchangeIsWholeOrUndone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	write(`{"format":1}`, "data", "format.json")
 	write("old", "data", "versions", "1")
 	write("old keys", "data", "keys.json")
 	write("new", "stage", "versions", "1")
