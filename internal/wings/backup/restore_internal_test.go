@@ -47,7 +47,7 @@ func TestAnExchangeIsWholeOrUndone(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(data)
-	if len(entries) != 3 || err != nil { // with the lock
+	if len(entries) != 4 || err != nil { // with the lock and the mark
 		t.Errorf("it left %v, %v", entries, err)
 	}
 	if err := store.Exchange(func() error {
