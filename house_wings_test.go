@@ -19,6 +19,7 @@ var verbFiles = map[string]string{
 	"cmd/patchbay/audit_test.go":          "audit",
 	"cmd/patchbay/backup.go":              "backup",
 	"cmd/patchbay/backup_kept_test.go":    "backup",
+	"cmd/patchbay/rekey.go":               "backup",
 	"cmd/patchbay/bench.go":               "measure",
 	"cmd/patchbay/bench_test.go":          "measure",
 	"cmd/patchbay/demo.go":                "demo",

@@ -180,9 +180,13 @@ func oneBackup(_ *cobra.Command, args []string) error {
 
 func (f *backupFlags) register(cmd *cobra.Command, with string) {
 	f.settingFlags.register(cmd)
+	f.registerDatabase(cmd)
+	cmd.Flags().StringSliceVar(&f.with, "with", nil, "parts "+with)
+}
+
+func (f *backupFlags) registerDatabase(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.database, "database", "",
 		"address of the PostgreSQL of a shared configuration, in place of a data directory")
-	cmd.Flags().StringSliceVar(&f.with, "with", nil, "parts "+with)
 	cmd.MarkFlagsMutuallyExclusive("data-dir", "database")
 }
 

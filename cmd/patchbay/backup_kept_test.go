@@ -122,8 +122,6 @@ var unmade = map[string]string{
 	"restore/unconfirmed":       "TestAConfirmationEnablesWhatItsRestoreWrote",
 	"replaced-*/":               "TestARestoreThatFailsChangesNothing",
 	"batches/replaced-*/":       "TestARestoreThatFailsChangesNothing",
-	"taken-over.json":           "is there with a master key only",
-	"taken-over/":               "is there with a master key only",
 	"redis.key-prefix:{fleet}:": "several gateways exchange news",
 	"sealed/":                   "is there with a master key only",
 	"keys.sealed.json":          "is there with a master key only",

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/config/control/pglog"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // inDirectory runs an action on keys and tokens, with the same operations, in the data directory of a
@@ -34,7 +35,11 @@ func (f *remoteFlags) inDocument(ctx context.Context, doc *config.Document,
 	if _, err := os.Stat(doc.Server.DataDir); errors.Is(err, fs.ErrNotExist) && !f.makes {
 		return fmt.Errorf("there is no data directory at %s", doc.Server.DataDir)
 	}
-	store, err := files.Open(doc.Server.DataDir)
+	keys, err := doc.Security.MasterKeys()
+	if err != nil {
+		return err
+	}
+	store, err := files.Open(doc.Server.DataDir, keys)
 	if err != nil {
 		return err
 	}
@@ -45,7 +50,7 @@ func (f *remoteFlags) inDocument(ctx context.Context, doc *config.Document,
 		return err
 	}
 	if doc.Store.Config != "" {
-		values, err := sharedValues(ctx, doc, quiet)
+		values, err := sharedValues(ctx, doc, keys, quiet)
 		if err != nil {
 			return err
 		}
@@ -67,8 +72,9 @@ func (f *remoteFlags) inDocument(ctx context.Context, doc *config.Document,
 
 // sharedValues opens the values of the shared configuration. It returns nil if no gateway
 // has initialised it: the first one to do so will share its data directory.
-func sharedValues(ctx context.Context, doc *config.Document, log *slog.Logger) (*control.Values, error) {
-	shared, err := pglog.New(doc.Store.Config)
+func sharedValues(ctx context.Context, doc *config.Document, keys *seal.Keys, log *slog.Logger) (*control.Values,
+	error) {
+	shared, err := pglog.New(doc.Store.Config, keys)
 	if err != nil {
 		return nil, err
 	}

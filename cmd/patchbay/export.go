@@ -66,6 +66,13 @@ func exportStored(flags *settingFlags, secrets bool, to io.Writer) error {
 	if err != nil {
 		return err
 	}
+	keys, err := loaded.Document.Security.MasterKeys()
+	if err == nil {
+		err = files.Check(flags.dataDir, keys)
+	}
+	if err != nil {
+		return err
+	}
 	doc, err := control.Opening{Store: files.Peek(flags.dataDir), Document: loaded.Document,
 		Log: slog.New(slog.DiscardHandler)}.Stored()
 	if err != nil {

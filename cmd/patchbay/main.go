@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 )
 
 // Set by the build; see the Makefile.
@@ -45,11 +46,14 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// failed gives an error the exit code of a verb that was used rightly and did not succeed;
-// nil stays nil.
+// failed gives an error the exit code of a verb that was used rightly and did not succeed, or found data of
+// another format; nil stays nil.
 func failed(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, mark.ErrFormat):
+		return &exitError{exitConfig, err}
 	}
 	return &exitError{exitFailed, err}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/access/listen"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/filewatch"
@@ -27,6 +26,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/serve/notify"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 )
 
 func newServe(env []string, stderr io.Writer) *cobra.Command {
@@ -262,8 +262,7 @@ func startFailure(err error) error {
 	var unsafe *gateway.UnsafeError
 	var inUse *listen.InUseError
 	switch {
-	case errors.As(err, &unsafe), errors.Is(err, versions.ErrMasterKey), errors.Is(err, versions.ErrForged),
-		errors.Is(err, access.ErrMasterKey):
+	case errors.As(err, &unsafe), mark.Refuses(err), errors.Is(err, versions.ErrForged):
 		return &exitError{exitConfig, err}
 	case errors.As(err, &inUse):
 		return &exitError{exitPort, err}

@@ -135,7 +135,7 @@ func TestVerbsBesideAGatewayNameItsAddress(t *testing.T) {
 	c = serving(t, "--data-dir", dir, "--set", "server.management-listen=unix:"+filepath.Join(t.TempDir(), "s"))
 	want("the gateway runs; add a port to server.management-listen, because --url takes no socket")
 	c.kill()
-	store, err := files.Open(dir)
+	store, err := files.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

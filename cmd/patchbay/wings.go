@@ -18,6 +18,7 @@ func wingVerbs(env []string, stdout, stderr io.Writer) []*cobra.Command {
 		newAudit(env, stdout),           // wing: audit
 		newBackup(env, stdout, stderr),  // wing: backup
 		newRestore(env, stdout, stderr), // wing: backup
+		newRekey(env, stdout, stderr),   // wing: backup
 		newBatches(env, stdout, stderr), // wing: batches
 		newFiles(env),                   // wing: batches
 		newDemo(env, stderr),            // wing: demo

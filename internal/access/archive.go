@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -49,7 +51,11 @@ func ReadStored(dir *durable.Dir) (map[string]StoredValue, error) {
 // that are no credentials.
 func WriteStored(dir *durable.Dir, values map[string]StoredValue) error {
 	c := &Credentials{dir: dir}
-	plain := stored{Values: map[string]jsontext.Value{}}
+	var plain stored
+	if data, err := dir.Read(credentialsFile); err == nil {
+		_ = json.Unmarshal(data, &plain) // only the name of the log stays
+	}
+	plain.Values = map[string]jsontext.Value{}
 	sealed := sealedContent{Values: map[string]jsontext.Value{}, Signatures: map[string][]string{}}
 	for name, value := range values {
 		switch kind, _, _ := strings.Cut(name, "/"); kind + "/" {
@@ -101,6 +107,34 @@ func Count(values map[string]StoredValue) (keys, tokens int) {
 // isIssued reports whether a stored value is a key or a token.
 func isIssued(name string) bool {
 	return strings.HasPrefix(name, "key/") || strings.HasPrefix(name, "token/")
+}
+
+// Rekey signs the values of a place with the current key, and removes the key of sessions: the next one who signs
+// in makes another. The ids of tokens' subjects stay.
+func Rekey(values map[string]StoredValue, r *store.Rekeying) {
+	old := &Credentials{master: r.Old}
+	for name, value := range values {
+		var err error
+		signed := func(signature string) bool { return r.Keys.Trust(name, value.Data, signature).IsTrusted }
+		if name == sessionKeyName || strings.HasPrefix(name, sealedKind) {
+			_ = old.session.set(value.Data)
+			delete(values, name)
+			continue
+		}
+		if !slices.ContainsFunc(value.Signatures, signed) {
+			err = r.Verify(strings.Join(value.Signatures, ""), "value", name, string(value.Data))
+		}
+		if err == nil {
+			value.Signatures = []string{r.Keys.SignValue(name, value.Data)}
+		}
+		r.Done(name, err)
+		values[name] = value
+	}
+	if _, has := values[subjectKeyName]; !has && (r.Old != nil || old.session.key != nil) {
+		key, _ := old.makeSubjectKey()                // it has a key to make it of
+		data, _ := json.Marshal(plainSessionKey{key}) // a text
+		values[subjectKeyName] = StoredValue{Data: data, Signatures: []string{r.Keys.SignValue(subjectKeyName, data)}}
+	}
 }
 
 // WithoutSessions returns values without the key of sessions. What depends on it, and is not to

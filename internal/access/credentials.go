@@ -76,8 +76,6 @@ type Credentials struct {
 	// key.
 	values   map[string]jsontext.Value
 	unsigned map[string]bool
-	// needsSigning says that a signature was made with the previous master key.
-	needsSigning bool
 	// activities count the use of the keys, by their ids.
 	activities map[string]*activity
 	// session signs the sessions of browsers.
@@ -122,7 +120,7 @@ func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Creden
 // OpenCredentialsWith is OpenCredentials for keys and tenants with limits of all gateways of a
 // pool together.
 func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, shared *tally.Pool) (*Credentials, error) {
-	master, err := seal.New(s.MasterKey, s.PreviousMasterKey)
+	master, err := s.MasterKeys()
 	if err != nil {
 		return nil, fmt.Errorf("security.master-key: %w", err)
 	}
@@ -260,8 +258,7 @@ func (c *Credentials) backUpOwn(theirs map[string]seal.Value) {
 // that no caller can present.
 func (c *Credentials) setValue(name string, value seal.Value) error {
 	if name == sessionKeyName && c.master != nil {
-		c.session.isPlain = true // its readers could make sessions, so it makes none
-		return nil
+		return nil // its readers could make sessions, so it makes none
 	}
 	c.values[name] = compacted(value.Data)
 	delete(c.unsigned, name)
@@ -279,8 +276,10 @@ func (c *Credentials) setValue(name string, value seal.Value) error {
 		return c.setTeam(name, value.Data)
 	case name == sessionKeyName:
 		return c.session.set(value.Data)
-	case name == subjectKeyName:
+	case name == subjectKeyName && value.IsTrusted:
 		return c.setSubjectKey(value.Data)
+	case name == subjectKeyName:
+		return nil
 	case name == sealedSessionName:
 		return c.session.open(c.master, value.Data)
 	}

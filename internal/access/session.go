@@ -57,12 +57,11 @@ func (s SessionSettings) check(report say.Report) {
 
 const (
 	sessionKind = "session/"
-	// sessionKeyName is the key as plain text. Where there is a
-	// master key it is not used, and the key is stored encrypted under sealedSessionName,
-	// which earlier releases do not read.
+	// sessionKeyName is the key as plain text. With a master key the key is stored encrypted under
+	// sealedSessionName.
 	sessionKeyName = sessionKind + "key"
 	// subjectKeyName is the key for the ids of tokens' subjects after a restore, which makes a new
-	// key of sessions. With a master key it is not used.
+	// key of sessions, and after a change of the master key.
 	subjectKeyName    = sessionKind + "subjects"
 	sealedSessionName = sealedKind + "session"
 	sessionKeyBytes   = 32
@@ -77,13 +76,8 @@ const (
 // ErrNoToken says that a session was asked for without a management token.
 var ErrNoToken = errors.New("a session is given for a management token only")
 
-// session is the key that signs sessions, and how it is stored.
-type session struct {
-	key []byte // nil before the first session
-	// isPlain says that there is a key as plain text, although there is a master key, and
-	// isStale that the key was encrypted with the previous master key.
-	isPlain, isStale bool
-}
+// session is the key that signs sessions, nil before the first one.
+type session struct{ key []byte }
 
 // plainSessionKey and sealedSessionKey are the stored forms of the key.
 type (
@@ -123,7 +117,7 @@ func (s *session) open(master *seal.Keys, value []byte) error {
 	if err != nil {
 		return fmt.Errorf("the key of sessions: %w", err)
 	}
-	s.key, s.isStale = []byte(text), !master.IsCurrent(stored.Sealed)
+	s.key = []byte(text)
 	return nil
 }
 
@@ -140,10 +134,10 @@ func newSessionKey(master *seal.Keys) (name string, value any) {
 // errKeyExists ends the making of a key where another gateway was faster.
 var errKeyExists = errors.New("the key of sessions exists")
 
-// makeSessionKey makes the key that signs sessions, unless a fresh one exists.
+// makeSessionKey makes the key that signs sessions, unless there is one.
 func (c *Credentials) makeSessionKey(ctx context.Context) error {
 	err := c.change(ctx, func() (string, any, error) {
-		if c.session.key != nil && !c.session.isStale {
+		if c.session.key != nil {
 			return "", nil, errKeyExists
 		}
 		name, value := newSessionKey(c.master)

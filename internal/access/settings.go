@@ -68,17 +68,10 @@ type Settings struct {
 	// SharedLimits makes all gateways with the same Redis share the limits of keys and
 	// tenants, in requests and tokens a minute.
 	SharedLimits bool `json:"sharedLimits"`
-	// MasterKey encrypts the keys and headers of backends where they are stored.
-	// PreviousMasterKey is an earlier key that may have encrypted them. Empty means that
-	// they are stored as they are.
+	// MasterKey signs what is stored and encrypts the keys and headers of backends in it; empty means that it is
+	// stored as it is. PreviousMasterKey is the key before, for patchbay rekey and for restores.
 	MasterKey         string `json:"masterKey"`
 	PreviousMasterKey string `json:"previousMasterKey"`
-	// SignExisting says that the first start with a master key signs the data that was stored
-	// without signatures.
-	SignExisting bool `json:"signExisting"`
-	// AcceptUnsigned says that data of the release before, which did not sign it, is read
-	// besides signed data; package takeover has the rules.
-	AcceptUnsigned bool `json:"acceptUnsigned"`
 	// References are the variables and files to which stored versions may refer, in addition to
 	// the ones that the services of the configuration file refer to.
 	References []string `json:"references"`
@@ -110,9 +103,18 @@ type Key struct {
 	Terms
 }
 
+// MasterKeys returns the master key, nil if there is none. A previous one is only for patchbay rekey and restores.
+func (s *Settings) MasterKeys() (*seal.Keys, error) {
+	keys, err := seal.New(s.MasterKey, "")
+	if err != nil {
+		return nil, fmt.Errorf("security.master-key: %w", err)
+	}
+	return keys, nil
+}
+
 // DefaultSettings returns the settings of an empty configuration: an open gateway.
 func DefaultSettings() Settings {
-	return Settings{SignExisting: true, Session: SessionSettings{MaxAge: schema.Duration(SessionLife)}}
+	return Settings{Session: SessionSettings{MaxAge: schema.Duration(SessionLife)}}
 }
 
 // Check reports every field that has a value it may not have. Its messages never

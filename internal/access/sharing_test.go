@@ -61,27 +61,6 @@ func (l *fakeLog) join(c *access.Credentials) *access.Credentials {
 	return c
 }
 
-// TestThePlainKeyOfSessionsGivesWay: with a master key, the plain key of sessions that a log
-// has is replaced by one that is encrypted. A log without values would get it back from
-// gateways that know it.
-func TestThePlainKeyOfSessionsGivesWay(t *testing.T) {
-	log := &fakeLog{values: map[string][]byte{}}
-	old := log.join(openKeys(t, t.TempDir(), tokenSettings("")))
-	beginSession(t, old)
-	if len(log.values) != 1 || log.values["session/key"] == nil {
-		t.Fatalf("an earlier release stores %q", log.values)
-	}
-	log.followers = nil
-	c := log.join(openKeys(t, t.TempDir(), tokenSettings(strings.Repeat("k", seal.MinKeyLength))))
-	if err := c.Renew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if len(log.values) != 1 || log.values["sealed/session"] == nil {
-		t.Errorf("the log has %q", log.values)
-	}
-	beginSession(t, c)
-}
-
 func tokenSettings(master string) access.Settings {
 	return access.Settings{Enabled: true, MasterKey: master, Tokens: []access.Token{{Name: "t", Role: access.Admin, TokenSHA256: access.HashOf("t")}}}
 }

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,17 +10,13 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // Beside the file with the credentials there is a second one for everything that needs the master
-// key: the key of sessions, encrypted, and the signatures of the credentials. Earlier releases do
-// not read it. A token is unsigned if an earlier release wrote it, or somebody without the master
-// key; its bearer may read and no more.
-
-// ErrMasterKey means that security.master-key is not the key that signed the credentials.
-var ErrMasterKey = errors.New("security.master-key is missing, or is not the one with which the credentials were " +
-	"signed")
+// key: the key of sessions, encrypted, and the signatures of the credentials. The bearer of a token that is not signed,
+// because somebody without the master key wrote it, may read and no more.
 
 // sealedFile is the name of the file that needs the master key, and sealedKind begins the
 // names of the values that are encrypted in themselves.
@@ -54,9 +49,8 @@ func (c *Credentials) readSealed() (signatures map[string][]string, err error) {
 	for _, made := range content.Signatures {
 		for _, signature := range made {
 			if !c.master.Knows(signature) {
-				return nil, fmt.Errorf("%w: set it, or security.previous-master-key, to that key", ErrMasterKey)
+				return nil, fmt.Errorf("%w: another one has signed the credentials", mark.ErrMasterKey)
 			}
-			c.needsSigning = c.needsSigning || !c.master.IsCurrent(signature)
 		}
 	}
 	for name, value := range content.Values {
@@ -121,65 +115,11 @@ func (c *Credentials) write(file string, content any) error {
 	return c.dir.Write(file, append(data, '\n'))
 }
 
-// SignExisting signs the credentials that have no signature. It is called once, before
-// anything of the data directory is signed.
-func (c *Credentials) SignExisting() error {
+// Warn names the tokens without a signature, and what a restore has disabled.
+func (c *Credentials) Warn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.master == nil || len(c.unsigned) == 0 {
-		return nil
-	}
-	var names []string
-	for name := range c.unsigned {
-		names = append(names, name)
-	}
-	clear(c.unsigned)
-	for _, name := range names {
-		c.Tokens.markUnsigned(name, false)
-	}
-	if err := c.save(c.values); err != nil {
-		return fmt.Errorf("%w: %w", ErrSave, err)
-	}
-	c.rebuild()
-	return nil
-}
-
-// Renew brings the stored values up to date with the master key: it removes a key of sessions
-// that is stored as plain text, replaces one that was encrypted with the previous master key, and
-// makes the signatures anew. Callers call it when everything can be read.
-func (c *Credentials) Renew(ctx context.Context) error {
-	c.mu.Lock()
-	state, log := c.session, c.log
-	c.warnOfUnsigned()
 	c.warnOfDisabled()
-	if c.master == nil || log == nil && !c.needsSigning && !state.isPlain && !state.isStale {
-		c.mu.Unlock()
-		return nil
-	}
-	if log == nil {
-		defer c.mu.Unlock()
-		delete(c.values, sealedSessionName) // the next session makes another
-		c.session = session{}
-		c.rebuild()
-		c.needsSigning = false
-		return c.save(c.values)
-	}
-	c.mu.Unlock()
-	if state.isPlain || state.isStale {
-		// Before the plain one is removed: an empty log gets back the values that other
-		// gateways know.
-		if err := c.makeSessionKey(ctx); err != nil {
-			return err
-		}
-	}
-	if !state.isPlain {
-		return nil
-	}
-	return log.Change(ctx, func() (string, []byte, error) { return sessionKeyName, nil, nil })
-}
-
-// warnOfUnsigned names the tokens without a signature.
-func (c *Credentials) warnOfUnsigned() {
 	var names []string
 	for name, token := range c.Tokens.issued {
 		if token.IsUnsigned && token.RevokedAt.IsZero() {
@@ -188,8 +128,8 @@ func (c *Credentials) warnOfUnsigned() {
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
-		c.report.Warn("these management tokens are not signed with the master key and may only read: a gateway of an "+
-			"earlier release has issued them, or somebody who does not have the key; rotate or revoke them",
+		c.report.Warn("these management tokens are not signed with the master key and may only read: somebody who "+
+			"does not have the key has made them; rotate or revoke them",
 			"tokens", names)
 	}
 }

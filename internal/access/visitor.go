@@ -304,7 +304,7 @@ const subjectPurpose = "subjects of tokens"
 func (c *Credentials) setSubjectKey(value []byte) error {
 	var key session
 	err := key.set(value)
-	if err == nil && c.master == nil {
+	if err == nil {
 		c.subjectKey.Store(&key.key)
 	}
 	return err

@@ -143,7 +143,7 @@ func TestSampleLoads(t *testing.T) {
 	want.Store.URL = "postgres://ledger@db/patchbay"
 	want.Redis.URL = "rediss://cache:6380/1"
 	want.Security.Settings = access.Settings{
-		Enabled: true, SignExisting: true, Session: access.DefaultSettings().Session,
+		Enabled: true, Session: access.DefaultSettings().Session,
 		Tokens: []access.Token{{
 			Name: "ops", Role: access.Operator,
 			TokenSHA256: "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",

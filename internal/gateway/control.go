@@ -13,14 +13,12 @@ import (
 )
 
 // openControl opens the configuration in the data directory, or the one that is shared
-// with other gateways. Credentials are signed before the configuration, because the
-// configuration's signatures distinguish the first start from later ones.
+// with other gateways.
 func openControl(ctx context.Context, store *files.Store, doc *config.Document, current *routing.Current,
 	log *slog.Logger, credentials *access.Credentials) (*control.Control, error) {
-	opening := control.Opening{Store: store, Document: doc, Current: current, Log: log,
-		BeforeFirst: credentials.SignExisting}
+	opening := control.Opening{Store: store, Document: doc, Current: current, Log: log}
 	if doc.Store.Config != "" {
-		shared, err := pglog.New(doc.Store.Config)
+		shared, err := pglog.New(doc.Store.Config, credentials.MasterKeys())
 		if err != nil {
 			return nil, err
 		}

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/store/seal"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
 // shareCredentials stores keys and tokens with the shared configuration, where there is
@@ -18,46 +16,11 @@ func (g *Gateway) shareCredentials() {
 	}
 	var err error
 	g.patience.Wait(context.Background(), func(ctx context.Context) {
-		err = values.Follow(ctx, g.Credentials.Share(values), g.Credentials.Take, g.Control.TakeHolds, g.Takeovers.Take)
+		err = values.Follow(ctx, g.Credentials.Share(values), g.Credentials.Take, g.Control.TakeHolds)
 	})
 	if err != nil {
 		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force",
 			"known", g.Credentials.Known(), "error", err)
-	}
-}
-
-// openTakeovers returns the records that say whether unsigned data of the release before
-// is read.
-func (g *Gateway) openTakeovers() (*takeover.Records, error) {
-	security := g.Document.Security
-	keys, err := seal.New(security.MasterKey, security.PreviousMasterKey)
-	if err != nil {
-		return nil, err
-	}
-	options := takeover.Options{Keys: keys, AcceptUnsigned: security.AcceptUnsigned, Data: g.Store.Data(), Log: g.log}
-	if values := g.Control.Values(); values != nil {
-		options.Values = values
-	}
-	if keys != nil && security.AcceptUnsigned {
-		g.log.Warn("data without a signature is read, whoever wrote it; set security.accept-unsigned to false when " +
-			"no gateway of the release before runs any more")
-	}
-	return takeover.Open(options)
-}
-
-// renewCredentials brings the stored credentials, and the marks of finished takeovers, up
-// to date with the master key. A write that fails now is tried at the next start.
-func (g *Gateway) renewCredentials() {
-	var ofTakeovers, ofCredentials error
-	g.patience.Wait(context.Background(), func(ctx context.Context) { ofTakeovers = g.Takeovers.Renew(ctx) })
-	g.patience.Wait(context.Background(), func(ctx context.Context) { ofCredentials = g.Credentials.Renew(ctx) })
-	if err := ofTakeovers; err != nil {
-		g.log.Warn("the marks of unsigned data that was taken over are as before; the next start tries again",
-			"error", err)
-	}
-	if err := ofCredentials; err != nil {
-		g.log.Warn("the keys of sessions and the signatures of credentials are as before; the next start tries again",
-			"error", err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet/redisfleet"
-	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // openFleet makes a fleet without instances, with a random secret, and the exchange with
@@ -16,7 +15,7 @@ func (g *Gateway) openFleet() error {
 	options := fleet.Options{Gateway: g.ID}
 	_, _ = rand.Read(options.Secret[:]) // it never fails
 	g.Fleet = fleet.New(options, time.Now())
-	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	keys, err := doc.Security.MasterKeys()
 	if err != nil {
 		return err
 	}

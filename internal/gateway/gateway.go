@@ -170,7 +170,11 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 
 // open opens the gateway's stores and connections.
 func (g *Gateway) open(opened *cleanups) (err error) {
-	if g.Store, err = files.Open(g.Document.Server.DataDir); err != nil {
+	keys, err := g.Document.Security.MasterKeys()
+	if err != nil {
+		return err
+	}
+	if g.Store, err = files.Open(g.Document.Server.DataDir, keys); err != nil {
 		return err
 	}
 	opened.add(func() { _ = g.Store.Close() })
@@ -208,9 +212,6 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.read = g.Document.Clone()
 	inForce, _ := g.Control.Document()
 	g.Document.TakeManaged(inForce.Managed())
-	if g.Takeovers, err = g.openTakeovers(); err != nil {
-		return err
-	}
 	g.shareCredentials()
 	if g.knowsKeys() {
 		g.book = g.newBook()
@@ -223,7 +224,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	g.attempts = access.NewAttempts(time.Now())
 	g.Keys, g.Budgets = g.keys(), g.book.Uses
-	g.renewCredentials()
+	g.Credentials.Warn()
 	g.Recorder = calls.NewRecorder(g.Document.Monitoring.Settings)
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,

@@ -21,9 +21,6 @@ import (
 func Kept() []store.Kept {
 	all := slices.Concat(files.Kept(), pglog.Kept(), access.Kept(), control.Kept(), sessions.Kept(), sqlstore.Kept(),
 		budget.Kept(), registry.Kept(), redistally.Kept(), redisfleet.Kept(), []store.Kept{{
-			Name: "marks of unsigned data that was taken over", Part: store.Configuration,
-			Files: []string{"taken-over.json"}, Values: []string{"taken-over/"}, Ends: "never",
-		}, {
 			Name: "the id of the gateway", Files: []string{idFile}, Without: "a restored gateway is another one",
 			Ends: "never",
 		}})

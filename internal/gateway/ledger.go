@@ -57,7 +57,7 @@ func (g *Gateway) newBookOf(folder string, runs *budget.Runs) *budget.Book {
 		Ledger: ledger, Runs: runs, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
 		Timeout: doc.Quota.Distributed.Timeout.Std(), Likely: doc.Quota.Reserve == quota.Likely,
 		ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: g.Store.Data(), Log: log,
-		Keys: g.Takeovers.Keys(), Takeover: g.Takeovers, Wait: g.patience.Wait,
+		Keys: g.Credentials.MasterKeys(), Wait: g.patience.Wait,
 	}
 	if runs != nil {
 		options.Likely = runs.Likely

@@ -16,11 +16,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
@@ -61,16 +61,12 @@ func plainFiles(t *testing.T, dir string) []string {
 	return plain
 }
 
-func masterKeys(current, previous string) string {
-	if previous == "" {
-		return fmt.Sprintf("security: {master-key: %s}\n", gatewaytest.Quote(current))
-	}
-	return fmt.Sprintf("security: {master-key: %s, previous-master-key: %s}\n", gatewaytest.Quote(current), gatewaytest.Quote(previous))
+func masterKeys(current string) string {
+	return fmt.Sprintf("security: {master-key: %s}\n", gatewaytest.Quote(current))
 }
 
 // TestSecretsAreEncryptedAtRest: with a master key no version, backup or head has the
-// key of a backend as plain text, also those that were written before; the key still
-// reaches the backend; keys are rotated with two of them; and a wrong key or none stops
+// key of a backend as plain text; the key still reaches the backend; and a wrong key or none stops
 // the start and changes nothing.
 func TestSecretsAreEncryptedAtRest(t *testing.T) {
 	t.Parallel()
@@ -92,15 +88,8 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 		}
 		return r
 	}
-	r := start("")
-	r.API(http.MethodPut, "/api/config/instance/update/chat", `{"instanceId": "m@`+b.URL()+`", "instance": {"weight": 2}}`).Is(t, http.StatusOK)
-	r.API(http.MethodPost, "/api/config/merge/backup", "").Is(t, http.StatusOK)
-	r.Halt()
-	if len(plainFiles(t, dir)) < 4 { // two versions, their backup, the head
-		t.Fatal("there is nothing to encrypt")
-	}
-	first, second := rand.Text()+rand.Text(), rand.Text()+rand.Text()
-	r = start(masterKeys(first, ""))
+	first := rand.Text() + rand.Text()
+	r := start(masterKeys(first))
 	r.API(http.MethodPut, "/api/config/instance/update/chat", `{"instanceId": "m@`+b.URL()+`", "instance": {"weight": 3}}`).Is(t, http.StatusOK)
 	r.API(http.MethodPost, "/api/config/merge/backup", "").Is(t, http.StatusOK)
 	if reply := r.API(http.MethodGet, "/api/config/instance/type/chat", ""); !strings.Contains(reply.Body, backendKey) || !strings.Contains(reply.Body, "${TEAM_KEY:none}") {
@@ -112,21 +101,20 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 	if plain := plainFiles(t, dir); len(plain) > 0 {
 		t.Errorf("plain text in %v", plain)
 	}
-	start(masterKeys(second, first)).Halt()
 	before := contents(t, dir)
-	for _, wrong := range []string{"", masterKeys(rand.Text()+rand.Text(), ""), masterKeys(first, "")} {
+	for _, wrong := range []string{"", masterKeys(rand.Text() + rand.Text())} {
 		_, err := gateway.New(gatewaytest.LoadDocument(t, wrong+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
-		if !errors.Is(err, versions.ErrMasterKey) || !strings.Contains(err.Error(), "set security.master-key, or security.previous-master-key, to the key") {
+		if !errors.Is(err, mark.ErrMasterKey) || !strings.Contains(err.Error(), "et security.master-key to ") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
 	if !maps.Equal(before, contents(t, dir)) {
 		t.Error("a start that failed changed something")
 	}
-	start(masterKeys(second, "")).Halt()
+	start(masterKeys(first)).Halt()
 	damageSealed(t, dir)
-	_, err := gateway.New(gatewaytest.LoadDocument(t, masterKeys(second, "")+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
-	if !errors.Is(err, versions.ErrMasterKey) || strings.Contains(err.Error(), "set security.master-key") || !strings.Contains(err.Error(), "restore it from a backup") {
+	_, err := gateway.New(gatewaytest.LoadDocument(t, masterKeys(first)+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
+	if !errors.Is(err, mark.ErrMasterKey) || strings.Contains(err.Error(), "set security.master-key") || !strings.Contains(err.Error(), "restore it from a backup") {
 		t.Errorf("a damaged secret: %v", err)
 	}
 }
@@ -154,17 +142,18 @@ func TestSharedSecretsAreEncrypted(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
 	b := gatewaytest.StartBackend(t)
-	yaml := fmt.Sprintf("store: {config: %s}\n", gatewaytest.Quote(database.URL)) +
-		gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: "+backendKey))
+	services := gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: "+backendKey))
+	yaml := fmt.Sprintf("store: {config: %s}\n", gatewaytest.Quote(database.URL)) + services
 	const warning = "stored as plain text in the database of the shared configuration"
-	open := gatewaytest.Start(t, yaml)
+	plain := storetest.Postgres(t)
+	open := gatewaytest.Start(t, fmt.Sprintf("store: {config: %s}\n", gatewaytest.Quote(plain.URL))+services)
 	if !strings.Contains(open.Logs.String(), warning) {
 		t.Error("there is no warning")
 	}
-	gatewaytest.Eventually(t, "there is something to encrypt", func() bool { return strings.Contains(records(t, database.URL), backendKey) })
-	open.Halt()
-	key := masterKeys(rand.Text()+rand.Text(), "")
+	gatewaytest.Eventually(t, "there is something to encrypt", func() bool { return strings.Contains(records(t, plain.URL), backendKey) })
+	key := masterKeys(rand.Text() + rand.Text())
 	a, other := gatewaytest.Start(t, key+yaml), gatewaytest.Start(t, key+yaml)
+	gatewaytest.Eventually(t, "the database has the versions", func() bool { return records(t, database.URL) != "" })
 	if stored := records(t, database.URL); strings.Contains(stored, backendKey) || !strings.Contains(stored, "sealed") {
 		t.Errorf("the database has %s", stored)
 	}
@@ -193,23 +182,23 @@ func TestAWrongMasterKeyOfASharedConfigurationEndsTheStart(t *testing.T) {
 	yaml := fmt.Sprintf("store: {config: %s}\n", gatewaytest.Quote(database.URL)) +
 		gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: "+backendKey))
 	right := rand.Text() + rand.Text()
-	gatewaytest.Start(t, masterKeys(right, "")+yaml).Halt()
+	gatewaytest.Start(t, masterKeys(right)+yaml).Halt()
 	keys, err := seal.New(right, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, wrong := range map[string]string{"wrong": masterKeys(rand.Text()+rand.Text(), ""), "missing": ""} {
+	for name, wrong := range map[string]string{"wrong": masterKeys(rand.Text() + rand.Text()), "missing": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			_, err := gateway.New(gatewaytest.LoadDocument(t, wrong+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
-			if !errors.Is(err, versions.ErrMasterKey) || !strings.Contains(err.Error(), keys.ID()) {
+			if !errors.Is(err, mark.ErrMasterKey) || !strings.Contains(err.Error(), keys.ID()) {
 				t.Fatalf("%v", err)
 			}
 			if numbers, err := filepath.Glob(filepath.Join(dir, "versions", "*")); err != nil || len(numbers) > 0 {
 				t.Errorf("%v is stored, %v", numbers, err)
 			}
-			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: masterKeys(right, "") + yaml, DataDir: dir})
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: masterKeys(right) + yaml, DataDir: dir})
 			r.Chat(gatewaytest.PlainHi).Succeeds(t)
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access/sessions"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
-	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // openSessions opens the list of the sessions of browsers: in the data directory or, where
@@ -17,7 +16,7 @@ func (g *Gateway) openSessions(opened *cleanups) error {
 	if !security.Enabled {
 		return nil
 	}
-	keys, err := seal.New(security.MasterKey, security.PreviousMasterKey)
+	keys, err := security.MasterKeys()
 	if err != nil {
 		return err
 	}
@@ -27,9 +26,7 @@ func (g *Gateway) openSessions(opened *cleanups) error {
 	}
 	opened.add(end)
 	if keys != nil {
-		signed := documents.NewSigned(docs, documents.SignedOptions{Keys: keys, Kinds: sessions.Kinds(), Log: g.log})
-		opened.add(signed.Close)
-		docs = signed
+		docs = documents.NewSigned(docs, keys, g.log)
 	}
 	g.patience.Wait(context.Background(), func(ctx context.Context) {
 		g.Sessions, err = sessions.Open(ctx, sessions.Options{Documents: docs, IsShared: isShared,

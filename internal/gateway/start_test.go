@@ -22,6 +22,7 @@ import (
 func failToStart(t *testing.T, yaml string) (dataDir, address string) {
 	t.Helper()
 	dataDir, address = t.TempDir(), storetest.FreeAddress(t)
+	gatewaytest.WriteFile(t, filepath.Join(dataDir, "format.json"), `{"format":1}`)
 	gatewaytest.WriteFile(t, filepath.Join(dataDir, "keys.json"), "garbage")
 	doc := gatewaytest.LoadDocument(t, yaml, dataDir)
 	doc.Server.Listen = []string{address}
@@ -42,7 +43,7 @@ func TestFailedStartLeavesNothingOpen(t *testing.T) {
 				t.Fatalf("the listener is still open: %v", err)
 			}
 			_ = listener.Close()
-			store, err := files.Open(dir)
+			store, err := files.Open(dir, nil)
 			if err != nil {
 				t.Fatalf("the data directory is still taken: %v", err)
 			}

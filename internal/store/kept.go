@@ -56,6 +56,14 @@ type Kept struct {
 	// Files; nil if there is none.
 	Read  func(content []byte) ([]documents.Document, error)
 	Write func([]documents.Document) ([]byte, error)
+	// Signed are the kinds of the documents that are signed with the master key, and Sealed seals what belongs to
+	// such a document anew and may change the document; nil if nothing does.
+	Signed []string
+	Sealed func(r *Rekeying, doc *documents.Document) error
+	// Rekey signs and seals the files with the current key, and Entry the fields of a key in Redis, or the field ""
+	// of one that has a text; nil if nothing of them is signed or sealed.
+	Rekey func(*Rekeying) error
+	Entry func(r *Rekeying, key string, fields map[string]string) error
 	// Restored notes, in the database or else in the data directory, when a backup was restored there
 	// and when it was made; nil if the owner need not know.
 	Restored func(ctx context.Context, dataDir string, tx *sql.Tx, at, made string) error

@@ -80,8 +80,6 @@ export const said = Object.assign({}, ...Object.values(wings), {
   'instance.process': '本网关的配置文件中没有进程 {name}',
   'instance.dialect': '它的 API 方言无法表达这个请求',
   'instance.failures': '连续失败 {count} 次',
-  'instance.unsigned': '该实例在版本启用签名之前保存，而配置文件没有在这个地址引用这个密钥：请在 security.references 中列出它的名称，或重新填写密钥',
-  'instance.unvouched': '该实例来自未用主密钥签名的版本，且没有任何已签名的版本包含它的地址：请核对 base-url、path、proxy、tls 和 headers，并重新填写密钥',
   'instance.restored': '该实例来自未签名的备份：请核对 base-url、path、proxy、tls 和 headers，并重新填写密钥；或停止网关后运行 patchbay restore --confirm',
   // Slots that are learned.
   'slots.first': '初始 {slots} 个槽位：尚未测得每个 token 的耗时',

@@ -102,8 +102,8 @@ func Kept() []store.Kept {
 	return []store.Kept{{
 		Name: "who has signed in and when last, sessions, and which of them have ended", Part: store.Configuration,
 		Kinds: []string{kindEnd, kindPerson}, Passing: []string{kindSession}, IsMerged: true, Folder: Folder,
-		Bound: "100 sessions of a person; 100,000 sessions and people",
-		Ends:  "sessions with their life, people 400 days after the last sign-in",
+		Signed: Kinds(), Bound: "100 sessions of a person; 100,000 sessions and people",
+		Ends: "sessions with their life, people 400 days after the last sign-in",
 	}}
 }
 

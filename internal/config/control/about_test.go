@@ -28,7 +28,7 @@ func (s *countingStore) Load(number int) (*Version, error) {
 // Lists of versions are asked for every few seconds: what they say is read from the disk
 // once, and a version that was deleted is not said to be there.
 func TestAVersionIsReadOnceForLists(t *testing.T) {
-	dir, err := files.Open(t.TempDir())
+	dir, err := files.Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 
@@ -45,8 +44,6 @@ type Control struct {
 	file   configFile
 	shared *sharedLog // nil where the configuration is not shared; its Values take mu, too
 	holds  holds
-	// signsExisting says that stored versions without signatures are signed once.
-	signsExisting bool
 	// warned is the table that the last logged faults belong to. isPassing says that the
 	// next table is replaced at once: its faults are not worth a line.
 	warned    *routing.Table
@@ -71,18 +68,16 @@ type state struct {
 	activations []Activation
 }
 
-// stateOf returns the state that has the services and terms of a version. If the version
-// is not signed, the signed versions of the store and of these logs vouch for the
-// addresses that they have.
-func (c *Control) stateOf(v *Version, logs ...Log) *state {
+// stateOf returns the state that has the services and terms of a version.
+func (c *Control) stateOf(v *Version) *state {
 	now := c.state.Load()
-	if v.IsUnsigned() {
-		c.log.Warn("a version without a signature comes into force: a gateway of an earlier release has written it, "+
-			"or somebody who does not have the master key", "version", v.Number)
+	if v.IsUnconfirmed() {
+		c.log.Warn("a version of an unsigned backup comes into force: its secrets are not sent until patchbay restore "+
+			"--confirm, or until an ADMIN gives each anew", "version", v.Number)
 	}
 	next := &state{doc: now.doc.Clone(), version: v.Number, since: v.Since(), terms: v.Terms,
 		activations: now.activations}
-	next.doc.Services = versions.Judge(v, c.file.services, c.file.references, append(logs, c.local.store)...)
+	next.doc.Services = v.Services
 	next.doc.Security.Settings = next.doc.Security.WithTerms(c.termsOf(v))
 	next.settings = c.usable(v)
 	next.doc.TakeManaged(*c.file.managed.Load())

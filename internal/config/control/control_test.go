@@ -25,6 +25,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // bench is a control with its store and the table that it fills.
@@ -43,7 +44,7 @@ type fataler interface {
 
 func open(t fataler, dir string, doc *config.Document) *bench {
 	t.Helper()
-	store, err := files.Open(dir)
+	store, err := files.Open(dir, masterOf(t, doc))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +54,16 @@ func open(t fataler, dir string, doc *config.Document) *bench {
 		t.Fatal(err)
 	}
 	return &bench{c, store, table}
+}
+
+// masterOf returns the master key of a configuration.
+func masterOf(t fataler, doc *config.Document) *seal.Keys {
+	t.Helper()
+	keys, err := doc.Security.MasterKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
 }
 
 // state describes all that must survive a restart.

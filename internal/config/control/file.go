@@ -8,7 +8,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/merge"
-	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
@@ -88,10 +87,8 @@ func (c *Control) withFile(t transfer, now *state, doc *config.Document,
 	shared, isShared := t.sharedHead()
 	isTaken := isShared && shared.Source == sourceOf(doc) // by another gateway, which has read the same file
 	if edited != nil && !isTaken {
-		next.Services = versions.Entrusted(merge.Services(c.file.applied.services, edited.services, now.doc.Services),
-			now.doc.Services)
+		next.Services = merge.Services(c.file.applied.services, edited.services, now.doc.Services)
 	}
-	next.Services = versions.LiftDoubts(next.Services, doc.Services, doc.Security.References)
 	managed := now.settings
 	if edited != nil && !isTaken {
 		managed = merge.Managed(c.file.applied.managed, edited.managed, managed)

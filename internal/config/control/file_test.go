@@ -26,7 +26,7 @@ import (
 // openLogged is open with a log that can be read.
 func openLogged(t *testing.T, dir string, doc *config.Document) (*bench, *bytes.Buffer) {
 	t.Helper()
-	store, err := files.Open(dir)
+	store, err := files.Open(dir, masterOf(t, doc))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,11 +18,11 @@ func (c *Control) FollowManaged(changed func()) {
 }
 
 // usable returns the sections of a version that may come into force. The configuration file
-// decides in place of the others: those of an unsigned version, those with a fault, and those
+// decides in place of the others: those of an unsigned backup that is not confirmed, those with a fault, and those
 // that refer to a secret as neither the file nor security.references does. The writer of the
 // store would otherwise choose the address that such a secret is sent to.
 func (c *Control) usable(v *Version) config.Managed {
-	if v.IsUnsigned() {
+	if v.IsUnconfirmed() {
 		return nil
 	}
 	file, trial := c.file.managed.Load().Secrets(), config.Default()

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/config/control/differences"
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
-	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 )
 
 // Opening has the parts that a Control is opened with.
@@ -24,9 +22,6 @@ type Opening struct {
 	Log      *slog.Logger
 	// Shared is the log that the gateway shares with others; nil means that it does not.
 	Shared Shared
-	// BeforeFirst is called before the data directory is signed for the first time; nil
-	// means no call. If it fails, nothing is signed.
-	BeforeFirst func() error
 }
 
 // Open puts the version into force that was current when the gateway stopped. If the
@@ -43,55 +38,26 @@ func (o Opening) Open(ctx context.Context) (*Control, error) {
 	if o.Shared == nil {
 		return o.open()
 	}
-	if err := tryKeys(ctx, o.Document, o.Shared); err != nil {
+	// Nothing is written to the data directory if the master key does not fit the log.
+	tx, err := o.Shared.Begin(ctx, false)
+	if mark.Refuses(err) {
 		o.Shared.Close()
 		return nil, err
+	}
+	if err == nil {
+		tx.End()
 	}
 	c, err := o.open()
 	if err != nil {
 		return nil, err
 	}
 	err = c.refresh(ctx)
-	if errors.Is(err, versions.ErrMasterKey) || errors.Is(err, versions.ErrForged) && !c.Joined() {
+	if mark.Refuses(err) || errors.Is(err, versions.ErrForged) && !c.Joined() {
 		c.Close()
 		return nil, err
 	}
 	c.reportFollowing(err)
 	return c, nil
-}
-
-// tryKeys returns ErrMasterKey where the secrets of the shared configuration cannot be
-// read. It comes before anything is written to the data directory, which would have been
-// encrypted with the wrong key.
-func tryKeys(ctx context.Context, doc *config.Document, shared Shared) error {
-	keys, err := newKeys(doc)
-	if err != nil {
-		return err
-	}
-	tx, err := newLogTransaction(ctx, versions.NewSealedShared(shared, keys), false)
-	if errors.Is(err, versions.ErrMasterKey) {
-		return err
-	}
-	if err != nil {
-		return nil //nolint:nilerr // refresh tries again, and its error is reported
-	}
-	defer tx.End()
-	if tx.head.Log == "" {
-		return nil
-	}
-	if _, err := tx.Load(tx.head.Version); errors.Is(err, versions.ErrMasterKey) {
-		return err
-	}
-	return nil
-}
-
-// newKeys returns the keys that encrypt secrets, nil where there are none.
-func newKeys(doc *config.Document) (*seal.Keys, error) {
-	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
-	if err != nil {
-		return nil, fmt.Errorf("security.master-key: %w", err)
-	}
-	return keys, nil
 }
 
 // open puts a version of the data directory into force, and then the later edits of the
@@ -139,7 +105,7 @@ func (o Opening) open() (*Control, error) {
 // give, for a program without a gateway. It changes nothing: an edit of the file that no version has
 // is left out, but for the settings that only the file has.
 func (o Opening) Stored() (*config.Document, error) {
-	c, err := o.unopened()
+	c, err := o.newControl()
 	if err != nil {
 		return nil, err
 	}
@@ -158,31 +124,15 @@ func (o Opening) Stored() (*config.Document, error) {
 	return c.stateOf(v).doc, nil
 }
 
-// newControl returns a Control with nothing in force. It encrypts the secrets of the store
-// that are stored as plain text or with the previous key, and signs its records.
+// newControl returns a Control with nothing in force.
 func (o Opening) newControl() (*Control, error) {
-	c, err := o.unopened()
-	if err != nil {
-		return nil, err
-	}
-	r := c.newRenewal("the data directory")
-	if err := c.local.store.Renew(r, o.BeforeFirst); err != nil {
-		return nil, err
-	}
-	c.reportFound(r)
-	return c, nil
-}
-
-// unopened returns a Control whose store is as it was.
-func (o Opening) unopened() (*Control, error) {
-	keys, err := newKeys(o.Document)
+	keys, err := o.Document.Security.MasterKeys()
 	if err != nil {
 		return nil, err
 	}
 	c := &Control{
 		current: o.Current, log: o.Log, local: localLog{store: versions.NewSealedStore(o.Store, keys), log: o.Log},
-		holds:         holds{},
-		signsExisting: o.Document.Security.SignExisting,
+		holds: holds{},
 	}
 	c.file.applied = appliedFileOf(o.Document)
 	c.file.setRead(o.Document)
@@ -190,25 +140,6 @@ func (o Opening) unopened() (*Control, error) {
 		c.shared = newSharedLog(o.Shared, keys, &c.mu, o.Log)
 	}
 	return c, nil
-}
-
-func (c *Control) newRenewal(where string) *versions.Renewal {
-	return &versions.Renewal{Log: c.log, Where: where, SignsExisting: c.signsExisting, File: c.file.services}
-}
-
-// reportFound logs the instances that are out because their settings were stored before
-// versions were signed.
-func (c *Control) reportFound(r *versions.Renewal) {
-	var found []string
-	for _, instance := range r.Found() {
-		serviceType, id, _ := strings.Cut(instance, "/")
-		found = append(found, serviceType+" "+differences.ShortID(id))
-	}
-	if len(found) > 0 {
-		c.log.Warn("some instances of stored versions refer to secrets as the services of the configuration file do "+
-			"not, and may not send them; list the names in security.references if that is right",
-			"of", r.Where, "instances", strings.Join(found, ", "))
-	}
 }
 
 // storeContent is the content of the store when a gateway starts.
@@ -226,7 +157,7 @@ func (c *Control) readStore() (last storeContent, err error) {
 		return last, fmt.Errorf("versions: %w", err)
 	}
 	last.head, err = c.local.store.Head()
-	if errors.Is(err, versions.ErrMasterKey) || errors.Is(err, versions.ErrForged) {
+	if mark.Refuses(err) || errors.Is(err, versions.ErrForged) {
 		return last, err
 	}
 	last.isHeadRead = err == nil
@@ -260,7 +191,7 @@ func (s storeContent) candidates() []int {
 func (c *Control) resume(last storeContent) (bool, error) {
 	for _, number := range last.candidates() {
 		v, err := c.local.store.Load(number)
-		if errors.Is(err, versions.ErrMasterKey) || errors.Is(err, versions.ErrForged) && number == last.head.Version {
+		if mark.Refuses(err) || errors.Is(err, versions.ErrForged) && number == last.head.Version {
 			return false, err
 		}
 		if err == nil {

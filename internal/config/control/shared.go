@@ -139,7 +139,7 @@ func (c *Control) Following() *condition.Condition {
 func (c *Control) refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	log, err := c.beginRenewed(ctx)
+	log, err := c.beginLogTransaction(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (c *Control) catchUp(log *logTransaction) error {
 		if err != nil {
 			return err
 		}
-		p.next, summary = c.stateOf(v, log), v.Summary
+		p.next, summary = c.stateOf(v), v.Summary
 	}
 	err := c.enact(incoming{log, &c.local}, p)
 	if err != nil && !errors.Is(err, errUnsaved) {
@@ -198,31 +198,6 @@ func (c *Control) catchUp(log *logTransaction) error {
 		c.log.Info("the shared configuration changed", "version", p.next.version, "summary", summary)
 	}
 	return err
-}
-
-// beginRenewed begins a transaction to read the shared log, after its records were
-// encrypted and signed.
-func (c *Control) beginRenewed(ctx context.Context) (*logTransaction, error) {
-	log, err := c.beginLogTransaction(ctx, false)
-	if err != nil || c.shared.isRenewed {
-		return log, err
-	}
-	log.End()
-	known := c.local.store.SignedLog() == log.head.Log
-	r := c.newRenewal("the shared configuration")
-	r.SignsExisting = r.SignsExisting && !known
-	if err := c.shared.Renew(ctx, r); err != nil {
-		return nil, err
-	}
-	c.reportFound(r)
-	if !known && r.IsSigned() {
-		c.local.store.SetSignedLog(log.head.Log)
-		if err := c.setHead(c.head(c.Version())); err != nil {
-			return nil, err
-		}
-	}
-	c.shared.isRenewed = true
-	return newLogTransaction(ctx, c.shared, false)
 }
 
 // beginLogTransaction begins a transaction on the shared log, which is not empty then.

@@ -50,11 +50,11 @@ func soon(t *testing.T, what string, so func() bool) time.Duration {
 // join opens a gateway's control on a shared configuration; leave stops it.
 func join(t *testing.T, address, dir string, doc *config.Document) (b *bench, leave func()) {
 	t.Helper()
-	store, err := files.Open(dir)
+	store, err := files.Open(dir, masterOf(t, doc))
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared, err := pglog.New(address)
+	shared, err := pglog.New(address, masterOf(t, doc))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestJoiningASharedConfiguration(t *testing.T) {
 	if two.Version() != 4 || !has(two, "by hand")() || !has(two, "rolled out")() {
 		t.Errorf("version %d with %v", two.Version(), names(two))
 	}
-	if _, err := pglog.New("postgres://u:secret@[bad/"); err == nil || len(err.Error()) > 80 {
+	if _, err := pglog.New("postgres://u:secret@[bad/", nil); err == nil || len(err.Error()) > 80 {
 		t.Errorf("a bad address: %v", err)
 	}
 }
@@ -402,7 +402,7 @@ func (stuckLog) Close() {}
 
 func TestACallerWhoLeavesDoesNotWaitForTheSharedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, err := files.Open(t.TempDir())
+		store, err := files.Open(t.TempDir(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -452,7 +452,7 @@ func (*distantLog) Close()                {}
 // TestTheNextVersionFollowsThoseOfOtherGateways: also where this gateway has not read them yet.
 // While the database is away the answer is what was known last.
 func TestTheNextVersionFollowsThoseOfOtherGateways(t *testing.T) {
-	store, err := files.Open(t.TempDir())
+	store, err := files.Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,6 @@ import (
 type sharedLog struct {
 	versions.SealedShared
 
-	isRenewed bool // the stored records have been encrypted and signed with the current key
-
 	values *Values
 	// joined reports whether this gateway has ever read the log.
 	joined atomic.Bool
@@ -32,7 +30,7 @@ func newSharedLog(shared Shared, keys *seal.Keys, mu *sync.Mutex, log *slog.Logg
 			"security.master-key to encrypt them")
 	}
 	sealed := versions.NewSealedShared(shared, keys)
-	return &sharedLog{SealedShared: sealed, isRenewed: keys == nil, values: newValues(sealed, keys, mu, log)}
+	return &sharedLog{SealedShared: sealed, values: newValues(sealed, keys, mu, log)}
 }
 
 // logTransaction is a transaction on the shared log, with the head that the log had when

@@ -18,7 +18,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
@@ -72,13 +71,8 @@ type Book struct {
 	// isKnown says that the journal and the database were read.
 	isKnown atomic.Bool
 
-	// rest says how long the exchange may rest, lookedAt when it looked for the mark, and
-	// takenOver how many exchanges took over totals of the release before; only the exchange
-	// uses them. hasLooked says that it has looked.
-	rest      rest
-	lookedAt  time.Time
-	takenOver int
-	hasLooked atomic.Bool
+	// rest says how long the exchange may rest; only the exchange uses it.
+	rest rest
 	// refusedTotals counts totals in the store that were not believed, and decisions the terms of runs
 	// that came from other gateways.
 	refusedTotals, decisions atomic.Int64
@@ -104,10 +98,8 @@ type Options struct {
 	Shared  Shared
 	Prefix  string
 	Timeout time.Duration
-	// Keys sign the totals there, and Takeover says whether unsigned totals of the release
-	// before are read. Without Keys nothing is signed.
-	Keys     *seal.Keys
-	Takeover *takeover.Records
+	// Keys sign the totals there. Without Keys nothing is signed.
+	Keys *seal.Keys
 	// Runs makes the book count runs of agents; nil counts budgets of keys and tenants.
 	Runs *Runs
 	// Likely lets a request that finds no room for the most that it may use reserve its likely use.
@@ -347,9 +339,7 @@ func (b *Book) exchange(ctx context.Context) {
 	if b.options.Shared == nil {
 		return
 	}
-	b.lookForMark(ctx)
 	if b.commitAll(ctx) == nil {
-		b.finishTakeover(ctx)
 		return
 	}
 	for _, s := range b.states() {
@@ -389,7 +379,7 @@ func (b *Book) commitAll(ctx context.Context) error {
 		}
 	}
 	changes, now := b.options.Shared.Changes(), b.options.Now()
-	if !b.isTakingOver() && b.rest.may(changes, now) && !isNews {
+	if b.rest.may(changes, now) && !isNews {
 		return nil
 	}
 	for some := range slices.Chunk(states, commitAtOnce) {

@@ -97,11 +97,9 @@ func (s *state) take(p prepared, all []map[string]string) (lacking []tally.Sheet
 	defer s.mu.Unlock()
 	now := s.book.options.Now()
 	s.answered.Store(now.UnixNano())
-	isDecided := s.book.isDecided()
 	s.takeTerms(p, all)
 	for i, one := range p.spans {
 		j := s.judge(one, all[i], now)
-		one.isRead = one.isRead || isDecided
 		one.confirm(p.own[i])
 		if s.book.options.Shared.IsSettled() {
 			one.isOut = false

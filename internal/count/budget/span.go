@@ -31,9 +31,6 @@ type span struct {
 	// of it at the beginning of the outage.
 	isOut           bool
 	outUsed, outOwn Amounts
-	// isRead says that the store was read once, when it was known whether totals without a
-	// signature are taken over.
-	isRead bool
 }
 
 func (s *span) window() quota.Window {

@@ -2,9 +2,7 @@ package budget
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
-	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,9 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
@@ -62,17 +58,6 @@ func (m *market) open(writer string, change func(*Options)) *Account {
 }
 
 func withKeys(keys *seal.Keys) func(*Options) { return func(o *Options) { o.Keys = keys } }
-
-// withRecords makes a process remember in a directory what was taken over.
-func withRecords(t *testing.T, keys *seal.Keys, dir string, accepts bool) func(*Options) {
-	return func(o *Options) {
-		records, err := takeover.Open(takeover.Options{Keys: keys, AcceptUnsigned: accepts, Data: durable.At(dir), Log: o.Log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Keys, o.Takeover = keys, records
-	}
-}
 
 // spend makes a request of so many tokens.
 func (m *market) spend(a *Account, tokens int64) {
@@ -223,132 +208,6 @@ func TestTotalsAreSigned(t *testing.T) {
 			}
 		})
 	}
-}
-
-// readBefore is how 9b73041f reads a sheet.
-func readBefore(all map[string]string) map[string]Amounts {
-	told := map[string]Amounts{}
-	for process, text := range all {
-		parts := strings.Split(text, " ")
-		if len(parts) != 4 {
-			continue
-		}
-		var numbers [4]int64
-		isRead := true
-		for i, part := range parts {
-			n, err := strconv.ParseInt(part, 10, 64)
-			numbers[i], isRead = n, isRead && err == nil
-		}
-		if isRead {
-			told[process] = Amounts{numbers[1], numbers[2], numbers[3]}
-		}
-	}
-	return told
-}
-
-// before writes a total as 9b73041f does.
-func (m *market) before(process string, order, tokens int64) {
-	m.store.store.Tell([]tally.Sheet{{Name: totalSheet, IsOrdered: true, Totals: []tally.Total{
-		{Writer: process, Numbers: fmt.Sprintf("%d 1 %d 0", order, tokens)},
-		{Writer: process + ":reserved", Numbers: fmt.Sprintf("%d 0 0 0 reserved", order)},
-	}}}, true)
-}
-
-// What the release before wrote is taken over by the first start with a master key that finds
-// no mark, in the data directory or in the store, and refused from then on.
-func TestUnsignedTotalsAreTakenOverOnce(t *testing.T) {
-	keys, dir := sealKeys(t, masterKey, ""), t.TempDir()
-	m := newMarket(t)
-	m.before("old1", 7, 100)
-	m.before("old2", 9, 50)
-	first := m.open("first", withRecords(t, keys, dir, false))
-	m.uses("the first start", 150, first)
-	if told := readBefore(m.sheet(totalSheet)); !maps.Equal(told, map[string]Amounts{"old1": {1, 100, 0}, "old2": {1, 50, 0}, "first": {}}) {
-		t.Errorf("the release before reads %v", told)
-	}
-	m.before("late", 1, 500) // nobody has read the sheet's like before, but it was read
-	m.pass(first)
-	m.uses("after it", 150, first)
-	m.before("old1", 8, 400)
-	m.pass(first)
-	m.uses("a later total of the release before", 150, first)
-	for what, options := range map[string]func(*Options){
-		"the same data directory": withRecords(t, keys, dir, false), "an empty data directory": withRecords(t, keys, t.TempDir(), false),
-	} {
-		next := m.open("next", options)
-		m.pass(next, first)
-		m.uses(what, 150, next, first)
-	}
-	// Whoever removes the mark gains nothing where the data directory stays, and the gateway
-	// that runs sets it again.
-	m.store.store.Put("p:budget:taken-over", "mark", "")
-	next := m.open("next", withRecords(t, keys, dir, false))
-	m.pass(next)
-	m.uses("without the mark in the store", 150, next)
-	if m.sheet("p:budget:taken-over")["mark"] == "" {
-		t.Error("the mark is not set again")
-	}
-	if n := strings.Count(m.log.String(), "what was stored without a signature is taken over"); n != 1 {
-		t.Errorf("%d lines say that totals were taken over", n)
-	}
-}
-
-// A start that ends before all is signed leaves it to the next one.
-func TestATakeoverThatDoesNotEndBeginsAgain(t *testing.T) {
-	keys, dir := sealKeys(t, masterKey, ""), t.TempDir()
-	m := newMarket(t)
-	m.before("old", 7, 100)
-	killed := m.open("killed", withRecords(t, keys, dir, false)) // one exchange
-	m.uses("the first start", 100, killed)
-	m.before("old", 8, 120)
-	second := m.open("second", withRecords(t, keys, t.TempDir(), false))
-	m.pass(second)
-	m.uses("the second start", 120, second)
-}
-
-// security.accept-unsigned reads what gateways of the release before go on writing; what was
-// read is still there when it is off.
-func TestUnsignedTotalsAreReadDuringARoll(t *testing.T) {
-	keys, dir := sealKeys(t, masterKey, ""), t.TempDir()
-	m := newMarket(t)
-	m.before("old", 7, 100)
-	first := m.open("first", withRecords(t, keys, dir, true))
-	m.pass(first)
-	m.spend(first, 10)
-	for order := int64(8); order < 12; order++ {
-		m.before("old", order, 100*order)
-		m.pass(first)
-		m.uses("while the old gateway counts", 100*order+10, first)
-	}
-	if told := readBefore(m.sheet(totalSheet)); told["first"][Tokens] < 10 {
-		t.Errorf("the release before reads %v", told)
-	}
-	m.store.store.Put(totalSheet, "x", strings.Replace(m.sheet(totalSheet)["first"], " ", "0 ", 1))
-	m.store.store.Put(totalSheet, "x:signed", strings.Replace(m.sheet(totalSheet)["first:signed"], " ", "0 ", 1))
-	m.news()
-	m.pass(first)
-	m.uses("a wrong signature", 1110, first)
-	second := m.open("second", withRecords(t, keys, t.TempDir(), false))
-	m.pass(second)
-	m.uses("after the roll", 1110, second)
-	m.before("old", 20, 2000)
-	m.pass(second)
-	m.uses("a gateway of the release before after the roll", 1110, second)
-}
-
-// Totals follow the rotation of the master key.
-func TestTotalsFollowTheMasterKey(t *testing.T) {
-	m := newMarket(t)
-	m.spend(m.open("before", withKeys(sealKeys(t, masterKey, ""))), 100)
-	rotated := m.open("rotated", withKeys(sealKeys(t, laterKey, masterKey)))
-	m.pass(rotated)
-	m.uses("with both keys", 100, rotated)
-	after := m.open("after", withKeys(sealKeys(t, laterKey, "")))
-	m.pass(after)
-	m.uses("with the new one", 100, after)
-	foreign := m.open("foreign", withKeys(sealKeys(t, masterKey, "")))
-	m.pass(foreign)
-	m.uses("with the old one", 0, foreign)
 }
 
 // An older total that somebody puts back is not believed by gateways that know a later one,

@@ -183,8 +183,8 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 // lead to a text that is no header. That must not keep other gateways or other
 // instances from working.
 func secretsOf(settings Settings, resolve Resolver) (key string, headers map[string]string, fault say.Sentence) {
-	if settings.Doubt.Withholds() && settings.HasSecrets() {
-		return "", nil, settings.Doubt.reason()
+	if settings.Doubt != "" && settings.HasSecrets() {
+		return "", nil, say.New("instance.restored")
 	}
 	resolved, err := settings.Resolved(resolve)
 	if err != nil {

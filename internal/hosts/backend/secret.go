@@ -155,7 +155,7 @@ func Opening(keys *seal.Keys) func(at string, secret Secret) (Secret, error) {
 }
 
 // NeedsSealing reports whether a secret is stored as plain text, or encrypted with
-// another key than the current one or by a release that did not mark it.
+// another key than the current one.
 func (s Settings) NeedsSealing(keys *seal.Keys, place string) bool {
 	needs := false
 	s.EachSecret(place, func(at string, secret Secret) { needs = needs || secret.NeedsSealing(keys, at) })
@@ -165,20 +165,7 @@ func (s Settings) NeedsSealing(keys *seal.Keys, place string) bool {
 // NeedsSealing is Settings.NeedsSealing for one secret.
 func (s Secret) NeedsSealing(keys *seal.Keys, at string) bool {
 	return !s.isReference && s.text != "" &&
-		(!s.isSealed || !keys.IsCurrent(s.text) || !keys.IsMarked(at, s.text))
-}
-
-// IsMarked reports whether the secret was encrypted by a release that signs stored secrets.
-func (s Secret) IsMarked(keys *seal.Keys, at string) bool {
-	return s.isSealed && keys.IsMarked(at, s.text)
-}
-
-// HasMarkedSecrets reports whether a secret was encrypted by a release that signs
-// stored secrets.
-func (s Settings) HasMarkedSecrets(keys *seal.Keys, place string) bool {
-	has := false
-	s.EachSecret(place, func(at string, secret Secret) { has = has || secret.IsMarked(keys, at) })
-	return has
+		(!s.isSealed || !keys.IsCurrent(s.text))
 }
 
 // References returns the references of the settings, as they are written.

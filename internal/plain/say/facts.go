@@ -85,12 +85,6 @@ var facts = []Entry{
 	{"instance.asleep", "{state}, loading takes about {takes}"},
 	{"instance.process", "the configuration file of this gateway has no process {name}"},
 	{"instance.failures", "{count} failures in a row"},
-	{"instance.unsigned",
-		"the instance was stored before versions were signed, and the configuration file does not refer to this " +
-			"secret at this address: list its name in security.references, or give the key again"},
-	{"instance.unvouched",
-		"the instance came with a version that is not signed with the master key, and no signed version has its " +
-			"address: see whether base-url, path, proxy, tls and headers are right, and give the key again"},
 	{"instance.restored",
 		"the instance came with a backup that is not signed: see whether base-url, path, proxy, tls and headers are " +
 			"right, and give the key again, or stop the gateway and run patchbay restore --confirm"},

@@ -32,7 +32,6 @@ import (
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
@@ -43,7 +42,6 @@ type Core struct {
 	ID        string           // identifies this gateway among others
 	Log       *slog.Logger
 	Store     *files.Store      // the data directory
-	Takeovers *takeover.Records // which unsigned data of the release before is read
 	Control   *control.Control  // changes the configuration
 	Current   *routing.Current  // holds the table in force
 	Transport *transport.Client // reaches the backends

@@ -10,114 +10,30 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/request/waiting"
-	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
-const (
-	// renewTime bounds one attempt to sign unsigned documents, and renewEvery is the time
-	// between two attempts.
-	renewTime  = 20 * time.Second
-	renewEvery = 20 * time.Second
-	// warnEvery is the least time between two log lines about refused documents.
-	warnEvery = 10 * time.Second
-)
+// warnEvery is the least time between two log lines about refused documents.
+const warnEvery = 10 * time.Second
 
 // Signed is a store that signs its documents: their kind, id, scope, size and content. It
 // hides and logs a document that somebody else wrote, changed or gave to another scope.
 //
-// The signature is the last member of a document's data. Releases that do not sign ignore
-// it.
+// The signature is the last member of a document's data.
 type Signed struct {
 	Store
-	options SignedOptions
+	keys *seal.Keys
+	log  *slog.Logger
 
 	mu     sync.Mutex
 	warned time.Time
-
-	stop    context.CancelFunc
-	working sync.WaitGroup
 }
 
 var _ Store = (*Signed)(nil)
 
-// SignedOptions are the parts and rules of a Signed store.
-type SignedOptions struct {
-	// Keys are the master keys; there must be one.
-	Keys *seal.Keys
-	// Takeovers say whether unsigned documents are read, and WritesBefore that gateways
-	// of the release before run, which write such documents. Without Takeovers none is read.
-	Takeovers    *takeover.Records
-	WritesBefore bool
-	// Kinds are the kinds of documents in the store.
-	Kinds []string
-	Log   *slog.Logger
-}
-
-// NewSigned returns a store around another one. It signs unsigned documents as far as
-// they are taken over, and signs documents of an earlier master key anew: now, or in the
-// background where that is not possible.
-func NewSigned(store Store, options SignedOptions) *Signed {
-	s := &Signed{Store: store, options: options}
-	var ctx context.Context
-	ctx, s.stop = context.WithCancel(context.Background())
-	if err := s.renew(ctx); err != nil || options.WritesBefore {
-		s.working.Go(func() { logs.Persist(ctx, options.Log, "signing descriptions", s.keepRenewing) })
-	}
-	return s
-}
-
-// Close ends the work in the background.
-func (s *Signed) Close() {
-	s.stop()
-	s.working.Wait()
-}
-
-// keepRenewing renews the signatures until that has succeeded, and as long as other
-// gateways write unsigned documents.
-func (s *Signed) keepRenewing(ctx context.Context) {
-	for waiting.Pause(ctx, renewEvery) == nil {
-		err := s.renew(ctx)
-		if err == nil && !s.options.WritesBefore {
-			return
-		}
-		if err != nil && ctx.Err() == nil {
-			s.options.Log.Debug("descriptions of files and batches cannot be signed now", "error", err)
-		}
-	}
-}
-
-// renew signs the documents without a signature, where that is allowed, and documents
-// that an earlier master key signed. When all are signed and nobody writes unsigned ones,
-// the takeover is finished.
-func (s *Signed) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, renewTime)
-	defer cancel()
-	for _, kind := range s.options.Kinds {
-		err := Each(ctx, s.Store, Query{Kind: kind, IsAscending: true},
-			func(doc Document) (bool, error) { return true, s.renewOne(ctx, doc) })
-		if err != nil {
-			return err
-		}
-	}
-	if s.options.WritesBefore || s.options.Takeovers == nil || !s.options.Takeovers.IsOpen(takeover.Documents) {
-		return nil
-	}
-	return s.options.Takeovers.Finish(ctx, takeover.Documents)
-}
-
-// renewOne signs a document that has no signature or one of an earlier master key.
-func (s *Signed) renewOne(ctx context.Context, doc Document) error {
-	if signature := signatureOf(doc.Data); signature != "" && s.options.Keys.IsCurrent(signature) || !s.check(&doc) {
-		return nil
-	}
-	_, err := s.Put(ctx, doc)
-	if errors.Is(err, ErrChanged) {
-		return nil // the writer that changed it has signed it, or the next attempt does
-	}
-	return err
+// NewSigned returns a store around another one. There must be keys.
+func NewSigned(store Store, keys *seal.Keys, log *slog.Logger) *Signed {
+	return &Signed{Store: store, keys: keys, log: log}
 }
 
 // Get returns a document, or ErrNotFound.
@@ -161,7 +77,7 @@ func (s *Signed) Put(ctx context.Context, doc Document) (int64, error) {
 	if len(doc.Data) < len("{}") || doc.Data[0] != '{' || signatureOf(doc.Data) != "" {
 		return 0, errors.New("a document must be an object without a signature")
 	}
-	return s.Store.Put(ctx, Sign(s.options.Keys, doc))
+	return s.Store.Put(ctx, Sign(s.keys, doc))
 }
 
 // Sign returns a document with a signature. One that has a signature, or without keys, stays as it is.
@@ -186,6 +102,34 @@ func sign(keys *seal.Keys, doc Document, more ...string) Document {
 	}
 	doc.Data = append(append(append(data, signatureMember...), signature...), signatureEnd...)
 	return doc
+}
+
+// Rekeyed returns a document that one of the keys has signed, signed with the current one. A document without a
+// signature is signed if that is allowed. Change may change it. If an unsigned backup was restored with it and is
+// not confirmed, restore is the id of the restore, and stays in the signature.
+func Rekeyed(keys *seal.Keys, doc Document, mayBeUnsigned bool, restore string, change func(*Document) error,
+) (_ Document, isChanged bool, err error) {
+	before := doc.Data
+	signature := takeSignature(&doc)
+	var more []string
+	if signature == "" && !mayBeUnsigned {
+		return doc, false, errUnsigned
+	}
+	if signature != "" {
+		err = keys.Verify(signature, signedParts(&doc)...)
+	}
+	if err != nil && restore != "" {
+		more = []string{"restored", restore}
+		err = keys.Verify(signature, append(signedParts(&doc), more...)...)
+	}
+	if err == nil {
+		err = change(&doc)
+	}
+	if err != nil {
+		return doc, false, err
+	}
+	doc = sign(keys, doc, more...)
+	return doc, !bytes.Equal(doc.Data, before), nil
 }
 
 // Confirm signs the documents of some kinds that are as SignRestored made them for a restore, and returns
@@ -244,22 +188,16 @@ func takeSignature(doc *Document) string {
 	return signature
 }
 
-// check takes the signature off a document, and reports whether it is good: right, or
-// missing where that is allowed.
+// check takes the signature off a document, and reports whether it is good.
 func (s *Signed) check(doc *Document) bool {
-	signature := takeSignature(doc)
-	if signature == "" {
-		if s.options.Takeovers != nil && s.options.Takeovers.ReadsUnsigned(takeover.Documents) {
-			return true
-		}
-		s.warn(doc, errUnsigned)
-		return false
+	err := errUnsigned
+	if signature := takeSignature(doc); signature != "" {
+		err = s.keys.Verify(signature, signedParts(doc)...)
 	}
-	if err := s.options.Keys.Verify(signature, signedParts(doc)...); err != nil {
+	if err != nil {
 		s.warn(doc, err)
-		return false
 	}
-	return true
+	return err == nil
 }
 
 var errUnsigned = errors.New("it is not signed")
@@ -270,7 +208,7 @@ func (s *Signed) warn(doc *Document, err error) {
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.warned) >= warnEvery {
 		s.warned = now
-		s.options.Log.Warn("a stored document is refused: no gateway with this master key stored it so",
+		s.log.Warn("a stored document is refused: no gateway with this master key stored it so",
 			"kind", doc.Kind, "id", doc.ID, "error", err)
 	}
 }

@@ -8,39 +8,26 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
-	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 	"github.com/patchbay-ai/patchbay/internal/testing/documentstest"
 )
 
-// signing returns a store around another one, as a gateway with a master key and a data
-// directory opens it.
-func signing(t *testing.T, inner documents.Store, dir, key, previous string, change ...func(*takeover.Options)) *documents.Signed {
+func keysOf(t *testing.T, key, previous string) *seal.Keys {
 	t.Helper()
 	keys, err := seal.New(strings.Repeat(key, seal.MinKeyLength), strings.Repeat(previous, seal.MinKeyLength))
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := takeover.Options{Keys: keys, Data: durable.At(dir), Log: slog.New(slog.DiscardHandler)}
-	for _, one := range change {
-		one(&options)
-	}
-	records, err := takeover.Open(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := documents.NewSigned(inner, documents.SignedOptions{
-		Keys: keys, Takeovers: records, WritesBefore: options.AcceptUnsigned, Kinds: []string{"file", "batch"}, Log: slog.New(slog.DiscardHandler),
-	})
-	t.Cleanup(store.Close)
-	return store
+	return keys
 }
 
-func accepting(o *takeover.Options) { o.AcceptUnsigned = true }
+func signing(t *testing.T, inner documents.Store) documents.Store {
+	t.Helper()
+	return documents.NewSigned(inner, keysOf(t, "k", ""), slog.New(slog.DiscardHandler))
+}
 
 func TestASignedStoreKeepsTheContract(t *testing.T) {
-	documentstest.Run(t, signing(t, documents.NewMemory(), t.TempDir(), "k", ""))
+	documentstest.Run(t, signing(t, documents.NewMemory()))
 }
 
 func file(id, scope, data string) documents.Document {
@@ -96,7 +83,7 @@ func must[T any](value T, err error) func(t *testing.T) T {
 // master key is not there, and hides no others.
 func TestForgedDocumentsAreRefused(t *testing.T) {
 	inner := documents.NewMemory()
-	store := signing(t, inner, t.TempDir(), "k", "")
+	store := signing(t, inner)
 	forgeries := map[string]func(*documents.Document){
 		"scope":     func(d *documents.Document) { d.Scope = "tenant beta" },
 		"owner":     func(d *documents.Document) { d.Data = []byte(strings.Replace(string(d.Data), "acme", "beta", 1)) },
@@ -129,46 +116,42 @@ func TestForgedDocumentsAreRefused(t *testing.T) {
 	}
 }
 
-// What the release before has written is taken over once.
-func TestUnsignedDocumentsAreTakenOverOnce(t *testing.T) {
-	inner, dir := documents.NewMemory(), t.TempDir()
-	mustPut(t, inner, file("old", "tenant acme", `{"owner":"acme"}`))
-	store := signing(t, inner, dir, "k", "")
-	if !isThere(t, store, "old") {
-		t.Error("what there was is not taken over")
-	}
-	mustPut(t, inner, file("late", "tenant acme", `{"owner":"acme"}`))
-	for name, store := range map[string]documents.Store{"this process": store, "the next start": signing(t, inner, dir, "k", "")} {
-		if isThere(t, store, "late") || !isThere(t, store, "old") {
-			t.Errorf("%s: late %t, old %t", name, isThere(t, store, "late"), isThere(t, store, "old"))
+// A document is signed with another key only if the key before has signed it, or if there was none and it has no
+// signature. One of an unsigned backup stays one.
+func TestADocumentGetsAnotherKey(t *testing.T) {
+	old, next := keysOf(t, "a", ""), keysOf(t, "b", "a")
+	plain := file("x", "s", `{"a":1}`)
+	forged := documents.Sign(old, plain)
+	forged.Scope = "other"
+	for name, test := range map[string]struct {
+		doc           documents.Document
+		mayBeUnsigned bool
+		restore       string
+		want          bool
+	}{
+		"signed before":               {documents.Sign(old, plain), false, "", true},
+		"signed already":              {documents.Sign(next, plain), false, "", true},
+		"signed already, and first":   {documents.Sign(next, plain), true, "", true},
+		"unsigned, and first":         {plain, true, "", true},
+		"unsigned":                    {plain, false, "", false},
+		"forged":                      {forged, false, "", false},
+		"forged, and first":           {forged, true, "", false},
+		"of another key":              {documents.Sign(keysOf(t, "c", ""), plain), true, "", false},
+		"of a backup":                 {documents.SignRestored(old, "r", plain), false, "r", true},
+		"of another backup":           {documents.SignRestored(old, "q", plain), false, "r", false},
+		"of a backup that is unknown": {documents.SignRestored(old, "r", plain), true, "", false},
+	} {
+		got, isChanged, err := documents.Rekeyed(next, test.doc, test.mayBeUnsigned, test.restore, func(*documents.Document) error { return nil })
+		if (err == nil) != test.want {
+			t.Errorf("%s: %v", name, err)
+			continue
 		}
-	}
-	// During a roll both are read, and what was read is signed.
-	if !isThere(t, signing(t, inner, dir, "k", "", accepting), "late") || !isThere(t, signing(t, inner, dir, "k", ""), "late") {
-		t.Error("with security.accept-unsigned it is not there")
-	}
-}
-
-// The release before reads what is signed, as it passes over what it does not know.
-func TestASignedDocumentIsReadByTheReleaseBefore(t *testing.T) {
-	inner := documents.NewMemory()
-	mustPut(t, signing(t, inner, t.TempDir(), "k", ""), file("new", "tenant acme", `{"owner":"acme"}`))
-	doc := must(inner.Get(t.Context(), "file", "new"))(t)
-	if !strings.HasPrefix(string(doc.Data), `{"owner":"acme","signature":"`) || doc.Scope != "tenant acme" {
-		t.Errorf("it is %+v, %s", doc, doc.Data)
-	}
-}
-
-// After a change of the master key what the earlier one has signed is signed anew, so that
-// the earlier one can go.
-func TestSignaturesFollowTheMasterKey(t *testing.T) {
-	inner, dir := documents.NewMemory(), t.TempDir()
-	mustPut(t, signing(t, inner, dir, "a", ""), file("old", "tenant acme", `{}`))
-	signing(t, inner, dir, "b", "a")
-	if !isThere(t, signing(t, inner, dir, "b", ""), "old") {
-		t.Error("it is not signed with the new key")
-	}
-	if isThere(t, signing(t, inner, dir, "c", ""), "old") {
-		t.Error("a foreign key reads it")
+		want := documents.Sign(keysOf(t, "b", ""), plain)
+		if test.restore != "" {
+			want = documents.SignRestored(keysOf(t, "b", ""), test.restore, plain)
+		}
+		if err == nil && (string(got.Data) != string(want.Data) || isChanged != (string(test.doc.Data) != string(want.Data))) {
+			t.Errorf("%s: it is %s, changed %t", name, got.Data, isChanged)
+		}
 	}
 }

@@ -107,7 +107,21 @@ func (d *Dir) Names() ([]string, error) {
 // Write gives a file new content: written to another file, synced, renamed, and the
 // rename synced too. After an error the file has its old content, unless the
 // last step failed: then it is unknown which content a crash would leave.
-func (d *Dir) Write(name string, content []byte) error { return d.write(name, content, ownerOnly) }
+func (d *Dir) Write(name string, content []byte) error {
+	return d.write(name, writing(content), ownerOnly)
+}
+
+// Fill is Write for content that a function writes.
+func (d *Dir) Fill(name string, fill func(io.Writer) error) error {
+	return d.write(name, fill, ownerOnly)
+}
+
+func writing(content []byte) func(io.Writer) error {
+	return func(to io.Writer) error {
+		_, err := to.Write(content)
+		return err
+	}
+}
 
 const ownerOnly fs.FileMode = 0o600
 
@@ -121,10 +135,10 @@ func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(path, content, mode)
 	}
-	return At(filepath.Dir(path)).write(filepath.Base(path), content, mode)
+	return At(filepath.Dir(path)).write(filepath.Base(path), writing(content), mode)
 }
 
-func (d *Dir) write(name string, content []byte, mode fs.FileMode) (err error) {
+func (d *Dir) write(name string, fill func(io.Writer) error, mode fs.FileMode) (err error) {
 	if err := d.before(Create); err != nil {
 		return err
 	}
@@ -140,8 +154,12 @@ func (d *Dir) write(name string, content []byte, mode fs.FileMode) (err error) {
 	if mode != ownerOnly {
 		err = file.Chmod(mode)
 	}
+	out := &openFile{file, d}
 	if err == nil {
-		err = (&openFile{file, d}).fill(content)
+		err = fill(out)
+	}
+	if err == nil {
+		err = out.Sync()
 	}
 	if err != nil {
 		_ = file.Close()
@@ -157,13 +175,6 @@ func (d *Dir) write(name string, content []byte, mode fs.FileMode) (err error) {
 		return err
 	}
 	return d.sync()
-}
-
-func (f *openFile) fill(content []byte) error {
-	if _, err := f.Write(content); err != nil {
-		return err
-	}
-	return f.Sync()
 }
 
 // File is a file that only ever grows. Written bytes have reached the kernel: a crash of

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -164,6 +167,35 @@ func (r *Reader) Reject() { r.lost += int64(r.length) }
 
 // Open appends the body of the current record to a text, as it was before it was sealed.
 func (r *Reader) Open(to []byte) ([]byte, error) { return r.box.Open(to, r.Number, r.Body) }
+
+// Reseal seals a file with the current one of the keys, unless it is.
+func (f Format) Reseal(path string, keys *seal.Keys, purpose string) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	r, err := f.NewReader(in, info.Size(), keys, purpose)
+	if err != nil || r.box.IsCurrent() || !r.damage.HasMark {
+		return err
+	}
+	return durable.At(filepath.Dir(path)).Fill(filepath.Base(path), func(out io.Writer) error {
+		head, box := f.Head(keys, purpose, r.Extra...)
+		_, err := out.Write(head)
+		var text, body []byte
+		for err == nil && r.Next() {
+			if body, err = r.Open(body[:0]); err == nil {
+				text = f.End(append(f.Begin(text[:0], r.Clear...), body...), 0, box, r.Number)
+				_, err = out.Write(text)
+			}
+		}
+		return errors.Join(err, r.Err())
+	})
+}
 
 // Box returns the box that sealed the file, nil where it is not sealed.
 func (r *Reader) Box() *seal.Box { return r.box }

@@ -19,7 +19,13 @@ const boxSalt = 24
 
 // Box encrypts the parts of one file that is too large to be sealed as a whole. Each part
 // has a number, which is used once. A nil Box encrypts nothing.
-type Box struct{ aead cipher.AEAD }
+type Box struct {
+	aead      cipher.AEAD
+	isCurrent bool
+}
+
+// IsCurrent reports whether the box was made with the current master key.
+func (b *Box) IsCurrent() bool { return b != nil && b.isCurrent }
 
 // NewBox returns a box for a new file, and the head of the file. Without keys it returns
 // nil for both.
@@ -45,7 +51,9 @@ func (k *Keys) OpenBox(purpose string, head []byte) (*Box, error) {
 	if by == nil {
 		return nil, ErrKey
 	}
-	return by.box(purpose, head), nil
+	box := by.box(purpose, head)
+	box.isCurrent = by == k.current
+	return box, nil
 }
 
 func (k *key) box(purpose string, head []byte) *Box {
@@ -53,7 +61,7 @@ func (k *key) box(purpose string, head []byte) *Box {
 	secret, _ := hkdf.Expand(sha256.New, k.deriving, purpose+" "+string(head), keyBytes)
 	block, _ := aes.NewCipher(secret)
 	aead, _ := cipher.NewGCM(block)
-	return &Box{aead}
+	return &Box{aead: aead}
 }
 
 // Seal appends an encrypted part to a text. No two parts of a file may have the same number.

@@ -26,8 +26,6 @@ const (
 	version  = "v1"
 	keyBytes = 32
 	idBytes  = 4
-	// saltBytes is how much of a nonce is random; the rest of it is the mark.
-	saltBytes = 6
 )
 
 // ErrKey means that a key was used that is not among the Keys.
@@ -49,9 +47,8 @@ type Keys struct {
 type key struct {
 	id   string
 	aead cipher.AEAD
-	// marking makes the nonces of sealed texts, signing the signatures, and deriving the
-	// keys for other purposes.
-	marking, signing, deriving []byte
+	// signing makes signatures, and deriving the keys for other purposes.
+	signing, deriving []byte
 }
 
 // New returns keys made of texts. Without a current one it returns nil; the previous one
@@ -93,7 +90,6 @@ func newKey(text string) (*key, error) {
 	}
 	return &key{
 		id: hex.EncodeToString(derived("patchbay key id", idBytes)), aead: aead,
-		marking:  derived("patchbay marks "+version, keyBytes),
 		signing:  derived("patchbay signatures "+version, keyBytes),
 		deriving: derived("patchbay derived keys "+version, keyBytes),
 	}, nil
@@ -118,47 +114,26 @@ func (k *Keys) Derive(purpose string, key []byte) {
 // Seal encrypts a text for a place. It can be opened for the same place only.
 func (k *Keys) Seal(place, text string) string {
 	nonce := make([]byte, k.current.aead.NonceSize())
-	_, _ = rand.Read(nonce[:saltBytes]) // never fails
-	copy(nonce[saltBytes:], k.current.mark(nonce[:saltBytes], place, text))
+	_, _ = rand.Read(nonce) // never fails
 	sealed := k.current.aead.Seal(nonce, nonce, []byte(text), []byte(place))
 	return k.current.label(sealed)
 }
 
 // Open returns the text that was sealed for a place.
 func (k *Keys) Open(place, sealed string) (string, error) {
-	text, _, err := k.open(place, sealed)
-	return text, err
-}
-
-// IsMarked reports whether a text was sealed by a release that signs its records. Earlier
-// ones took a nonce that is random as a whole; these releases make a part of it from the
-// rest and the text, which is no less unique. Without the key nobody can change a nonce,
-// and so nobody can pass a text off as one of an earlier release.
-func (k *Keys) IsMarked(place, sealed string) bool {
-	_, isMarked, err := k.open(place, sealed)
-	return err == nil && isMarked
-}
-
-func (k *Keys) open(place, sealed string) (text string, isMarked bool, err error) {
 	by, data, err := k.read(sealed)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	size := by.aead.NonceSize()
 	if len(data) < size {
-		return "", false, ErrDamaged
+		return "", ErrDamaged
 	}
 	plain, err := by.aead.Open(nil, data[:size], data[size:], []byte(place))
 	if err != nil {
-		return "", false, ErrDamaged
+		return "", ErrDamaged
 	}
-	isMarked = hmac.Equal(data[saltBytes:size], by.mark(data[:saltBytes], place, string(plain)))
-	return string(plain), isMarked, nil
-}
-
-// mark returns the part of a nonce that distinguishes the releases.
-func (k *key) mark(salt []byte, place, text string) []byte {
-	return sum(k.marking, []string{string(salt), place, text})[:k.aead.NonceSize()-saltBytes]
+	return string(plain), nil
 }
 
 // Sign returns the signature of a record that consists of parts.

@@ -61,28 +61,6 @@ func TestShortKeysAreRefused(t *testing.T) {
 	}
 }
 
-// TestSealedTextsTellTheReleasesApart: a text that an earlier release sealed, with a nonce
-// that is random as a whole, is opened and has no mark; earlier releases open what today's
-// seals.
-func TestSealedTextsTellTheReleasesApart(t *testing.T) {
-	k := keys(t, rand.Text()+rand.Text(), "")
-	nonce := make([]byte, k.current.aead.NonceSize())
-	_, _ = rand.Read(nonce)
-	earlier := k.current.label(k.current.aead.Seal(nonce, nonce, []byte("text"), []byte("p")))
-	if text, err := k.Open("p", earlier); text != "text" || err != nil || k.IsMarked("p", earlier) {
-		t.Errorf("%q %v", text, err)
-	}
-	sealed := k.Seal("p", "text")
-	if !k.IsMarked("p", sealed) || k.IsMarked("q", sealed) {
-		t.Error("the mark is wrong")
-	}
-	const lastRelease = "v1.16356059.L8aDOCvEmpA7WfySTeh5J4P0sXcHgcauCEXe8wdnvE4k7y2DZKJD-Q"
-	old := keys(t, "0123456789abcdef0123456789abcdef", "")
-	if text, err := old.Open("chat/m@http://127.0.0.1:9/api-key", lastRelease); text != "sk-literal-1" || err != nil || old.IsMarked("chat/m@http://127.0.0.1:9/api-key", lastRelease) {
-		t.Errorf("%q %v", text, err)
-	}
-}
-
 func TestSignatures(t *testing.T) {
 	first, second := rand.Text()+rand.Text(), rand.Text()+rand.Text()
 	old, both, next := keys(t, first, ""), keys(t, second, first), keys(t, second, "")

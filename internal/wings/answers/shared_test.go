@@ -6,52 +6,27 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/recall"
-	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
-	"github.com/patchbay-ai/patchbay/internal/testing/waittest"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers/redisanswers"
 )
 
-// sealing returns what a gateway with a master key and a data directory stores with.
-func sealing(t *testing.T, server *storetest.Server, dir string, log *slog.Logger, acceptsUnsigned bool) (redisanswers.Options, *takeover.Records) {
+// sealed returns the store of a gateway with a master key.
+func sealed(t *testing.T, server *storetest.Server, log *slog.Logger) recall.Store {
 	t.Helper()
 	keys, err := seal.New(strings.Repeat("k", seal.MinKeyLength), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	records, err := takeover.Open(takeover.Options{Keys: keys, AcceptUnsigned: acceptsUnsigned, Data: durable.At(dir), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return redisanswers.Options{Address: server.URL, Keys: keys, Takeovers: records, WritesBefore: acceptsUnsigned, Settings: settings, Log: log}, records
-}
-
-// sealed returns a store that has taken over what there was.
-func sealed(t *testing.T, server *storetest.Server, dir string, log *slog.Logger) recall.Store {
-	t.Helper()
-	options, records := sealing(t, server, dir, log, false)
-	store := redisanswers.New(options)
+	store := redisanswers.New(redisanswers.Options{Address: server.URL, Keys: keys, Settings: settings, Log: log})
 	t.Cleanup(store.Close)
-	takenOver(t, records)
 	return store
 }
 
-func takenOver(t *testing.T, records *takeover.Records) {
-	t.Helper()
-	for deadline := time.Now().Add(waittest.Limit); records.IsOpen(takeover.Responses); <-time.After(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was taken over")
-		}
-	}
-}
-
-// lines counts what is logged, also by the goroutine that takes over what there was.
+// lines counts what is logged.
 type lines struct{ written atomic.Int64 }
 
 func (l *lines) Write(p []byte) (int, error) { l.written.Add(1); return len(p), nil }
@@ -70,7 +45,7 @@ func TestWithAMasterKeySharedAnswersAreSealedAndBound(t *testing.T) {
 		return text
 	}
 	var log lines
-	store := sealed(t, server, t.TempDir(), slog.New(slog.NewTextHandler(&log, nil)))
+	store := sealed(t, server, slog.New(slog.NewTextHandler(&log, nil)))
 	acme, beta := recall.Owner{Key: "a", Issue: "1", Tenant: "acme"}, recall.Owner{Key: "b", Issue: "1", Tenant: "beta"}
 	const secret = `{"role":"user","content":"the secret plan"}`
 	put(t, store, &recall.Answer{ID: "resp_1", Owner: acme, Input: []byte(secret), Response: []byte(`{"id":"resp_1"}`)})
@@ -88,9 +63,6 @@ func TestWithAMasterKeySharedAnswersAreSealedAndBound(t *testing.T) {
 		if found := get(t, store, owner, "resp_1"); found[0] != nil {
 			t.Errorf("%s finds it", name)
 		}
-	}
-	if log.written.Load() == 0 {
-		t.Error("nothing is logged of one that was refused")
 	}
 	for name, forged := range map[string][]string{
 		"moved to another tenant": {"SET", "patchbay:responses:1:b:resp_1", text},
@@ -112,81 +84,8 @@ func TestWithAMasterKeySharedAnswersAreSealedAndBound(t *testing.T) {
 			t.Errorf("one that was %s is deleted: %v", name, err)
 		}
 	}
-}
-
-// What the release before has stored as plain text is taken over once, with its time, and
-// refused afterwards.
-func TestPlainAnswersAreTakenOverOnce(t *testing.T) {
-	server := storetest.Redis(t)
-	client := connect(t, server)
-	write := func(key string) {
-		t.Helper()
-		const plain = `{"issue":"1","input":[],"response":{"id":"r"}}`
-		if err := client.Do(t.Context(), client.B().Set().Key(key).Value(plain).Px(time.Hour).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	owner := recall.Owner{Key: "k:1", Issue: "1"}
-	before := redisanswers.New(redisanswers.Options{Address: server.URL, Settings: settings})
-	t.Cleanup(before.Close)
-	put(t, before, &recall.Answer{ID: "resp_1", Owner: owner, Input: []byte(`{"a":1}`), Response: []byte(`{"id":"resp_1"}`)})
-	dir := t.TempDir()
-	store := sealed(t, server, dir, slog.New(slog.DiscardHandler))
-	if found := get(t, store, owner, "resp_1"); found[0] == nil || string(found[0].Input) != `{"a":1}` {
-		t.Errorf("after the takeover %v is found", found)
-	}
-	for _, id := range []string{"resp_1"} {
-		if text, err := client.Do(t.Context(), client.B().Get().Key("patchbay:responses:3:k:1:"+id).Build()).ToString(); err != nil || strings.HasPrefix(text, "{") {
-			t.Errorf("it is still plain: %s %v", text, err)
-		}
-		if left, err := client.Do(t.Context(), client.B().Pttl().Key("patchbay:responses:3:k:1:"+id).Build()).AsInt64(); err != nil || left <= 0 {
-			t.Errorf("it is kept for %d ms (%v)", left, err)
-		}
-	}
-	write("patchbay:responses:3:k:1:resp_2")
-	if get(t, store, owner, "resp_2")[0] != nil {
-		t.Error("a plain one is read after the takeover")
-	}
-	again := sealed(t, server, dir, slog.New(slog.DiscardHandler))
-	elsewhere := sealed(t, server, t.TempDir(), slog.New(slog.DiscardHandler))
-	for name, store := range map[string]recall.Store{"the next start": again, "a gateway that begins with nothing": elsewhere} {
-		if get(t, store, owner, "resp_2")[0] != nil {
-			t.Errorf("%s reads a plain one", name)
-		}
-		if get(t, store, owner, "resp_1")[0] == nil {
-			t.Errorf("%s does not read what was taken over", name)
-		}
-	}
-}
-
-// During a roll plain answers are read and left to the gateways that write them; the start
-// without the setting takes them over.
-func TestPlainAnswersAreReadDuringARoll(t *testing.T) {
-	server := storetest.Redis(t)
-	before := redisanswers.New(redisanswers.Options{Address: server.URL, Settings: settings})
-	t.Cleanup(before.Close)
-	dir, owner := t.TempDir(), key("k")
-	options, _ := sealing(t, server, dir, slog.New(slog.DiscardHandler), true)
-	rolling := redisanswers.New(options)
-	t.Cleanup(rolling.Close)
-	put(t, before, &recall.Answer{ID: "old", Owner: owner, Response: []byte("{}")})
-	put(t, rolling, &recall.Answer{ID: "new", Owner: owner, Response: []byte("{}")})
-	if found := get(t, rolling, owner, "old", "new"); found[0] == nil || found[1] == nil {
-		t.Errorf("during the roll %v is found", found)
-	}
-	if get(t, before, owner, "old")[0] == nil {
-		t.Error("the release before does not read what it wrote")
-	}
-	after := sealed(t, server, dir, slog.New(slog.DiscardHandler))
-	if found := get(t, after, owner, "old", "new"); found[0] == nil || found[1] == nil {
-		t.Errorf("after the roll %v is found", found)
-	}
-	put(t, before, &recall.Answer{ID: "late", Owner: owner, Response: []byte("{}")})
-	late, _ := sealing(t, server, dir, slog.New(slog.DiscardHandler), true)
-	back := redisanswers.New(late)
-	t.Cleanup(back.Close)
-	if get(t, back, owner, "late")[0] == nil || get(t, after, owner, "late")[0] == nil {
-		t.Error("what was read while the setting was on is not sealed")
+	if log.written.Load() == 0 {
+		t.Error("nothing is logged of one that was refused")
 	}
 }
 

@@ -11,12 +11,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -158,8 +160,27 @@ func newSigner(gateway string, seed, secret []byte, since string) *signer {
 // errUnreadableKey means that the signing key was sealed by a master key that is not known.
 var errUnreadableKey = errors.New("the signing key of the audit cannot be read")
 
+// Rekey seals the signing key in a folder with the current master key.
+func Rekey(r *store.Rekeying, folder string) error {
+	dir := durable.At(r.Path(folder))
+	s, err := readSigner(dir, "", r.Keys, r.IsFirst)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = s.save(dir, r.Keys)
+	}
+	r.Done("the signing key of the audit", err)
+	return nil
+}
+
 // openSigner reads the signing key of a directory.
 func openSigner(dir *durable.Dir, gateway string, master *seal.Keys) (*signer, error) {
+	return readSigner(dir, gateway, master, master == nil)
+}
+
+// readSigner is openSigner for a key that may be stored as plain text.
+func readSigner(dir *durable.Dir, gateway string, master *seal.Keys, mayBePlain bool) (*signer, error) {
 	text, err := dir.Read(signingFile)
 	if err != nil {
 		return nil, err
@@ -168,22 +189,18 @@ func openSigner(dir *durable.Dir, gateway string, master *seal.Keys) (*signer, e
 	if err := json.Unmarshal(text, &stored); err != nil {
 		return nil, fmt.Errorf("%w: %s is damaged", errUnreadableKey, signingFile)
 	}
-	seed, isStale := stored.Seed, master != nil
-	if stored.Sealed != "" {
+	seed := stored.Seed
+	if stored.Sealed != "" || !mayBePlain {
 		opened, err := master.Open(place, stored.Sealed)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errUnreadableKey, err)
 		}
-		seed, isStale = []byte(opened), !master.IsCurrent(stored.Sealed)
+		seed = []byte(opened)
 	}
 	if len(seed) != ed25519.SeedSize+secretSize {
 		return nil, fmt.Errorf("%w: it has %d bytes", errUnreadableKey, len(seed))
 	}
-	s := newSigner(gateway, seed[:ed25519.SeedSize], seed[ed25519.SeedSize:], stored.Since)
-	if isStale {
-		return s, s.save(dir, master)
-	}
-	return s, nil
+	return newSigner(gateway, seed[:ed25519.SeedSize], seed[ed25519.SeedSize:], stored.Since), nil
 }
 
 // makeSigner makes a new signing key. Without a secret it makes one as well.

@@ -29,7 +29,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
 // Options are the choices of a backup or a restore.
@@ -160,6 +159,9 @@ func (p *Place) readDirectory() (*content, error) {
 	if _, err := os.Stat(p.DataDir); err != nil {
 		return nil, fmt.Errorf("there is no data directory: %w", err)
 	}
+	if err := files.Check(p.DataDir, p.Keys); err != nil {
+		return nil, err
+	}
 	c, err := readStaged(p.DataDir, p.Keys)
 	if err != nil {
 		return nil, err
@@ -198,16 +200,37 @@ func readStaged(dir string, keys *seal.Keys) (_ *content, err error) {
 	if c.values, err = access.ReadStored(store.Data()); err != nil {
 		return nil, err
 	}
-	text, err := store.Data().Read(unconfirmedFile)
+	return c, readUnconfirmed(store.Data(), c.values)
+}
+
+// readUnconfirmed adds the note of a restore that is not confirmed to the values of a data directory.
+func readUnconfirmed(dir *durable.Dir, values map[string]access.StoredValue) error {
+	text, err := dir.Read(unconfirmedFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var value access.StoredValue
 	if err == nil {
-		var value access.StoredValue
 		err = json.Unmarshal(text, &value)
-		c.values[unconfirmedName] = value
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", unconfirmedFile, err)
+	if values[unconfirmedName] = value; err != nil {
+		return fmt.Errorf("%s: %w", unconfirmedFile, err)
 	}
-	return c, addMarks(c.values, store.Data(), keys)
+	return nil
+}
+
+// writeValues writes values to a data directory.
+func writeValues(dir *durable.Dir, values map[string]access.StoredValue) error {
+	if value, has := values[unconfirmedName]; has {
+		text, err := json.Marshal(value, json.Deterministic(true))
+		if err == nil {
+			err = dir.Write(unconfirmedFile, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return access.WriteStored(dir, values)
 }
 
 // readRecord reads a version from the folder of versions, nil if there is none.
@@ -226,29 +249,7 @@ func readRecord(store *files.Store, dir *durable.Dir, number int) (*pglog.Stored
 	return &pglog.Stored{Number: number, Text: text, Signature: signature}, nil
 }
 
-// markPrefix begins the names of values that say which unsigned data was taken over.
-const markPrefix = "taken-over/"
-
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-func things() []takeover.Thing {
-	return []takeover.Thing{takeover.Budgets, takeover.Documents, takeover.Responses}
-}
-
-// addMarks adds the marks of a data directory to values.
-func addMarks(values map[string]access.StoredValue, dir *durable.Dir, keys *seal.Keys) error {
-	marks, err := takeover.Open(takeover.Options{Keys: keys, Data: dir, Log: discard()})
-	if err != nil || marks == nil {
-		return err
-	}
-	for _, thing := range things() {
-		if !marks.IsOpen(thing) {
-			name, value := markPrefix+string(thing), []byte("true")
-			values[name] = access.StoredValue{Data: value, Signatures: []string{keys.SignValue(name, value)}}
-		}
-	}
-	return nil
-}
 
 // backUpContent adds the content of a place.
 func (p *Place) backUpContent(w *seal.Archive, c *content, o Options, done *Summary) error {

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -128,7 +129,7 @@ func (c *confirming) inDirectory(ctx context.Context) (err error) {
 	if _, err := os.Stat(dir); err != nil {
 		return fmt.Errorf("there is no data directory: %w", err)
 	}
-	store, err := files.Open(dir)
+	store, err := files.Open(dir, c.place.Keys)
 	if errors.Is(err, files.ErrInUse) {
 		return fmt.Errorf("a gateway runs there; stop it first: %w", err)
 	}
@@ -156,7 +157,7 @@ func (c *confirming) inDirectory(ctx context.Context) (err error) {
 func (c *confirming) inDatabase(ctx context.Context, tx *sql.Tx, stage string) error {
 	err := pglog.Lock(ctx, tx)
 	if err == nil {
-		err = checkIdle(ctx, tx)
+		err = cmp.Or(checkIdle(ctx, tx), pglog.Check(ctx, tx, c.place.Keys))
 	}
 	if err != nil {
 		return err
@@ -168,7 +169,7 @@ func (c *confirming) inDatabase(ctx context.Context, tx *sql.Tx, stage string) e
 	if is, err := c.begin(ctx, in, files.Peek(stage)); err != nil || !is {
 		return err
 	}
-	return c.place.replace(ctx, tx, in, in.values)
+	return c.place.replace(ctx, tx, in, in.values, replaced())
 }
 
 // documents confirms the documents that a restore wrote.

@@ -41,6 +41,9 @@ func (p *Place) inTransaction(ctx context.Context, options *sql.TxOptions, do fu
 func (p *Place) readDatabase(ctx context.Context, use func(*content) error) error {
 	options := &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	return p.inTransaction(ctx, options, func(tx *sql.Tx, stage string) error {
+		if err := pglog.Check(ctx, tx, p.Keys); err != nil {
+			return err
+		}
 		c, err := p.contentOf(ctx, tx, stage)
 		if err != nil {
 			return err
@@ -151,7 +154,7 @@ func checkIdle(ctx context.Context, tx *sql.Tx) error {
 // checkDatabase returns an error if a gateway uses the database, or if a restore would replace
 // something, unless it may.
 func (r *restoring) checkDatabase(ctx context.Context, tx *sql.Tx) error {
-	if err := checkIdle(ctx, tx); err != nil || r.force {
+	if err := cmp.Or(checkIdle(ctx, tx), pglog.Check(ctx, tx, r.keys)); err != nil || r.force {
 		return err
 	}
 	log, err := pglog.Read(ctx, tx, nil)
@@ -166,12 +169,15 @@ func (r *restoring) checkDatabase(ctx context.Context, tx *sql.Tx) error {
 	return cmp.Or(err, r.checkFiles())
 }
 
-// replace replaces the configuration and the credentials of the database. The log gets another name:
-// gateways that knew the one before take it for a new one, and keep what they had as a backup.
+// replaced is the position of a log in place of another one. It has another name: gateways that knew the one
+// before take it for a new one, and keep what they had as a backup.
+func replaced() versions.Position { return versions.Position{Log: rand.Text(), Revision: 1} }
+
+// replace replaces the configuration and the credentials of the database.
 func (p *Place) replace(ctx context.Context, tx *sql.Tx, c *content, values map[string]access.StoredValue,
-) error {
+	at versions.Position) error {
 	log := pglog.Copy{Head: c.head, Values: values}
-	log.Head.Position = versions.Position{Log: rand.Text(), Revision: 1}
+	log.Head.Position = at
 	if p.Keys != nil {
 		log.HeadSignature = log.Head.Sign(p.Keys)
 	}
@@ -198,6 +204,9 @@ func (r *restoring) fillDatabase(ctx context.Context, tx *sql.Tx, c *content) er
 	if err == nil {
 		err = r.checkDatabase(ctx, tx)
 	}
+	if err == nil {
+		err = pglog.SetMark(ctx, tx, r.mark())
+	}
 	if err != nil {
 		return err
 	}
@@ -213,7 +222,7 @@ func (r *restoring) fillDatabase(ctx context.Context, tx *sql.Tx, c *content) er
 		r.values[name] = value
 	}
 	add := func(doc documents.Document) error { return pgdocuments.Merge(ctx, tx, doc) }
-	return cmp.Or(r.place.replace(ctx, tx, c, r.values), r.tellOwners(ctx, tx),
+	return cmp.Or(r.place.replace(ctx, tx, c, r.values, replaced()), r.tellOwners(ctx, tx),
 		pgdocuments.Remove(ctx, tx, kindsOf(r.kept, replacedKinds)), r.eachDocument(add), r.eachUnseen(add))
 }
 

@@ -53,7 +53,12 @@ type Place struct {
 	// Ledger is the address of the ledger's database, and Folder the folder of files and
 	// batches, empty where gateways share a database and no folder.
 	Ledger, Folder string
-	Keys           *seal.Keys
+	// Keys are the master key and the previous one, and Old is the previous one.
+	Keys, Old *seal.Keys
+	// Redis is the address of Redis; if it is the default it need not be there.
+	Redis      string
+	namesRedis bool
+	prefixes   *strings.Replacer // of the names of settings in declarations
 	// Kept declares what is stored.
 	Kept []store.Kept
 }
@@ -64,8 +69,11 @@ func PlaceOf(doc *config.Document, kept []store.Kept) (*Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("security.master-key: %w", err)
 	}
-	p := &Place{DataDir: doc.Server.DataDir, Database: doc.Store.Config, Ledger: doc.Store.URL, Keys: keys,
-		Folder: doc.FilesFolder(), Kept: slices.Concat(kept, Kept())}
+	old, _ := seal.New(doc.Security.PreviousMasterKey, "") // it was made above
+	p := &Place{DataDir: doc.Server.DataDir, Database: doc.Store.Config, Ledger: doc.Store.URL, Keys: keys, Old: old,
+		Folder: doc.FilesFolder(), Kept: slices.Concat(kept, Kept()), Redis: doc.Redis.URL,
+		namesRedis: doc.NamesRedis || doc.Quota.Distributed.Enabled, prefixes: strings.NewReplacer(
+			"quota.distributed.key-prefix", doc.Quota.Distributed.KeyPrefix, "redis.key-prefix", doc.Redis.KeyPrefix)}
 	if p.Folder == "" && p.Database == "" {
 		p.Folder = p.path(store.Shared)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -93,8 +94,21 @@ func Restore(ctx context.Context, p *Place, path string, o Options) (Summary, er
 	}
 	if err != nil {
 		err = errors.Join(err, r.undo(), os.RemoveAll(r.made))
+	} else if r.mark().Next != "" {
+		if _, err := Rekey(ctx, p, o); err != nil {
+			r.done.Notes = append(r.done.Notes, "signatures with the new master key; run patchbay rekey: "+err.Error())
+		}
 	}
 	return r.done, errors.Join(err, os.RemoveAll(r.stage), os.RemoveAll(r.stagedFiles))
+}
+
+// mark returns the mark of the restored place. What the previous master key has signed is signed anew afterwards.
+func (r *restoring) mark() mark.Mark {
+	m := mark.Of(r.keys)
+	if r.archive.isSigned && r.archive.MasterKey != m.Key {
+		m.Key, m.Next = r.archive.MasterKey, m.Key
+	}
+	return m
 }
 
 // digest returns the SHA-256 of a file.
@@ -135,7 +149,7 @@ func (r *restoring) toDirectory(ctx context.Context) (err error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		r.made = dir
 	}
-	data, err := files.OpenToRestore(dir)
+	data, err := files.OpenToRestore(dir, r.keys)
 	if errors.Is(err, files.ErrInUse) {
 		return fmt.Errorf("a gateway runs there; stop it first: %w", err)
 	}
@@ -176,6 +190,9 @@ func (r *restoring) toDirectory(ctx context.Context) (err error) {
 			}
 			if err == nil {
 				err = r.tellOwners(ctx, nil)
+			}
+			if err == nil {
+				err = data.SetMark(r.mark())
 			}
 			if err != nil {
 				err = errors.Join(err, r.undo())

@@ -20,12 +20,13 @@ func TestAnExchangeIsWholeOrUndone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	write(`{"format":1}`, "data", "format.json")
 	write("old", "data", "versions", "1")
 	write("old keys", "data", "keys.json")
 	write("new", "stage", "versions", "1")
 	write("no place", "stage", "nowhere", "x")
 	data, stage := filepath.Join(dir, "data"), filepath.Join(dir, "stage")
-	store, err := files.OpenToRestore(data)
+	store, err := files.OpenToRestore(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,21 +47,21 @@ func TestAnExchangeIsWholeOrUndone(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(data)
-	if len(entries) != 3 || err != nil { // with the lock
+	if len(entries) != 4 || err != nil { // with the lock and the mark
 		t.Errorf("it left %v, %v", entries, err)
 	}
 	if err := store.Exchange(func() error {
 		if err := store.Close(); err != nil { // as the end of the process does
 			return err
 		}
-		if _, err := files.Open(data); !errors.Is(err, files.ErrRestoring) {
+		if _, err := files.Open(data, nil); !errors.Is(err, files.ErrRestoring) {
 			t.Errorf("a directory in the middle of an exchange: %v", err)
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	again, err := files.Open(data)
+	again, err := files.Open(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

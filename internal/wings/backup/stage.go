@@ -21,7 +21,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
 // stageConfiguration writes the configuration and credentials to the stage, and checks them there. It returns
@@ -74,7 +73,7 @@ func (r *restoring) stageVersions() (err error) {
 		return err
 	}
 	for _, number := range numbers {
-		v, err := sealed.Load(number)
+		v, err := sealed.LoadUnsigned(number)
 		if err != nil {
 			return err
 		}
@@ -103,13 +102,6 @@ func (r *restoring) restoreValues(theirs map[string]access.StoredValue) error {
 		r.values[unconfirmedName] = access.StoredValue{Data: about,
 			Signatures: []string{r.keys.SignValue(unconfirmedName, about)}}
 	}
-	if r.keys == nil || !r.isDoubted() && !r.archive.isDownload {
-		return nil
-	}
-	for _, thing := range things() { // documents without a signature are not read
-		name, value := markPrefix+string(thing), []byte("true")
-		r.values[name] = access.StoredValue{Data: value, Signatures: []string{r.keys.SignValue(name, value)}}
-	}
 	return nil
 }
 
@@ -118,26 +110,7 @@ func (r *restoring) stageValues(theirs map[string]access.StoredValue) error {
 	if err := r.restoreValues(theirs); err != nil {
 		return err
 	}
-	dir := durable.At(r.stage)
-	marks, err := takeover.Open(takeover.Options{Keys: r.keys, Data: dir, Log: discard()})
-	if err != nil {
-		return err
-	}
-	for name := range r.values {
-		if thing, isMark := strings.CutPrefix(name, markPrefix); isMark {
-			marks.Found(takeover.Thing(thing))
-		}
-	}
-	if value, has := r.values[unconfirmedName]; has {
-		text, err := json.Marshal(value, json.Deterministic(true))
-		if err == nil {
-			err = dir.Write(unconfirmedFile, text)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return access.WriteStored(dir, r.values)
+	return writeValues(durable.At(r.stage), r.values)
 }
 
 // stageDocuments writes the documents to the stages. Those of files and batches are beside their

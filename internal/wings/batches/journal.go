@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/journal"
@@ -170,6 +171,17 @@ func (a *answers) close() {
 type answerFile struct {
 	*os.File
 	box *seal.Box
+}
+
+// Rekey returns a function that seals the answers in a folder with the current key.
+func Rekey(folder string) func(*store.Rekeying) error {
+	return func(r *store.Rekeying) error {
+		paths, err := filepath.Glob(filepath.Join(r.Path(folder), "*", journalPrefix+"*"))
+		for _, path := range paths {
+			r.Done(path, journal.Answers.Reseal(path, r.Keys, journalPurpose(filepath.Base(filepath.Dir(path)))))
+		}
+		return err
+	}
 }
 
 // place is the place of a record.

@@ -8,7 +8,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
-	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 )
 
@@ -17,7 +16,7 @@ import (
 func New(core *wing.Core) *wing.Wing {
 	w := &wing.Wing{Kept: callfile.Kept()}
 	w.Open = func() error {
-		keys, err := seal.New(core.Document.Security.MasterKey, core.Document.Security.PreviousMasterKey)
+		keys, err := core.Document.Security.MasterKeys()
 		if err != nil {
 			return err
 		}

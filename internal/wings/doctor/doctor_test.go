@@ -234,10 +234,6 @@ func TestReferencesOfStoredVersions(t *testing.T) {
 	check(examine(t, free+chat, here))
 	has(t, examine(t, free+chat+"security: {references: [OLDER, CURRENT]}\n", here), "ok references:", "2 stored versions")
 	has(t, examine(t, free+chat, nil), "skip references:")
-	const master = "security: {master-key: 0123456789abcdef0123456789abcdef, references: [%s]}\n"
-	moved := strings.Replace(chat, ":9'", ":10'", 1)
-	has(t, examine(t, free+moved+fmt.Sprintf(master, "OTHER"), here), "warn references:", "the first start signs", "chat/m@http://127.0.0.1:9", "security.references")
-	has(t, examine(t, free+moved+fmt.Sprintf(master, "OLDER, CURRENT"), here), "ok references:")
 
 	database := storetest.Postgres(t)
 	yaml := free + chat + "store: {config: '" + database.URL + "'}\n"

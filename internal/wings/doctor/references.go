@@ -19,7 +19,7 @@ import (
 // resolve, because nothing in its own configuration names them.
 func (e *examination) storedReferences(ctx context.Context) []Finding {
 	const area = "references"
-	stored, current, isSigned, err := e.storedVersions(ctx)
+	stored, current, err := e.storedVersions(ctx)
 	if err != nil || len(stored) == 0 {
 		// The finding about the store names the fault.
 		return []Finding{skip(area, "there are no stored versions to look at")}
@@ -62,40 +62,17 @@ func (e *examination) storedReferences(ctx context.Context) []Finding {
 			"older versions refer to what the services of the configuration file do not; after a rollback these "+
 				"instances would be out: %s", namesOf(older)))
 	}
-	if waiting := e.waiting(stored); !isSigned && len(waiting) > 0 {
-		findings = append(findings, warn(area, "list the names to which they refer in security.references before the "+
-			"first start, or have the same instances in the configuration file",
-			"the first start signs the stored versions, and instances that refer to secrets as the configuration "+
-				"file does not are out from then on: %s", strings.Join(waiting, ", ")))
-	}
 	if len(findings) == 0 {
 		findings = append(findings, ok(area, "all that %d stored versions refer to is known", len(stored)))
 	}
 	return findings
 }
 
-// waiting returns the instances that will not get the secrets of their references once the
-// stored versions are signed, if they ever will be.
-func (e *examination) waiting(stored []*versions.Version) []string {
-	if e.Document.Security.MasterKey == "" {
-		return nil
-	}
-	waiting := map[string]bool{}
-	for _, v := range stored {
-		found := versions.Found(v.Services, e.Document.Services, e.Document.Security.References)
-		for _, instance := range found {
-			waiting[instance] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(waiting))
-}
-
 func namesOf(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
 
-// storedVersions returns the versions of this gateway that can be read, the number of the current one, and
-// whether anything is signed. It changes nothing, and takes no lock.
-func (e *examination) storedVersions(ctx context.Context) (found []*versions.Version, current int, isSigned bool,
-	err error) {
+// storedVersions returns the versions of this gateway that can be read, and the number of the current one. It
+// changes nothing, and takes no lock.
+func (e *examination) storedVersions(ctx context.Context) (found []*versions.Version, current int, err error) {
 	if address := e.Document.Store.Config; address != "" {
 		ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
 		defer cancel()
@@ -106,22 +83,21 @@ func (e *examination) storedVersions(ctx context.Context) (found []*versions.Ver
 				}
 				return nil
 			})
-			current, isSigned = log.Head.Version, log.HeadSignature != ""
+			current = log.Head.Version
 			return err
 		})
-		return found, current, isSigned, err
+		return found, current, err
 	}
 	store := files.Peek(e.Document.Server.DataDir)
 	numbers, err := store.Versions()
 	if err != nil {
-		return nil, 0, false, err
+		return nil, 0, err
 	}
 	for _, number := range numbers {
 		if v, err := store.Load(number); err == nil {
 			found = append(found, v)
 		}
 	}
-	isSigned, _ = store.IsSigned()
 	head, err := store.Head()
-	return found, head.Version, isSigned, err
+	return found, head.Version, err
 }

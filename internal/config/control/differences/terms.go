@@ -1,8 +1,6 @@
 package differences
 
 import (
-	"strings"
-
 	"github.com/patchbay-ai/patchbay/internal/access"
 )
 

@@ -25,7 +25,7 @@ type opened struct {
 
 func open(t *testing.T, dir string, doc *config.Document) *opened {
 	t.Helper()
-	store, err := Open(dir)
+	store, err := Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

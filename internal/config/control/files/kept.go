@@ -12,6 +12,9 @@ func Kept() []store.Kept {
 		Files: []string{backupPrefix + "*/"}, Without: "they are backups themselves", IsSecret: true,
 		Ends: "an operator deletes them",
 	}, {
+		Name:  "the format of the data, and the id of the master key that signs it",
+		Files: []string{markFile}, Without: "a place has its own", Ends: "never",
+	}, {
 		Name:  "the lock of the data directory, and the mark of a restore that is under way",
 		Files: []string{lockFile, restoringFile}, Without: "belongs to a process", Ends: "with the process",
 	}}

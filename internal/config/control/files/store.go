@@ -19,6 +19,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // Store keeps versions as files in the data directory: one file for each, and one that
@@ -35,6 +37,8 @@ const (
 	versionsDir = "versions"
 	currentFile = "current" + recordSuffix
 	lockFile    = "lock"
+	// markFile has the mark of the data directory.
+	markFile = "format.json"
 	// restoringFile is there while a restore exchanges the content of the data directory.
 	restoringFile = "restoring"
 	// The names of records and signatures differ in their suffix.
@@ -52,21 +56,56 @@ var ErrRestoring = errors.New("a restore of the data directory was interrupted; 
 	"--force")
 
 // Open opens the store in the data directory, which it makes if need be, and locks
-// it against other processes.
-func Open(dataDir string) (*Store, error) {
-	s, err := OpenToRestore(dataDir)
-	if err == nil && exists(s.data, restoringFile) {
-		return nil, errors.Join(fmt.Errorf("%w (%s)", ErrRestoring, dataDir), s.Close())
+// it against other processes. The data must be signed with keys, which may be nil: otherwise the
+// error is mark.ErrMasterKey or mark.ErrFormat, and nothing is changed.
+func Open(dataDir string, keys *seal.Keys) (*Store, error) {
+	s, err := OpenToRestore(dataDir, keys)
+	return s.unlessRestoring(err)
+}
+
+// OpenToRestore is Open for a restore, which may follow one that was interrupted.
+func OpenToRestore(dataDir string, keys *seal.Keys) (*Store, error) {
+	s, err := lock(dataDir, func() error { return Check(dataDir, keys) })
+	if err == nil && content(dataDir) == "" {
+		err = s.SetMark(mark.Of(keys))
+	}
+	if err != nil && s != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, err
 }
 
-// OpenToRestore is Open for a restore, which may follow one that was interrupted.
-func OpenToRestore(dataDir string) (*Store, error) {
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+// OpenToRekey is Open for data that is signed with any keys, and has a mark that a function allows.
+func OpenToRekey(dataDir string, check func(mark.Mark) error) (*Store, error) {
+	s, err := lock(dataDir, func() error {
+		m, err := Peek(dataDir).Mark()
+		if err == nil {
+			err = check(m)
+		}
+		return err
+	})
+	return s.unlessRestoring(err)
+}
+
+func (s *Store) unlessRestoring(err error) (*Store, error) {
+	if err == nil && exists(s.data, restoringFile) {
+		return nil, errors.Join(fmt.Errorf("%w (%s)", ErrRestoring, s.data.Path("")), s.Close())
 	}
-	lock, err := os.OpenFile(filepath.Join(dataDir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	return s, err
+}
+
+// lock opens and locks the data directory. Unless the check succeeds, it changes nothing.
+func lock(dataDir string, check func() error) (*Store, error) {
+	path := filepath.Join(dataDir, lockFile)
+	lock, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := check(); err != nil {
+			return nil, err
+		}
+		if err = os.MkdirAll(dataDir, 0o700); err == nil {
+			lock, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -74,6 +113,9 @@ func OpenToRestore(dataDir string) (*Store, error) {
 		holder, _ := io.ReadAll(lock)
 		_ = lock.Close()
 		return nil, fmt.Errorf("%w: %s%s", ErrInUse, dataDir, holder)
+	}
+	if err := check(); err != nil {
+		return nil, errors.Join(err, lock.Close())
 	}
 	_ = lock.Truncate(0)
 	s := &Store{lock: lock}
@@ -85,6 +127,49 @@ func OpenToRestore(dataDir string) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Check returns an error unless a data directory is empty, or its data is signed with keys.
+func Check(dataDir string, keys *seal.Keys) error {
+	found := content(dataDir)
+	m, err := Peek(dataDir).Mark()
+	switch {
+	case found == "" && m.Next == "":
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return mark.Missing(dataDir, found)
+	case err != nil:
+		return err
+	}
+	return m.Check(dataDir, keys)
+}
+
+// content returns the name of a file or folder of a data directory whose content depends on its mark, empty if
+// there is none.
+func content(dataDir string) string {
+	for _, name := range []string{versionsDir, "keys.json", "keys.sealed.json", "sessions", "batches", "calls"} {
+		path := filepath.Join(dataDir, name)
+		info, err := os.Stat(path)
+		if err != nil {
+			continue
+		}
+		if entries, _ := os.ReadDir(path); !info.IsDir() || len(entries) > 0 {
+			return name
+		}
+	}
+	return ""
+}
+
+// Mark returns the mark of the data directory; the error is fs.ErrNotExist if there is none.
+func (s *Store) Mark() (mark.Mark, error) {
+	text, err := s.data.Read(markFile)
+	if err != nil {
+		return mark.Mark{}, err
+	}
+	return mark.Read(text)
+}
+
+// SetMark writes the mark of the data directory.
+func (s *Store) SetMark(m mark.Mark) error { return s.data.Write(markFile, m.Text()) }
 
 // Exchange exchanges content of the data directory. If the process is killed meanwhile, Open
 // refuses the directory.
@@ -227,12 +312,6 @@ func (s *Store) Signature(of versions.Record) (string, error) {
 // SetSignature stores the signature of a record, or removes it where it is empty.
 func (s *Store) SetSignature(of versions.Record, signature string) error {
 	return writeSignature(s.dir, recordFile(of), signature)
-}
-
-// IsSigned reports whether there is any signature.
-func (s *Store) IsSigned() (bool, error) {
-	names, err := s.dir.Names()
-	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, signatureSuffix) }), err
 }
 
 // Rewrite changes versions in place, including the versions in backups. Files that are no

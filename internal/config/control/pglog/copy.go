@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 	"github.com/patchbay-ai/patchbay/internal/store/postgres"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -71,6 +72,41 @@ func Read(ctx context.Context, tx *sql.Tx, visit func(Stored) error) (c Copy, er
 			v.Signature = signatures[nameOf(versions.Record(v.Number))]
 			return visit(v)
 		})
+}
+
+// Mark returns the mark of a log in a transaction, the zero Mark if there is none.
+func Mark(ctx context.Context, tx *sql.Tx) (m mark.Mark, err error) {
+	err = postgres.Query(ctx, tx, "patchbay_format", readMark, func(row *sql.Rows) error {
+		text := ""
+		if err := row.Scan(&text); err != nil || text == "" {
+			return err
+		}
+		m, err = mark.Read([]byte(text))
+		return err
+	})
+	return m, err
+}
+
+// SetMark writes the mark of a log.
+func SetMark(ctx context.Context, tx *sql.Tx, m mark.Mark) error {
+	_, err := tx.ExecContext(ctx, writeMark, string(m.Text()))
+	return err
+}
+
+// Check returns an error unless the log is empty or is signed with keys.
+func Check(ctx context.Context, tx *sql.Tx, keys *seal.Keys) error {
+	m, err := Mark(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if m != (mark.Mark{}) {
+		return m.Check(place, keys)
+	}
+	log, err := Read(ctx, tx, nil)
+	if err == nil && log.Head.Log != "" {
+		err = mark.Missing(place, "the table patchbay_config_current")
+	}
+	return err
 }
 
 // Make makes the tables that are missing, in a transaction.

@@ -8,6 +8,6 @@ func Kept() []store.Kept {
 		Name: "versions that gateways share, with keys, tokens and other values", Part: store.Configuration,
 		IsSecret: true, Bound: "`store.keep-versions`", Ends: "the oldest versions make room",
 		Tables: []string{"patchbay_config_current", "patchbay_config_versions", "patchbay_config_values",
-			"patchbay_config_signatures"},
+			"patchbay_config_signatures", "patchbay_format"},
 	}}
 }

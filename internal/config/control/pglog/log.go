@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 const (
@@ -31,11 +33,13 @@ type Log struct {
 	config *pgx.ConnConfig
 	conn   *pgx.Conn // nil before the first use, and after an error
 	ready  bool      // the tables exist
+	keys   *seal.Keys
 }
 
 // New returns the log at the address of a PostgreSQL server. It connects when it
-// is needed. The error never repeats the address, which may hold a password.
-func New(address string) (*Log, error) {
+// is needed. The error never repeats the address, which may hold a password. Begin fails with
+// mark.ErrMasterKey or mark.ErrFormat, and changes nothing, unless the log is signed with keys, which may be nil.
+func New(address string, keys *seal.Keys) (*Log, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
 		return nil, errors.New("store.config: the address of the database cannot be read")
@@ -49,7 +53,7 @@ func New(address string) (*Log, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "patchbay"
 	}
-	return &Log{config: config}, nil
+	return &Log{config: config, keys: keys}, nil
 }
 
 // Close closes the connection. The next transaction opens it again.
@@ -101,6 +105,9 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 		l.conn, l.ready = conn, false
 	}
 	if !l.ready {
+		if err := l.check(ctx); err != nil {
+			return nil, err
+		}
 		if err := l.makeTables(ctx); err != nil {
 			return nil, fmt.Errorf("tables: %w", err)
 		}
@@ -112,7 +119,7 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 		options = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 		query += " FOR UPDATE"
 	}
-	t := &transaction{ctx: ctx, conn: l.conn}
+	t := &transaction{ctx: ctx, conn: l.conn, keys: l.keys}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	tx, err := l.conn.BeginTx(ctx, options)
@@ -128,6 +135,51 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 	}
 	return t, nil
 }
+
+// check returns an error unless the log is empty or is signed with the keys.
+func (l *Log) check(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	hasLog, hasMark := false, false
+	err := l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL,
+		to_regclass('patchbay_format') IS NOT NULL`).Scan(&hasLog, &hasMark)
+	text := ""
+	if err == nil && hasMark {
+		err = l.conn.QueryRow(ctx, readMark).Scan(&text)
+	}
+	if err == nil && hasLog {
+		err = l.conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_current)").Scan(&hasLog)
+	}
+	if err != nil {
+		return err
+	}
+	return checkMark(text, hasLog, l.keys)
+}
+
+// readMark reads the mark, empty if there is none, and writeMark writes it.
+const (
+	readMark  = "SELECT coalesce((SELECT mark FROM patchbay_format), '')"
+	writeMark = `INSERT INTO patchbay_format (mark) VALUES ($1)
+		ON CONFLICT (single) DO UPDATE SET mark = excluded.mark`
+)
+
+// checkMark returns an error unless the log with a mark is signed with keys, or there is no log.
+func checkMark(text string, hasLog bool, keys *seal.Keys) error {
+	if text == "" {
+		if hasLog {
+			return mark.Missing(place, "the table patchbay_config_current")
+		}
+		return nil
+	}
+	m, err := mark.Read([]byte(text))
+	if err != nil {
+		return err
+	}
+	return m.Check(place, keys)
+}
+
+// place names the log in errors.
+const place = "the database of the shared configuration"
 
 // tables are the tables of the log.
 func tables() []string {
@@ -158,6 +210,10 @@ func tables() []string {
 			name      TEXT PRIMARY KEY,
 			signature TEXT NOT NULL
 		)`,
+		`CREATE TABLE IF NOT EXISTS patchbay_format (
+			single BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (single),
+			mark   TEXT NOT NULL
+		)`,
 	}
 }
 
@@ -169,7 +225,8 @@ func (l *Log) makeTables(ctx context.Context) error {
 	var there bool
 	if err := l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL
 			AND to_regclass('patchbay_config_values') IS NOT NULL
-			AND to_regclass('patchbay_config_signatures') IS NOT NULL`).Scan(&there); err != nil || there {
+			AND to_regclass('patchbay_config_signatures') IS NOT NULL
+			AND to_regclass('patchbay_format') IS NOT NULL`).Scan(&there); err != nil || there {
 		return err
 	}
 	return pgx.BeginFunc(ctx, l.conn, func(tx pgx.Tx) error {

@@ -69,7 +69,7 @@ func execute(t *testing.T, address string, statements ...string) {
 
 func open(t *testing.T, address string) *pglog.Log {
 	t.Helper()
-	log, err := pglog.New(address)
+	log, err := pglog.New(address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,14 +372,14 @@ func newerVersion(t *testing.T, address string) {
 }
 
 func TestAnAddressThatCannotBeReadIsNotRepeated(t *testing.T) {
-	_, err := pglog.New("postgres://user:secret-word@host:port/db")
+	_, err := pglog.New("postgres://user:secret-word@host:port/db", nil)
 	if err == nil || strings.Contains(err.Error(), "secret-word") || !strings.Contains(err.Error(), "store.config") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestAServerThatIsNotThereIsAnError(t *testing.T) {
-	log, err := pglog.New("postgres://patchbay@" + waittest.Nobody(t) + "/postgres?sslmode=disable")
+	log, err := pglog.New("postgres://patchbay@"+waittest.Nobody(t)+"/postgres?sslmode=disable", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // transaction is one transaction on the log.
@@ -18,6 +20,7 @@ type transaction struct {
 	conn *pgx.Conn
 	tx   pgx.Tx
 	head versions.Head
+	keys *seal.Keys
 }
 
 // End rolls back an uncommitted transaction. It closes a connection that cannot even do
@@ -55,6 +58,9 @@ func (t *transaction) Initialise(first versions.Head) (bool, error) {
 	rows, err := t.exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, "+
 		"$2, $3, $4, $5) ON CONFLICT DO NOTHING",
 		first.Log, first.Revision, first.Version, first.Newest, first.Source)
+	if err == nil && rows == 1 {
+		_, err = t.exec(writeMark, string(mark.Of(t.keys).Text()))
+	}
 	return rows == 1, err
 }
 
@@ -95,16 +101,6 @@ func (t *transaction) Save(v *versions.Version) error {
 	}
 	_, err = t.exec(insertVersion, v.Number, v.CreatedAt, plain(v.Origin), plain(v.Author), plain(v.Summary),
 		string(record))
-	return err
-}
-
-// Replace stores a version again.
-func (t *transaction) Replace(v *versions.Version) error {
-	record, err := json.Marshal(v, json.Deterministic(true))
-	if err != nil {
-		return err
-	}
-	_, err = t.exec("UPDATE patchbay_config_versions SET record = $2 WHERE version = $1", v.Number, string(record))
 	return err
 }
 
@@ -229,14 +225,6 @@ func (t *transaction) ValueSignatures() (map[string]string, error) {
 // SetValueSignature stores the signature of a value, or removes it where it is empty.
 func (t *transaction) SetValueSignature(name, signature string) error {
 	return t.setSignature(valuePrefix+name, signature)
-}
-
-// IsSigned reports whether there is any signature.
-func (t *transaction) IsSigned() (is bool, err error) {
-	ctx, cancel := bounded(t.ctx)
-	defer cancel()
-	err = t.tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_signatures)").Scan(&is)
-	return is, err
 }
 
 func (t *transaction) setSignature(name, signature string) error {

@@ -1,10 +1,9 @@
 // Package versions defines a version of the configuration and a log of versions. It
-// decides how the secrets in a log are encrypted and its records signed, and how unsigned
-// records are treated.
+// decides how the secrets in a log are encrypted and its records signed.
 //
 // Read the files in this order: version.go and log.go define the stored records,
-// sealed.go their encryption and signatures, renew.go the renewal of old records at the
-// start, and judge.go the rights of an unsigned version.
+// sealed.go their encryption and signatures, rekey.go their change of the master key, and unconfirmed.go the
+// versions of an unsigned backup.
 package versions
 
 import (
@@ -45,8 +44,6 @@ type Log interface {
 	// SetSignature stores it, or removes it where it is empty.
 	Signature(of Record) (string, error)
 	SetSignature(of Record, signature string) error
-	// IsSigned reports whether the log has any signature.
-	IsSigned() (bool, error)
 }
 
 // Record is a signed part of a log: a version by its number, or RecordHead.
@@ -123,8 +120,6 @@ type Shared interface {
 // Transaction is a transaction on a shared log.
 type Transaction interface {
 	Log
-	// Replace stores an existing version again.
-	Replace(v *Version) error
 	// Initialise gives an empty log its first head. It reports false if another
 	// gateway was faster.
 	Initialise(first Head) (bool, error)

@@ -13,35 +13,24 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control/vouch"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Why a stored version cannot be used, although it can be read.
-var (
-	// ErrMasterKey means that security.master-key does not fit the stored records.
-	// Nothing is changed then.
-	ErrMasterKey = errors.New("security.master-key is missing or does not fit what is stored")
-	// ErrForged means that the signature of a version, or of the head of a log, is wrong.
-	ErrForged = say.Error("manage.forged")
-)
+// ErrForged means that the signature of a version, or of the head of a log, is wrong.
+var ErrForged = say.Error("manage.forged")
 
 // Advice for secrets that cannot be read, or signatures that cannot be checked.
 const (
-	helpWrongKey = "set security.master-key, or security.previous-master-key, to the key with which they were encrypted"
+	helpWrongKey = "set security.master-key to the key with which they were encrypted"
 	helpDamaged  = "the key is right, but the stored version was changed; restore it from a backup"
-	helpUnknown  = "set security.master-key, or security.previous-master-key, to the key with which it was signed"
+	helpUnknown  = "set security.master-key to the key with which it was signed"
 	helpForged   = "restore it from a backup"
 )
 
 // sealing encrypts the secrets of backends in a log, and signs its records. Nil keys do
 // neither.
-type sealing struct {
-	keys *seal.Keys
-	// signedLog is the shared log that this gateway knows to be signed. The head of the
-	// store keeps it: somebody who can write the database could otherwise remove all
-	// signatures and get other versions signed.
-	signedLog *string
-}
+type sealing struct{ keys *seal.Keys }
 
 // save writes a version with its secrets encrypted, and then its signature. A crash
 // between them leaves a version without a signature that is not the current one.
@@ -50,12 +39,9 @@ func (s sealing) save(to Log, v *Version, write func(*Version) error) error {
 		return write(v)
 	}
 	sealed := v.sealed(s.keys)
-	signature := ""
-	if !v.isUnsigned {
-		var err error
-		if signature, err = sealed.sign(s.keys, v.Services, v.Settings); err != nil {
-			return err
-		}
+	signature, err := sealed.sign(s.keys, v.Services, v.Settings)
+	if err != nil {
+		return err
 	}
 	record := Record(v.Number)
 	before, err := to.Signature(record)
@@ -65,7 +51,7 @@ func (s sealing) save(to Log, v *Version, write func(*Version) error) error {
 	if err == nil {
 		err = write(sealed)
 	}
-	if err == nil && signature != "" {
+	if err == nil {
 		err = to.SetSignature(record, signature)
 	}
 	return err
@@ -100,8 +86,7 @@ func (s sealing) read(sealed *Version, signature string) (*Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.stored, v.isUnsigned = sealed.Services, s.keys != nil && signature == ""
-	if signature == "" {
+	if s.keys == nil && signature == "" {
 		return v, nil
 	}
 	doubts, err := vouch.Version{Number: v.Number, Record: sealed.record, Services: v.Services,
@@ -117,7 +102,7 @@ func (s sealing) read(sealed *Version, signature string) (*Version, error) {
 func signatureFault(err error) error {
 	switch {
 	case errors.Is(err, seal.ErrKey):
-		return fmt.Errorf("%w: %s: %w", ErrMasterKey, helpUnknown, err)
+		return fmt.Errorf("%w: %s: %w", mark.ErrMasterKey, helpUnknown, err)
 	case errors.Is(err, seal.ErrForged):
 		return fmt.Errorf("%w; %s", ErrForged, helpForged)
 	}
@@ -133,12 +118,8 @@ func (s sealing) checkHead(of Log, head Head) error {
 	if err != nil {
 		return err
 	}
-	_, signedLog, err := head.signed().Verify(s.keys, signature)
-	if err != nil {
+	if err := head.signed().Verify(s.keys, signature); err != nil {
 		return fmt.Errorf("the record of the current version: %w", signatureFault(err))
-	}
-	if s.signedLog != nil && *s.signedLog == "" {
-		*s.signedLog = signedLog
 	}
 	return nil
 }
@@ -148,11 +129,7 @@ func (s sealing) signHead(of Log, head Head) error {
 	if s.keys == nil {
 		return nil
 	}
-	facts := head.signed()
-	if s.signedLog != nil {
-		facts.SignedLog = *s.signedLog
-	}
-	return of.SetSignature(RecordHead, facts.Sign(s.keys))
+	return of.SetSignature(RecordHead, head.Sign(s.keys))
 }
 
 // signed returns the signed part of a head.
@@ -171,21 +148,23 @@ type SealedStore struct {
 
 // NewSealedStore returns a store that is encrypted and signed with keys, which may be nil.
 func NewSealedStore(store Store, keys *seal.Keys) SealedStore {
-	return SealedStore{store, sealing{keys, new(string)}}
+	return SealedStore{store, sealing{keys}}
 }
-
-// SignedLog returns the shared log that this gateway knows to be signed.
-func (s SealedStore) SignedLog() string { return *s.signedLog }
-
-// SetSignedLog remembers a shared log that this gateway knows to be signed. The next head
-// that is set keeps it.
-func (s SealedStore) SetSignedLog(log string) { *s.signedLog = log }
 
 // Save writes a version, encrypted and signed.
 func (s SealedStore) Save(v *Version) error { return s.save(s.Store, v, s.Store.Save) }
 
 // Load returns a version with a right signature and readable secrets.
 func (s SealedStore) Load(number int) (*Version, error) { return s.load(s.Store, number) }
+
+// LoadUnsigned returns a version with readable secrets, whatever its signature.
+func (s SealedStore) LoadUnsigned(number int) (*Version, error) {
+	v, err := s.Store.Load(number)
+	if err != nil {
+		return nil, err
+	}
+	return v.opened(s.keys)
+}
 
 // SetHead writes the head, encrypted and signed.
 func (s SealedStore) SetHead(head Head) error {
@@ -240,7 +219,7 @@ type SealedShared struct {
 // NewSealedShared returns a shared log that is encrypted and signed with keys, which may
 // be nil.
 func NewSealedShared(shared Shared, keys *seal.Keys) SealedShared {
-	return SealedShared{shared, sealing{keys: keys}, new(Head)}
+	return SealedShared{shared, sealing{keys}, new(Head)}
 }
 
 // Begin opens a transaction that encrypts and signs its writes.
@@ -341,5 +320,5 @@ func keyFault(err error) error {
 	if errors.Is(err, seal.ErrDamaged) {
 		help = helpDamaged
 	}
-	return fmt.Errorf("%w: %s: %w", ErrMasterKey, help, err)
+	return fmt.Errorf("%w: %s: %w", mark.ErrMasterKey, help, err)
 }

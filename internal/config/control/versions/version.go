@@ -35,13 +35,8 @@ type Version struct {
 	// that of each gateway's configuration file.
 	Settings config.Managed `json:"settings,omitzero"`
 
-	// record and stored are the version and its services as they are stored, where it was
-	// read.
+	// record is the version as it is stored, if it was read.
 	record []byte
-	stored Services
-	// isUnsigned says that it was read where versions are signed, and has no signature.
-	// It gets none if it is saved.
-	isUnsigned bool
 	// restore is the id of the restore of an unsigned backup with the version that is not confirmed,
 	// empty if there is none.
 	restore string

@@ -186,9 +186,6 @@ type Head struct {
 	Source   string `json:"source"`
 	Log      string `json:"log,omitzero"`
 	Revision int64  `json:"revision,omitzero"`
-	// SignedLog is the shared log that this gateway knows to be signed. It is not part of
-	// the head, and only the head of a store has it.
-	SignedLog string `json:"signedLog,omitzero"`
 }
 
 type headSignature struct {
@@ -198,7 +195,7 @@ type headSignature struct {
 
 func (h Head) parts() []string {
 	return []string{"head", strconv.Itoa(h.Version), strconv.Itoa(h.Newest), h.Source, h.Log,
-		strconv.FormatInt(h.Revision, 10), h.SignedLog}
+		strconv.FormatInt(h.Revision, 10)}
 }
 
 // Sign returns the signature of a head.
@@ -206,24 +203,18 @@ func (h Head) Sign(keys *seal.Keys) string {
 	return encode(headSignature{keys.Sign(h.parts()...), h})
 }
 
-// Verify reports whether a head is signed, and which shared log is known to be signed. A
-// head is not signed if its writer does not sign, such as a gateway of an earlier
-// release: the signature then names the earlier head. A signature that names the same
-// head and is wrong gives seal.ErrForged.
-func (h Head) Verify(keys *seal.Keys, signature string) (isSigned bool, signedLog string, err error) {
+// Verify returns an error if a head with a wrong signature names the signed head. A signature of another head is one
+// of before a crash, and a head without one is no error either.
+func (h Head) Verify(keys *seal.Keys, signature string) error {
 	if signature == "" {
-		return false, "", nil
+		return nil
 	}
 	var read headSignature
 	if err := json.Unmarshal([]byte(signature), &read); err != nil {
-		return false, "", seal.ErrForged
+		return seal.ErrForged
 	}
-	h.SignedLog = read.SignedLog
 	if read.Head != h {
-		return false, "", nil
+		return nil
 	}
-	if err := keys.Verify(read.MAC, h.parts()...); err != nil {
-		return false, "", err
-	}
-	return true, h.SignedLog, nil
+	return keys.Verify(read.MAC, h.parts()...)
 }

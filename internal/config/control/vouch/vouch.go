@@ -1,5 +1,5 @@
-// Package vouch decides which stored versions were signed with the master key, and which
-// instances of the others get their secrets all the same.
+// Package vouch encrypts the secrets of stored versions and signs the versions, with the doubts about their
+// instances.
 package vouch
 
 import (
@@ -46,19 +46,6 @@ func NeedsSealing(keys *seal.Keys, services Services, managed config.Managed) bo
 		needs = needs || s.NeedsSealing(keys, serviceType.String())
 	})
 	return needs
-}
-
-// HasMarks reports whether stored services or settings have a secret that was encrypted by a
-// release that signs.
-func HasMarks(keys *seal.Keys, services Services, managed config.Managed) bool {
-	has := false
-	for at, secret := range managed.Secrets() {
-		has = has || secret.IsMarked(keys, at)
-	}
-	each(services, func(serviceType schema.ServiceType, s *backend.Settings) {
-		has = has || s.HasMarkedSecrets(keys, serviceType.String())
-	})
-	return has
 }
 
 // each calls a function with every instance, in a fixed order.

@@ -35,8 +35,6 @@ func services(edit func(*backend.Settings)) vouch.Services {
 
 func unchanged(*backend.Settings) {}
 
-func none(*vouch.Trust) bool { return false }
-
 // TestASignatureOutlivesEncryption: it is the same for a version with its secrets as plain
 // text, encrypted and encrypted anew, and with other white space.
 func TestASignatureOutlivesEncryption(t *testing.T) {
@@ -74,81 +72,7 @@ func TestASignatureOutlivesEncryption(t *testing.T) {
 	}
 }
 
-// TestWhatASignedVersionVouchesFor: an instance of an unsigned one gets its secrets at a
-// route that is known, with references that are known there, and with no other plain
-// headers.
-func TestWhatASignedVersionVouchesFor(t *testing.T) {
-	t.Parallel()
-	keys := newKeys(t)
-	known := services(func(s *backend.Settings) { s.APIKey = backend.Reference("${KEY}") })
-	for name, row := range map[string]struct {
-		edit  func(*backend.Settings)
-		doubt backend.Doubt
-	}{
-		"the same":             {unchanged, ""},
-		"another weight":       {func(s *backend.Settings) { s.Weight, s.Tier, s.Enabled, s.MaxConcurrency = 5, 2, false, 3 }, ""},
-		"another model":        {func(s *backend.Settings) { s.Name = "n" }, ""},
-		"another sealed key":   {func(s *backend.Settings) { s.APIKey = backend.Literal("other") }, ""},
-		"another address":      {func(s *backend.Settings) { s.BaseURL = "https://b.example" }, backend.DoubtForeign},
-		"without encryption":   {func(s *backend.Settings) { s.BaseURL = "http://a.example" }, backend.DoubtForeign},
-		"a path":               {func(s *backend.Settings) { s.Path = "/x" }, backend.DoubtForeign},
-		"a path of health":     {func(s *backend.Settings) { s.HealthPath = "/x" }, backend.DoubtForeign},
-		"a proxy":              {func(s *backend.Settings) { s.Proxy = "http://p.example" }, backend.DoubtForeign},
-		"no proxy":             {func(s *backend.Settings) { s.Proxy = "none" }, backend.DoubtForeign},
-		"another authority":    {func(s *backend.Settings) { s.TLS.CA = "/data/ca.pem" }, backend.DoubtForeign},
-		"another server name":  {func(s *backend.Settings) { s.TLS.ServerName = "b.example" }, backend.DoubtForeign},
-		"a client certificate": {func(s *backend.Settings) { s.TLS.Cert, s.TLS.Key = "/c", "/k" }, backend.DoubtForeign},
-		"another reference":    {func(s *backend.Settings) { s.APIKey = backend.Reference("${OTHER}") }, backend.DoubtForeign},
-		"callers' credentials": {func(s *backend.Settings) {
-			s.BaseURL, s.APIKey, s.Headers, s.ForwardAuthorization = "https://b.example", backend.Secret{}, nil, true
-		}, backend.DoubtForeign},
-		"elsewhere without secrets": {func(s *backend.Settings) { s.BaseURL, s.APIKey, s.Headers = "https://b.example", backend.Secret{}, nil }, backend.DoubtBare},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			trust := new(vouch.Trust)
-			trust.Add(known)
-			open := services(func(s *backend.Settings) {
-				s.APIKey = backend.Reference("${KEY}")
-				row.edit(s)
-			})
-			judged := trust.Judge(open, vouch.Seal(keys, open), none)
-			if got := judged[schema.Chat].Instances[0].Doubt; got != row.doubt {
-				t.Errorf("%q, want %q", got, row.doubt)
-			}
-		})
-	}
-	trust := new(vouch.Trust)
-	trust.Add(known)
-	plain := services(func(s *backend.Settings) {
-		s.APIKey = backend.Reference("${KEY}")
-		s.Headers["X-Target"] = backend.Literal("https://b.example")
-	})
-	if got := trust.Judge(plain, plain, none)[schema.Chat].Instances[0].Doubt; got != backend.DoubtForeign {
-		t.Errorf("a plain header: %q", got)
-	}
-	twins := services(func(s *backend.Settings) {
-		s.Name, s.BaseURL, s.APIKey, s.Headers = "", "https://b.example", backend.Reference("${KEY}"), nil
-	})
-	chat := twins[schema.Chat]
-	bare := chat.Instances[0]
-	bare.APIKey = backend.Secret{}
-	chat.Instances = append(chat.Instances, bare)
-	twins[schema.Chat] = chat
-	for i, want := range []backend.Doubt{backend.DoubtForeign, backend.DoubtBare} {
-		if got := trust.Judge(twins, twins, none)[schema.Chat].Instances[i].Doubt; got != want {
-			t.Errorf("instance %d of two with the same id: %q, want %q", i, got, want)
-		}
-	}
-	doubted := new(vouch.Trust)
-	doubted.Add(trust.Judge(plain, plain, none))
-	if got := doubted.Judge(plain, plain, none)[schema.Chat].Instances[0].Doubt; got != backend.DoubtForeign {
-		t.Errorf("an instance in doubt vouches for another: %q", got)
-	}
-}
-
-// A version of an unsigned backup stays in doubt, also if the configuration file has its instances in the
-// same way, and nobody takes the mark out of its signature.
+// A version of an unsigned backup stays in doubt, and nobody takes the mark out of its signature.
 func TestTheMarkOfAnUnsignedBackupStays(t *testing.T) {
 	t.Parallel()
 	keys := newKeys(t)
@@ -162,13 +86,11 @@ func TestTheMarkOfAnUnsignedBackupStays(t *testing.T) {
 	if err != nil || doubts.Restore() != "r" {
 		t.Fatalf("the doubts are %v, %v", doubts, err)
 	}
-	trust := new(vouch.Trust)
-	trust.Add(own) // as the file has them
-	lifted := trust.Lift(vouch.WithDoubts(own, doubts), []string{"KEY"}, none)
+	lifted := vouch.WithDoubts(own, doubts)
 	if !vouch.HasDoubts(lifted) {
 		t.Error("there is no doubt")
 	}
-	if got := lifted[schema.Chat].Instances[0].Doubt; got != backend.DoubtRestored || !got.Withholds() {
+	if got := lifted[schema.Chat].Instances[0].Doubt; got != backend.DoubtRestored {
 		t.Errorf("the doubt about the instance is %q", got)
 	}
 	bare := strings.Replace(signature, `"":"r"`, `"other":"r"`, 1)

@@ -15,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache/cachestep"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache/rediscache"
@@ -54,7 +53,7 @@ func (e *entry) open() error {
 	if !doc.AnswerCache.Shared {
 		e.cache = cachestep.New(answercache.NewMemory(doc.AnswerCache), doc.AnswerCache, nil)
 	} else {
-		keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+		keys, err := doc.Security.MasterKeys()
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers/redisanswers"
 )
@@ -40,12 +39,12 @@ func (k *keeper) open() error {
 		k.core.Unified.KeepAnswers(k.memory)
 		return nil
 	}
-	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	keys, err := doc.Security.MasterKeys()
 	if err != nil {
 		return err
 	}
 	k.shared = redisanswers.New(redisanswers.Options{
-		Address: doc.Redis.URL, Keys: keys, Takeovers: k.core.Takeovers, WritesBefore: doc.Security.AcceptUnsigned,
+		Address: doc.Redis.URL, Keys: keys,
 		Settings: func() answers.Settings { return *k.settings.Load() }, Log: k.core.Log,
 	})
 	k.core.Unified.KeepAnswers(k.shared)

@@ -8,11 +8,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/request/recall"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
+	"github.com/patchbay-ai/patchbay/internal/store"
 )
 
-// stored is an answer as it is kept, in JSON, or sealed where there is a master key. Issue
-// is the issue of its owner.
+// stored is an answer as it is kept, in JSON, sealed if there is a master key. Issue is the issue of its owner.
 type stored struct {
 	Issue    string         `json:"issue,omitempty"`
 	Previous []string       `json:"previous,omitempty"`
@@ -44,31 +43,47 @@ func (v *stored) answer(owner recall.Owner, id string) *recall.Answer {
 	return a
 }
 
-// placeOf returns the place that a sealed answer is bound to: its key in Redis, which has
-// the id of the owner and its own, and the issue of the owner.
-func placeOf(key, issue string) string { return strconv.Itoa(len(issue)) + ":" + issue + " " + key }
-
-// isPlain reports whether a text is an answer that nobody sealed.
-func isPlain(text string) bool { return strings.HasPrefix(text, "{") }
-
-// seal returns a text for a place, encrypted where there is a master key.
-func (s *Store) seal(key, issue string, text []byte) string {
+// seal returns a text for a key in Redis, which has the ids of the owner and of the answer, encrypted if there is a
+// master key.
+func (s *Store) seal(key string, text []byte) string {
 	if s.options.Keys == nil {
 		return string(text)
 	}
-	return s.options.Keys.Seal(placeOf(key, issue), string(text))
+	return s.options.Keys.Seal(key, string(text))
 }
 
-// open returns the text at a key, and reports whether it belongs to an owner who has this
-// issue: it was sealed for it. Without a master key, and while unsigned data is read, a plain text is taken
-// as it is.
-func (s *Store) open(key, issue, text string) (opened string, isGood bool) {
-	if isPlain(text) {
-		return text, s.options.Keys == nil || s.options.Takeovers.ReadsUnsigned(takeover.Responses)
-	}
+// open returns the text at a key, and reports whether a gateway with the master key, or without one any, kept it
+// there.
+func (s *Store) open(key, text string) (opened string, isGood bool) {
 	if s.options.Keys == nil {
-		return "", false
+		return text, strings.HasPrefix(text, "{")
 	}
-	opened, err := s.options.Keys.Open(placeOf(key, issue), text)
+	opened, err := s.options.Keys.Open(key, text)
 	return opened, err == nil
+}
+
+// rekey seals an answer with the current key. Other keys are counts.
+func rekey(r *store.Rekeying, key string, fields map[string]string) error {
+	text, has := fields[""]
+	if !has || !isAnswer(key) || r.Keys.IsCurrent(text) {
+		return nil
+	}
+	err := store.ErrUnsigned
+	if isPlain := strings.HasPrefix(text, "{"); !isPlain {
+		text, err = r.Keys.Open(key, text)
+	} else if r.IsFirst {
+		err = nil
+	}
+	if err == nil {
+		fields[""] = r.Keys.Seal(key, text)
+	}
+	r.Done(key, err)
+	return nil
+}
+
+// isAnswer reports whether a key holds an answer, and not a count.
+func isAnswer(key string) bool {
+	length, rest, found := strings.Cut(strings.TrimPrefix(key, prefix), ":")
+	n, err := strconv.Atoi(length)
+	return found && err == nil && n >= 0 && n < len(rest) && rest[n] == ':'
 }

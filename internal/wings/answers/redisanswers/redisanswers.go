@@ -13,10 +13,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/patchbay-ai/patchbay/internal/request/recall"
-	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/store/redis"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 )
 
@@ -32,9 +30,6 @@ type Store struct {
 	asked  time.Time // when Redis was asked for its memory, and its answer
 	memory int64
 	warned time.Time // when it was logged that an answer was refused
-
-	stop    context.CancelFunc
-	working sync.WaitGroup
 }
 
 // Options are the parts that a Store works with.
@@ -43,11 +38,6 @@ type Options struct {
 	Address string
 	// Keys encrypt the answers; nil leaves them as they are.
 	Keys *seal.Keys
-	// Takeovers say whether unsealed answers are read. WritesBefore says that gateways of
-	// the release before run, which write such answers: the store then leaves them as they
-	// are.
-	Takeovers    *takeover.Records
-	WritesBefore bool
 	// Settings returns the settings in force.
 	Settings func() answers.Settings
 	Log      *slog.Logger
@@ -61,8 +51,7 @@ const (
 	warnEvery = 10 * time.Second
 )
 
-// New returns a store. In the background it takes over the answers that the release before
-// left there.
+// New returns a store.
 func New(options Options) *Store {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -73,20 +62,11 @@ func New(options Options) *Store {
 	if options.Keys != nil {
 		options.Keys.Derive(givenPurpose, s.digesting)
 	}
-	var ctx context.Context
-	ctx, s.stop = context.WithCancel(context.Background())
-	if options.Takeovers.IsOpen(takeover.Responses) && !options.WritesBefore {
-		s.working.Go(func() { logs.Persist(ctx, options.Log, "taking over answers", s.takeOver) })
-	}
 	return s
 }
 
-// Close ends the work in the background, and closes the connection.
-func (s *Store) Close() {
-	s.stop()
-	s.working.Wait()
-	s.connection.Close()
-}
+// Close closes the connection.
+func (s *Store) Close() { s.connection.Close() }
 
 // Put keeps an answer.
 func (s *Store) Put(ctx context.Context, a *recall.Answer) error {
@@ -106,7 +86,7 @@ func (s *Store) Put(ctx context.Context, a *recall.Answer) error {
 	}
 	owner := accountOf(a.Owner)
 	key := owner.key(a.ID)
-	value := s.seal(key, a.Owner.Issue, text)
+	value := s.seal(key, text)
 	has, gone, err := s.trim(ctx, client, owner, a.ID, len(value)+entrySize, int64(settings.MaxBytes))
 	if err != nil {
 		return err
@@ -146,9 +126,6 @@ func (s *Store) Get(ctx context.Context, owner recall.Owner, ids ...string) ([]*
 			continue
 		}
 		used = append(used, ids[i])
-		if s.options.Keys != nil && isPlain(text) && !s.options.Takeovers.IsOpen(takeover.Responses) {
-			_ = s.reseal(ctx, client, account.key(ids[i]), text) // else takeOver does it, or the next Get
-		}
 	}
 	s.prolong(ctx, client, account, used)
 	return found, nil
@@ -157,7 +134,7 @@ func (s *Store) Get(ctx context.Context, owner recall.Owner, ids ...string) ([]*
 // read returns the answer of an owner from a text in Redis, nil if it belongs to another
 // one. It logs an answer that somebody else changed, moved or added.
 func (s *Store) read(owner recall.Owner, id, text string) *recall.Answer {
-	opened, isGood := s.open(accountOf(owner).key(id), owner.Issue, text)
+	opened, isGood := s.open(accountOf(owner).key(id), text)
 	if !isGood {
 		s.warn(owner, id)
 		return nil

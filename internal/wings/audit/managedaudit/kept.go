@@ -18,7 +18,7 @@ func kept() []store.Kept {
 	return []store.Kept{{
 		Name: "the audit, and the key that signs it", IsSecret: true,
 		Files:    []string{Folder + "/"},
-		Restored: noteRestore,
+		Restored: noteRestore, Rekey: func(r *store.Rekeying) error { return audit.Rekey(r, Folder) },
 		Tables: []string{"patchbay_audit", "patchbay_audit_intents", "patchbay_audit_heads", "patchbay_audit_keys",
 			"patchbay_audit_restores", "patchbay_audit_marks"},
 		Without: "its records are about the place, where they stay", Bound: "`audit.max-bytes`", Ends: "`audit.keep`",

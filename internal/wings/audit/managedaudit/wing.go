@@ -17,7 +17,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
-	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit/forward"
 	"github.com/patchbay-ai/patchbay/internal/wings/audit/pgaudit"
@@ -53,7 +52,7 @@ func New(core *wing.Core) *wing.Wing {
 
 // Open opens the chains of the gateway with an id and a data directory.
 func Open(doc *config.Document, data *durable.Dir, id string, log *slog.Logger) (*audit.Writer, audit.Store, error) {
-	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	keys, err := doc.Security.MasterKeys()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/journal"
@@ -330,6 +332,44 @@ func (c *Content) readHead(file *File, keys *seal.Keys) error {
 		err = errDamaged
 	}
 	c.head, c.box = r.Start(), r.Box()
+	return err
+}
+
+// Seal seals the content of the file that a document describes with the current key, and notes that in the
+// document. A content that is missing was deleted.
+func Seal(r *store.Rekeying, folder string, doc *documents.Document) error {
+	file, err := decode(*doc)
+	if err != nil {
+		return err
+	}
+	sealing := &Store{o: Options{Keys: r.Keys}, dir: durable.At(r.Path(folder))}
+	content, err := sealing.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }() // it was only read
+	if !content.box.IsCurrent() {
+		err = sealing.dir.Fill(file.ID, func(to io.Writer) error {
+			text, box := journal.Contents.Head(r.Keys, purposeOf(&file))
+			part := make([]byte, frame)
+			for number := int64(0); ; number++ {
+				if _, err := to.Write(text); err != nil || number*frame >= file.Bytes {
+					return err
+				}
+				part = part[:min(frame, file.Bytes-number*frame)]
+				if n, err := content.ReadAt(part, number*frame); n < len(part) {
+					return errors.Join(errDamaged, err)
+				}
+				text = box.Seal(text[:0], uint64(number), part)
+			}
+		})
+	}
+	if file.IsSealed = true; err == nil {
+		doc.Data, err = json.Marshal(file, json.Deterministic(true))
+	}
 	return err
 }
 

@@ -1,7 +1,6 @@
 package files_test
 
 import (
-	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -51,24 +50,5 @@ func TestAContentIsBoundToItsFileAndScope(t *testing.T) {
 	}
 	if text, err := read(store, file); err == nil {
 		t.Errorf("a plain content in its place is %q", text)
-	}
-}
-
-// Contents from a time without a master key are read with one.
-func TestPlainContentsAreReadWithAKey(t *testing.T) {
-	t.Parallel()
-	folder, docs := t.TempDir(), documents.NewMemory()
-	keys, err := seal.New(strings.Repeat("k", seal.MinKeyLength), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := open(t, folder, docs, keys, files.DefaultSettings())
-	plain, err := put(open(t, folder, docs, nil, files.DefaultSettings()), alice, []byte("plain"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := store.Get(context.Background(), alice.Scope(), plain.ID)
-	if text, readErr := read(store, found); text != "plain" || err != nil || readErr != nil {
-		t.Errorf("it is %q, %v, %v", text, err, readErr)
 	}
 }

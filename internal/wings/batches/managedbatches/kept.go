@@ -2,6 +2,7 @@ package managedbatches
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/store"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
@@ -18,11 +19,15 @@ const (
 func kept() []store.Kept {
 	return []store.Kept{{
 		Name: "files of clients and results of batches", Part: store.Files, Kinds: files.Kinds(), Folder: descriptions,
+		Signed: files.Kinds(), Sealed: func(r *store.Rekeying, doc *documents.Document) error {
+			return files.Seal(r, contents, doc)
+		},
 		Contents: contents, Yields: true, Bound: "`files.max-bytes-per-key`",
 		Ends: "`files.retention`, or 7 days after their key",
 	}, {
 		Name: "batches, also those that have not ended, with the answers so far", Part: store.Batches,
 		Kinds: keeping.Kinds(), Passing: []string{batches.LeaseKind}, Folder: descriptions, Files: []string{answers},
+		Signed: keeping.Kinds(), Rekey: batches.Rekey(answers),
 		Yields: true, Bound: "`batches.max-kept`", Ends: "`files.retention` after their end, or 7 days after their key",
 	}}
 }

@@ -17,11 +17,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
-	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
 )
 
 // A gateway holds some memory for each file or batch that it keeps. All of it together may
@@ -101,7 +99,7 @@ func (b *work) batchSettings() batches.Settings {
 // open opens the files and batches.
 func (b *work) open() error {
 	doc, core := b.core.Document, b.core
-	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	keys, err := doc.Security.MasterKeys()
 	if err != nil {
 		return err
 	}
@@ -116,12 +114,7 @@ func (b *work) open() error {
 		leases = documents.NewMemory() // none outlives a gateway that is alone
 	}
 	if keys != nil {
-		signed := documents.NewSigned(docs, documents.SignedOptions{
-			Keys: keys, Takeovers: core.Takeovers, WritesBefore: doc.Security.AcceptUnsigned,
-			Kinds: append(files.Kinds(), keeping.Kinds()...), Log: core.Log,
-		})
-		b.closes = append(b.closes, signed.Close)
-		docs = signed
+		docs = documents.NewSigned(docs, keys, core.Log)
 	}
 	b.files, err = files.Open(files.Options{
 		Documents: docs, Folder: path(contents), Keys: keys, Settings: b.fileSettings, Log: core.Log,

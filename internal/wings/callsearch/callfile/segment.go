@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/journal"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -82,6 +84,15 @@ func readSegment(path string, most int64, keys *seal.Keys) (*segment, error) {
 		return nil, err
 	}
 	return parseSegment(data, keys)
+}
+
+// rekey seals all segments with the current key.
+func rekey(r *store.Rekeying) error {
+	paths, err := filepath.Glob(filepath.Join(r.Path(folder), "*"))
+	for _, path := range paths {
+		r.Done(path, journal.Calls.Reseal(path, r.Keys, purpose))
+	}
+	return err
 }
 
 // parseSegment reads the complete part of a segment's content.

@@ -41,8 +41,7 @@ func pages(t *testing.T, keys *seal.Keys) board.Board {
 	if keys == nil {
 		return board.NewDocuments(docs, idle, func() {})
 	}
-	signed := documents.NewSigned(docs, documents.SignedOptions{Keys: keys, Kinds: []string{board.Kind}, Log: slog.New(slog.DiscardHandler)})
-	return board.NewDocuments(signed, idle, signed.Close)
+	return board.NewDocuments(documents.NewSigned(docs, keys, slog.New(slog.DiscardHandler)), idle, func() {})
 }
 
 // Every board gives back what was told last of each run, one that is not believed excepted, and

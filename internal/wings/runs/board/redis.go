@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
@@ -213,6 +214,16 @@ func (b *redis) read(sheet, id, text string) (run Run, order int64, ok bool) {
 	order, err := strconv.ParseInt(number, 10, 64)
 	run, ok = read([]byte(data))
 	return run, order, ok && err == nil && run.ID == id
+}
+
+// Rekey signs the runs of a sheet with the current key.
+func Rekey(r *store.Rekeying, sheet string, runs map[string]string) error {
+	for id, text := range runs {
+		text, err := r.Resigned(text, "run", sheet, id)
+		runs[id] = text
+		r.Done("the run "+id, err)
+	}
+	return nil
 }
 
 // Sweep does nothing: the sheets expire.

@@ -17,7 +17,8 @@ import (
 func stored() []store.Kept {
 	return []store.Kept{{
 		Name: "runs of agents that were ended or got more, with what they have used", Part: store.Ledger,
-		Kinds: []string{board.Kind}, Files: []string{savedFile, budget.RunsJournalDir + "/"}, Read: shownOf,
+		Kinds: []string{board.Kind}, Signed: []string{board.Kind}, Entry: board.Rekey,
+		Files: []string{savedFile, budget.RunsJournalDir + "/"}, Read: shownOf,
 		Write: savedOf, Redis: []string{"quota.distributed.key-prefix:runs:"},
 		Bound: "20,000 runs of an owner, 200,000 in all", Ends: "8 days after their last use",
 	}}

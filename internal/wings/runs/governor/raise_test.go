@@ -26,7 +26,7 @@ func TestARaiseCountsThoseOfOtherGateways(t *testing.T) {
 	t.Parallel()
 	log, doc := slog.New(slog.DiscardHandler), config.Default()
 	doc.Security.Tenants = []access.Tenant{{Name: "red", Terms: access.Terms{Runs: budget.RunLimits{Requests: 10}}}}
-	store, err := files.Open(t.TempDir())
+	store, err := files.Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

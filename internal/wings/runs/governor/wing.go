@@ -67,7 +67,7 @@ func optionsOf(core *wing.Core) (Options, error) {
 			return core.NewBook(filepath.Join(doc.Server.DataDir, budget.RunsJournalDir), r)
 		},
 	}
-	if keys := core.Takeovers.Keys(); keys != nil {
+	if keys := core.Credentials.MasterKeys(); keys != nil {
 		keys.Derive("beginnings of runs", options.Secret[:])
 	} else {
 		_, _ = rand.Read(options.Secret[:]) // never fails
@@ -81,9 +81,9 @@ func optionsOf(core *wing.Core) (Options, error) {
 // they share none, the database of the configuration or of the counts. isPolled says that the board is
 // the only way that decisions take.
 func boardOf(core *wing.Core) (shown board.Board, isPolled bool, err error) {
-	doc, idle := core.Document, core.Document.AgentRuns.Idle.Std()
+	doc, idle, keys := core.Document, core.Document.AgentRuns.Idle.Std(), core.Credentials.MasterKeys()
 	if doc.Quota.Distributed.Enabled {
-		return board.NewRedis(core.Shared, doc.Quota.Distributed.KeyPrefix, idle, core.Takeovers.Keys()), false, nil
+		return board.NewRedis(core.Shared, doc.Quota.Distributed.KeyPrefix, idle, keys), false, nil
 	}
 	address := doc.Store.Config
 	if address == "" {
@@ -96,15 +96,10 @@ func boardOf(core *wing.Core) (shown board.Board, isPolled bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	keys := core.Takeovers.Keys()
 	if keys == nil {
 		return board.NewDocuments(docs, idle, docs.Close), true, nil
 	}
-	signed := documents.NewSigned(docs, documents.SignedOptions{Keys: keys, Kinds: []string{board.Kind}, Log: core.Log})
-	return board.NewDocuments(signed, idle, func() {
-		signed.Close()
-		docs.Close()
-	}), true, nil
+	return board.NewDocuments(documents.NewSigned(docs, keys, core.Log), idle, docs.Close), true, nil
 }
 
 // health adds the stores of runs.
