@@ -20,7 +20,8 @@ func keyTerms() []flag {
 			"X-OpenWebUI-User-Email; it goes before user of the body", nil},
 	}
 	for _, field := range access.Fields() {
-		f := flag{field.Flag, field.Path, "", strings.TrimSuffix(strings.ToLower(field.Doc[:1])+field.Doc[1:], "."), nil}
+		usage := strings.TrimSuffix(strings.ToLower(field.Doc[:1])+field.Doc[1:], ".")
+		f := flag{field.Flag, field.Path, "", usage, nil}
 		switch kind := field.In(new(access.Terms)).Kind(); {
 		case field.Part != "":
 			f.member, _, _ = strings.Cut(field.Path, ".")
@@ -65,7 +66,8 @@ func partsOf(name string) func(texts []string) (any, error) {
 				return nil, err
 			}
 			if value == nil {
-				return nil, fmt.Errorf("--%s: want %s, then = and an amount, found %q", name, strings.Join(known, ", "), text)
+				return nil, fmt.Errorf("--%s: want %s, then = and an amount, found %q", name,
+					strings.Join(known, ", "), text)
 			}
 			put(all, strings.Split(part, "."), value)
 		}
