@@ -255,9 +255,11 @@ func TestARekeyBlessesNothing(t *testing.T) {
 	if len(sessions) == 0 {
 		t.Fatal("there is no document")
 	}
+	saved := filepath.Join(t.TempDir(), "before.zip")
+	verb(t, exitOK, "backup", saved, "--config", e.file)
 	forge := map[string][2]string{
 		filepath.Join(dir, "keys.json"):                 {`"createdBy": "a"`, `"createdBy": "b"`},
-		filepath.Join(dir, "versions", "00000001.json"): {`"weight": 1`, `"weight": 9`},
+		filepath.Join(dir, "versions", "00000001.json"): {`"name": "held"`, `"name": "heldx"`},
 		sessions[0]: {`"scope":"`, `"scope":"x`},
 	}
 	forged := map[string]string{}
@@ -288,6 +290,63 @@ func TestARekeyBlessesNothing(t *testing.T) {
 		t.Errorf("the forged version is signed: %s", got)
 	}
 	verb(t, exitConfig, "serve", "--config", e.file, "--listen", "127.0.0.1:0")
+
+	// The remedies that it names: the record is removed, and the others are restored.
+	if err := os.Remove(sessions[0]); err != nil {
+		t.Fatal(err)
+	}
+	verb(t, exitOK, "restore", saved, "--force", "--config", e.file)
+	verb(t, exitOK, "rekey", "--config", e.file)
+	e.setKeys(laterMasterKey, "")
+	e.start()
+	e.must(admin, http.MethodGet, "/api/auth/keys", "", "")
+	e.signal(os.Interrupt)
+	e.exits(exitOK)
+}
+
+// A rekey that cannot go on is taken back with the keys exchanged.
+func TestARekeyIsTakenBack(t *testing.T) {
+	t.Parallel()
+	e := newEstate(t, "")
+	e.start()
+	e.must("admin-token", http.MethodPost, "/api/auth/keys", `{"id":"good"}`, "")
+	e.must("admin-token", http.MethodPost, "/api/auth/keys", `{"id":"forged"}`, "")
+	e.signal(os.Interrupt)
+	e.exits(exitOK)
+	path := filepath.Join(dataDirOf(t, e), "keys.json")
+	good := string(gatewaytest.ReadFile(t, path))
+	gatewaytest.WriteFile(t, path, strings.Replace(good, `"createdBy": "a"`, `"createdBy": "b"`, 1))
+	e.setKeys(laterMasterKey, masterKey)
+	verb(t, exitFailed, "rekey", "--config", e.file)
+	gatewaytest.WriteFile(t, path, good)
+	e.setKeys(masterKey, laterMasterKey)
+	verb(t, exitOK, "rekey", "--config", e.file)
+	e.setKeys(masterKey, "")
+	e.start()
+	e.must("admin-token", http.MethodPost, "/api/auth/keys", `{"id":"another"}`, "")
+}
+
+// A mark that somebody changed makes no rekey sign what lies there.
+func TestAChangedMarkBlessesNothing(t *testing.T) {
+	t.Parallel()
+	e := newEstate(t, "")
+	e.start()
+	e.must("admin-token", http.MethodPost, "/api/auth/keys", `{"id":"k"}`, "")
+	e.signal(os.Interrupt)
+	e.exits(exitOK)
+	dir := dataDirOf(t, e)
+	for _, text := range []string{`{"format":1}`, `{"format":1,"next":"` + idOf(t, masterKey) + `"}`} {
+		gatewaytest.WriteFile(t, filepath.Join(dir, "format.json"), text)
+		before := filesBelow(t, dir)
+		if said := verb(t, exitConfig, "rekey", "--config", e.file); !strings.Contains(said, "restore a backup") &&
+			!strings.Contains(said, "Restore a backup") {
+			t.Errorf("with the mark %s: got no remedy in %s", text, said)
+		}
+		if after := filesBelow(t, dir); !maps.Equal(after, before) {
+			t.Errorf("with the mark %s: rekey changed files", text)
+		}
+		verb(t, exitConfig, "serve", "--config", e.file, "--listen", "127.0.0.1:0")
+	}
 }
 
 // Data of a program before the mark is refused by every verb, and stays as it is.

@@ -168,8 +168,9 @@ func (r *Reader) Reject() { r.lost += int64(r.length) }
 // Open appends the body of the current record to a text, as it was before it was sealed.
 func (r *Reader) Open(to []byte) ([]byte, error) { return r.box.Open(to, r.Number, r.Body) }
 
-// Reseal seals a file with the current one of the keys, unless it is.
-func (f Format) Reseal(path string, keys *seal.Keys, purpose string) error {
+// Reseal seals a file with the current one of the keys, unless it is. A plain file is an error, unless
+// takesPlain is true.
+func (f Format) Reseal(path string, keys *seal.Keys, purpose string, takesPlain bool) error {
 	in, err := os.Open(path)
 	if err != nil {
 		return err
@@ -182,6 +183,9 @@ func (f Format) Reseal(path string, keys *seal.Keys, purpose string) error {
 	r, err := f.NewReader(in, info.Size(), keys, purpose)
 	if err != nil || r.box.IsCurrent() || !r.damage.HasMark {
 		return err
+	}
+	if r.box == nil && !takesPlain {
+		return errPlain
 	}
 	return durable.At(filepath.Dir(path)).Fill(filepath.Base(path), func(out io.Writer) error {
 		head, box := f.Head(keys, purpose, r.Extra...)
@@ -196,6 +200,8 @@ func (f Format) Reseal(path string, keys *seal.Keys, purpose string) error {
 		return errors.Join(err, r.Err())
 	})
 }
+
+var errPlain = errors.New("it is not sealed")
 
 // Box returns the box that sealed the file, nil where it is not sealed.
 func (r *Reader) Box() *seal.Box { return r.box }

@@ -33,10 +33,26 @@ type Mark struct {
 	// patchbay rekey is replacing it, empty if it is not.
 	Key  string `json:"key,omitzero"`
 	Next string `json:"next,omitzero"`
+	// Proof is the signature of Key and Next with the next key: nobody else makes rekey go on from there.
+	Proof string `json:"proof,omitzero"`
 }
 
 // Of returns the mark of data that is signed with keys, which may be nil.
 func Of(keys *seal.Keys) Mark { return Mark{Format: Format, Key: keys.ID()} }
+
+// Begin returns the mark of data that keys begin to replace the key with an id on.
+func Begin(from string, keys *seal.Keys) Mark {
+	m := Mark{Format: Format, Key: from, Next: keys.ID()}
+	m.Proof = keys.Sign(m.parts()...)
+	return m
+}
+
+func (m Mark) parts() []string { return []string{"rekey", m.Key, m.Next} }
+
+// IsBegunWith reports whether one of the keys began to replace the key of the data.
+func (m Mark) IsBegunWith(keys *seal.Keys) bool {
+	return m.Next != "" && keys != nil && keys.Verify(m.Proof, m.parts()...) == nil
+}
 
 // Read reads a mark.
 func Read(text []byte) (m Mark, err error) {
@@ -73,8 +89,8 @@ func (m Mark) Check(place string, keys *seal.Keys) error {
 	case m.Key == id:
 		return nil
 	case m.Key == "":
-		return fmt.Errorf("%w: %s is not signed, and the master key is %s. Nothing was changed. To sign what is "+
-			"there, %s", ErrMasterKey, place, id, rekey)
+		return fmt.Errorf("%w: %s is not signed, and the master key is %s. Nothing was changed. If it was signed "+
+			"before, somebody changed it: restore a backup. To sign what is there, %s", ErrMasterKey, place, id, rekey)
 	case id == "":
 		return fmt.Errorf("%w: %s is signed with %s, and there is none; set security.master-key to it", ErrMasterKey,
 			place, is)

@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/cluster/registry"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
+	"github.com/patchbay-ai/patchbay/internal/store/mark"
 	"github.com/patchbay-ai/patchbay/internal/store/postgres"
 )
 
@@ -154,7 +155,15 @@ func checkIdle(ctx context.Context, tx *sql.Tx) error {
 // checkDatabase returns an error if a gateway uses the database, or if a restore would replace
 // something, unless it may.
 func (r *restoring) checkDatabase(ctx context.Context, tx *sql.Tx) error {
-	if err := cmp.Or(checkIdle(ctx, tx), pglog.Check(ctx, tx, r.keys)); err != nil || r.force {
+	err := cmp.Or(checkIdle(ctx, tx), pglog.Check(ctx, tx, r.keys))
+	if errors.Is(err, mark.ErrMasterKey) && r.force {
+		m, failed := pglog.Mark(ctx, tx)
+		if failed != nil || m.Next != r.keys.ID() || !m.IsBegunWith(r.keys) {
+			return cmp.Or(failed, err)
+		}
+		r.begun, err = m, nil
+	}
+	if err != nil || r.force {
 		return err
 	}
 	log, err := pglog.Read(ctx, tx, nil)

@@ -55,10 +55,10 @@ type Place struct {
 	Ledger, Folder string
 	// Keys are the master key and the previous one, and Old is the previous one.
 	Keys, Old *seal.Keys
-	// Redis is the address of Redis; if it is the default it need not be there.
-	Redis      string
-	namesRedis bool
-	prefixes   *strings.Replacer // of the names of settings in declarations
+	// Redis is the address of Redis, if gateways use it.
+	Redis     string
+	usesRedis bool
+	prefixes  *strings.Replacer // of the names of settings in declarations
 	// Kept declares what is stored.
 	Kept []store.Kept
 }
@@ -72,7 +72,8 @@ func PlaceOf(doc *config.Document, kept []store.Kept) (*Place, error) {
 	old, _ := seal.New(doc.Security.PreviousMasterKey, "") // it was made above
 	p := &Place{DataDir: doc.Server.DataDir, Database: doc.Store.Config, Ledger: doc.Store.URL, Keys: keys, Old: old,
 		Folder: doc.FilesFolder(), Kept: slices.Concat(kept, Kept()), Redis: doc.Redis.URL,
-		namesRedis: doc.NamesRedis || doc.Quota.Distributed.Enabled, prefixes: strings.NewReplacer(
+		usesRedis: doc.NamesRedis || doc.Quota.Distributed.Enabled || doc.Responses.Shared,
+		prefixes: strings.NewReplacer(
 			"quota.distributed.key-prefix", doc.Quota.Distributed.KeyPrefix, "redis.key-prefix", doc.Redis.KeyPrefix)}
 	if p.Folder == "" && p.Database == "" {
 		p.Folder = p.path(store.Shared)

@@ -1,12 +1,15 @@
 package backup
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -78,7 +81,7 @@ func (k *rekeying) count(what string, err error) {
 }
 
 func (k *rekeying) rekey(ctx context.Context) error {
-	dir, from, err := k.openDirectory()
+	dir, err := k.openDirectory()
 	if err != nil {
 		return err
 	}
@@ -90,7 +93,7 @@ func (k *rekeying) rekey(ctx context.Context) error {
 		return err
 	}
 	if dir != nil {
-		if err := dir.SetMark(mark.Mark{Format: mark.Format, Key: from, Next: k.Keys.ID()}); err != nil {
+		if err := dir.SetMark(mark.Begin(k.Old.ID(), k.Keys)); err != nil {
 			return err
 		}
 		if err := k.directory(dir); err != nil {
@@ -111,8 +114,10 @@ func (k *rekeying) rekey(ctx context.Context) error {
 	if err := k.files(dir != nil, hasDatabase || k.place.Database == ""); err != nil {
 		return err
 	}
-	if err := k.redis(ctx); err != nil {
-		return err
+	if hasDatabase || k.place.Database == "" { // the first directory of several has signed it
+		if err := k.redis(ctx); err != nil {
+			return err
+		}
 	}
 	if hasDatabase {
 		sign := func(tx *sql.Tx, stage string) error { return k.database(ctx, tx, stage) }
@@ -126,11 +131,17 @@ func (k *rekeying) rekey(ctx context.Context) error {
 	return dir.SetMark(mark.Of(k.Keys))
 }
 
-// check returns an error unless the mark of a place is one of the old key or of the new one.
+// check returns an error unless the mark of a place is one of the old key or of the new one. A replacement
+// that was begun goes on, or back.
 func (k *rekeying) check(place string, m mark.Mark) error {
-	isOld := m.Key == k.Old.ID() && (m.Next == "" || m.Next == k.Keys.ID())
-	if isOld || m == mark.Of(k.Keys) {
+	isBegun := m.IsBegunWith(k.Keys) &&
+		(m.Key == k.Old.ID() && m.Next == k.Keys.ID() || m.Key == k.Keys.ID() && m.Next == k.Old.ID())
+	if isBegun || m == mark.Of(k.Old) || m == mark.Of(k.Keys) {
 		return nil
+	}
+	if m.Next != "" && !m.IsBegunWith(k.Keys) {
+		return fmt.Errorf("%w: what notes in %s that the key is being replaced was not made with these keys: set "+
+			"both as they were, or restore a backup to an empty place", mark.ErrMasterKey, place)
 	}
 	return fmt.Errorf("%w; security.previous-master-key must be that key, or empty if there was none, and "+
 		"security.master-key the new one", m.Check(place, k.Old))
@@ -146,29 +157,49 @@ func (k *rekeying) begins(place string, m mark.Mark) bool {
 	return true
 }
 
-// openDirectory locks the data directory, if it has data to sign. It returns the id of the key that has signed it.
-func (k *rekeying) openDirectory() (dir *files.Store, from string, err error) {
+// errSigned is the error about a place whose mark was changed.
+func (k *rekeying) errSigned(place string) error {
+	return fmt.Errorf("%w: %s has records that are signed with the master key %s, and its mark does not name that "+
+		"key: somebody changed it. Restore a backup", mark.ErrMasterKey, place, k.Keys.ID())
+}
+
+// isSigned reports whether the configuration in a data directory without a key has signatures of the new one.
+func (k *rekeying) isSigned(dir string) bool {
+	names, _ := filepath.Glob(filepath.Join(dir, "versions", "*.sig")) // the pattern is right
+	for _, name := range append(names, filepath.Join(dir, "keys.sealed.json"), filepath.Join(dir, "keys.json")) {
+		content, err := os.ReadFile(name)
+		if err == nil && bytes.Contains(content, []byte(k.Keys.ID())) {
+			return true
+		}
+	}
+	return false
+}
+
+// openDirectory locks the data directory, if it has data to sign.
+func (k *rekeying) openDirectory() (dir *files.Store, err error) {
 	path := k.place.DataDir
 	if path == "" || !isThere(path) {
-		return nil, "", nil
+		return nil, nil
 	}
 	if err := files.Check(path, k.Keys); errors.Is(err, mark.ErrFormat) {
-		return nil, "", err
+		return nil, err
 	}
 	var m mark.Mark
 	dir, err = files.OpenToRekey(path, func(found mark.Mark) error {
-		m = found
+		if m = found; m == mark.Of(nil) && k.isSigned(path) {
+			return k.errSigned(path)
+		}
 		return k.check(path, m)
 	})
 	switch {
 	case errors.Is(err, files.ErrInUse):
-		return nil, "", fmt.Errorf("a gateway runs there; stop it first: %w", err)
+		return nil, fmt.Errorf("a gateway runs there; stop it first: %w", err)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, "", nil // it is empty
+		return nil, nil // it is empty
 	case err != nil || k.begins(path, m):
-		return dir, m.Key, err
+		return dir, err
 	}
-	return nil, "", dir.Close()
+	return nil, dir.Close()
 }
 
 // beginDatabase notes in the mark of a shared configuration that it is being signed, and reports whether it is.
@@ -184,19 +215,27 @@ func (k *rekeying) beginDatabase(ctx context.Context) (is bool, err error) {
 		if err := k.check(k.place.String(), m); err != nil {
 			return err
 		}
+		if err := checkIdle(ctx, tx); err != nil {
+			return err
+		}
 		if is = k.begins(k.place.String(), m); !is {
 			return nil
+		}
+		if isSigned, err := pglog.IsSigned(ctx, tx, k.Keys); err != nil || isSigned && m == mark.Of(nil) {
+			return cmp.Or(err, k.errSigned(k.place.String()))
+		}
+		if err := k.checkFolder(ctx); err != nil {
+			return err
 		}
 		if err := pglog.Lock(ctx, tx); err != nil {
 			return err
 		}
 		log, err := pglog.Read(ctx, tx, nil)
-		if err := cmp.Or(err, checkIdle(ctx, tx)); err != nil {
+		if err != nil {
 			return err
 		}
 		k.noteRestore(log.Values)
-		m.Next = k.Keys.ID()
-		return pglog.SetMark(ctx, tx, m)
+		return pglog.SetMark(ctx, tx, mark.Begin(k.Old.ID(), k.Keys))
 	})
 	return is, err
 }
@@ -289,9 +328,6 @@ func (k *rekeying) documents(ctx context.Context) error {
 func (k *rekeying) documentsOf(ctx context.Context, kept *store.Kept, docs documents.Store) error {
 	for _, kind := range kept.Signed {
 		err := documents.Each(ctx, docs, documents.Query{Kind: kind}, func(doc documents.Document) (bool, error) {
-			if err := k.place.checkFolder([]store.Part{kept.Part}); err != nil {
-				return false, err
-			}
 			next, isChanged, err := documents.Rekeyed(k.Keys, doc, k.IsFirst, k.restore,
 				func(doc *documents.Document) error {
 					if kept.Sealed == nil {
@@ -312,6 +348,33 @@ func (k *rekeying) documentsOf(ctx context.Context, kept *store.Kept, docs docum
 	return nil
 }
 
+// checkFolder returns an error if the database has documents of files, and it is not known where those are.
+func (k *rekeying) checkFolder(ctx context.Context) error {
+	for i := range k.place.Kept {
+		kept := &k.place.Kept[i]
+		if kept.Contents == "" {
+			continue
+		}
+		docs, end, err := pgdocuments.Open(k.place.Database, "", discard())
+		if err != nil {
+			return err
+		}
+		has := false
+		for _, kind := range kept.Signed {
+			err = cmp.Or(err, documents.Each(ctx, docs, documents.Query{Kind: kind},
+				func(documents.Document) (bool, error) { has = true; return false, nil }))
+		}
+		end()
+		if has && err == nil {
+			err = k.place.checkFolder([]store.Part{kept.Part})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // files signs the files in the data directory, and those in the folder that gateways may share.
 func (k *rekeying) files(ofDirectory, ofFolder bool) error {
 	for i := range k.place.Kept {
@@ -319,8 +382,9 @@ func (k *rekeying) files(ofDirectory, ofFolder bool) error {
 		if kept.Rekey == nil {
 			continue
 		}
-		if is := strings.HasPrefix(kept.Files[0], store.Shared); is && !ofFolder || !is && !ofDirectory {
-			continue
+		is := strings.HasPrefix(kept.Files[0], store.Shared)
+		if is && !ofFolder || !is && !ofDirectory || k.Path(kept.Files[0]) == kept.Files[0] {
+			continue // it is elsewhere, or nothing names the place
 		}
 		k.kind = kept.Name
 		if err := kept.Rekey(&k.Rekeying); err != nil {
@@ -330,12 +394,12 @@ func (k *rekeying) files(ofDirectory, ofFolder bool) error {
 	return nil
 }
 
-// redis signs what gateways keep in Redis. One that the configuration does not name need not be there.
+// redis signs what gateways keep in Redis, if they do.
 func (k *rekeying) redis(ctx context.Context) error {
-	client, err := redis.Connect(ctx, k.place.Redis)
-	if err != nil && !k.place.namesRedis {
+	if !k.place.usesRedis {
 		return nil
 	}
+	client, err := redis.Connect(ctx, k.place.Redis)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}

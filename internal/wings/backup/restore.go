@@ -23,6 +23,8 @@ import (
 
 // restoring is a restore under way.
 type restoring struct {
+	// begun is the mark of a place where a rekey did not finish.
+	begun   mark.Mark
 	place   *Place
 	archive *archive
 	keys    *seal.Keys // sign the records that are made anew
@@ -95,7 +97,11 @@ func Restore(ctx context.Context, p *Place, path string, o Options) (Summary, er
 	if err != nil {
 		err = errors.Join(err, r.undo(), os.RemoveAll(r.made))
 	} else if r.mark().Next != "" {
-		if _, err := Rekey(ctx, p, o); err != nil {
+		only := *p
+		if p.Database != "" {
+			only.DataDir = "" // another gateway's, or none
+		}
+		if _, err := Rekey(ctx, &only, o); err != nil {
 			r.done.Notes = append(r.done.Notes, "signatures with the new master key; run patchbay rekey: "+err.Error())
 		}
 	}
@@ -104,9 +110,12 @@ func Restore(ctx context.Context, p *Place, path string, o Options) (Summary, er
 
 // mark returns the mark of the restored place. What the previous master key has signed is signed anew afterwards.
 func (r *restoring) mark() mark.Mark {
+	if r.begun.Next != "" {
+		return r.begun
+	}
 	m := mark.Of(r.keys)
 	if r.archive.isSigned && r.archive.MasterKey != m.Key {
-		m.Key, m.Next = r.archive.MasterKey, m.Key
+		m = mark.Begin(r.archive.MasterKey, r.keys)
 	}
 	return m
 }
@@ -149,7 +158,11 @@ func (r *restoring) toDirectory(ctx context.Context) (err error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		r.made = dir
 	}
-	data, err := files.OpenToRestore(dir, r.keys)
+	var begun *mark.Mark
+	if r.force {
+		begun = &r.begun
+	}
+	data, err := files.OpenToRestore(dir, r.keys, begun)
 	if errors.Is(err, files.ErrInUse) {
 		return fmt.Errorf("a gateway runs there; stop it first: %w", err)
 	}

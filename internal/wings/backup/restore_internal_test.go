@@ -26,7 +26,7 @@ func TestAnExchangeIsWholeOrUndone(t *testing.T) {
 	write("new", "stage", "versions", "1")
 	write("no place", "stage", "nowhere", "x")
 	data, stage := filepath.Join(dir, "data"), filepath.Join(dir, "stage")
-	store, err := files.OpenToRestore(data, nil)
+	store, err := files.OpenToRestore(data, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

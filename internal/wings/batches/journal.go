@@ -178,7 +178,8 @@ func Rekey(folder string) func(*store.Rekeying) error {
 	return func(r *store.Rekeying) error {
 		paths, err := filepath.Glob(filepath.Join(r.Path(folder), "*", journalPrefix+"*"))
 		for _, path := range paths {
-			r.Done(path, journal.Answers.Reseal(path, r.Keys, journalPurpose(filepath.Base(filepath.Dir(path)))))
+			r.Done(path, journal.Answers.Reseal(path, r.Keys, journalPurpose(filepath.Base(filepath.Dir(path))),
+				r.IsFirst))
 		}
 		return err
 	}
@@ -243,7 +244,9 @@ func (all *answersOf) scanFile(path, id string, keys *seal.Keys, use func(*recor
 	if err != nil {
 		return err
 	}
-	in.box = reader.Box()
+	if in.box = reader.Box(); in.box == nil && keys != nil && reader.Damage().HasMark {
+		return errors.New("it is not sealed, and there is a master key")
+	}
 	var payload []byte
 	for reader.Next() {
 		if payload, err = reader.Open(payload[:0]); err != nil {

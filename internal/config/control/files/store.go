@@ -59,13 +59,20 @@ var ErrRestoring = errors.New("a restore of the data directory was interrupted; 
 // it against other processes. The data must be signed with keys, which may be nil: otherwise the
 // error is mark.ErrMasterKey or mark.ErrFormat, and nothing is changed.
 func Open(dataDir string, keys *seal.Keys) (*Store, error) {
-	s, err := OpenToRestore(dataDir, keys)
+	s, err := OpenToRestore(dataDir, keys, nil)
 	return s.unlessRestoring(err)
 }
 
-// OpenToRestore is Open for a restore, which may follow one that was interrupted.
-func OpenToRestore(dataDir string, keys *seal.Keys) (*Store, error) {
-	s, err := lock(dataDir, func() error { return Check(dataDir, keys) })
+// OpenToRestore is Open for a restore, which may follow one that was interrupted. If begun is not nil, the
+// place may be one where keys were replacing another one; begun is then its mark.
+func OpenToRestore(dataDir string, keys *seal.Keys, begun *mark.Mark) (*Store, error) {
+	s, err := lock(dataDir, func() error {
+		err := Check(dataDir, keys)
+		if m, _ := Peek(dataDir).Mark(); err != nil && begun != nil && m.Next == keys.ID() && m.IsBegunWith(keys) {
+			*begun, err = m, nil
+		}
+		return err
+	})
 	if err == nil && content(dataDir) == "" {
 		err = s.SetMark(mark.Of(keys))
 	}

@@ -87,6 +87,13 @@ func Mark(ctx context.Context, tx *sql.Tx) (m mark.Mark, err error) {
 	return m, err
 }
 
+// IsSigned reports whether a log has signatures with the current one of the keys.
+func IsSigned(ctx context.Context, tx *sql.Tx, keys *seal.Keys) (is bool, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_signatures "+
+		"WHERE position($1 IN signature) > 0)", keys.ID()).Scan(&is)
+	return is, err
+}
+
 // SetMark writes the mark of a log.
 func SetMark(ctx context.Context, tx *sql.Tx, m mark.Mark) error {
 	_, err := tx.ExecContext(ctx, writeMark, string(m.Text()))

@@ -351,6 +351,9 @@ func Seal(r *store.Rekeying, folder string, doc *documents.Document) error {
 		return err
 	}
 	defer func() { _ = content.Close() }() // it was only read
+	if content.box == nil && !r.IsFirst {
+		return store.ErrUnsigned
+	}
 	if !content.box.IsCurrent() {
 		err = sealing.dir.Fill(file.ID, func(to io.Writer) error {
 			text, box := journal.Contents.Head(r.Keys, purposeOf(&file))

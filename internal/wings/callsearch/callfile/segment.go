@@ -90,7 +90,7 @@ func readSegment(path string, most int64, keys *seal.Keys) (*segment, error) {
 func rekey(r *store.Rekeying) error {
 	paths, err := filepath.Glob(filepath.Join(r.Path(folder), "*"))
 	for _, path := range paths {
-		r.Done(path, journal.Calls.Reseal(path, r.Keys, purpose))
+		r.Done(path, journal.Calls.Reseal(path, r.Keys, purpose, r.IsFirst))
 	}
 	return err
 }
@@ -114,6 +114,9 @@ func parseSegment(data []byte, keys *seal.Keys) (*segment, error) {
 		s.blocks = append(s.blocks, block{of, r.Body})
 	}
 	s.cut = r.Damage().Cut
+	if keys != nil && s.box == nil && len(s.blocks) > 0 {
+		return nil, fmt.Errorf("%w: it is not sealed, and there is a master key", errSegment)
+	}
 	return s, nil
 }
 
