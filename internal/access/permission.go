@@ -1,6 +1,10 @@
 package access
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Permission is a code for the right to use a route, such as config:instance:write: an area, a
 // thing in it, and an action.
@@ -34,26 +38,13 @@ const (
 	ManageSettings Permission = "config:settings:manage"
 	ReadModels     Permission = "model:read"
 	ReadRoutes     Permission = "route:read"
-	// ReadProcesses is for seeing the model servers that the gateway runs, ManageProcesses for
-	// starting and stopping them and for reading their output.
-	ReadProcesses   Permission = "process:read"
-	ManageProcesses Permission = "process:manage"
-	ReadBatches     Permission = "batch:read"
-	WriteBatches    Permission = "batch:write"
-	// ReadRuns is for seeing the runs of agents, WriteRuns for raising their limits and for ending
-	// them.
-	ReadRuns     Permission = "run:read"
-	WriteRuns    Permission = "run:write"
-	ManageKeys   Permission = "auth:key:manage"
-	ManageTokens Permission = "auth:token:manage" //nolint:gosec // a code, no secret
+	ManageKeys     Permission = "auth:key:manage"
+	ManageTokens   Permission = "auth:token:manage" //nolint:gosec // a code, no secret
 	// ManageSessions is the right to see the sessions of all people, and to end them.
 	ManageSessions Permission = "auth:sessions:manage"
 	// ReadSelf and UseSession are for every bearer of a token, with any role.
 	ReadSelf   Permission = "auth:self:read"
 	UseSession Permission = "auth:session:use"
-
-	// ManageAudit is the right to read who did what, and to change the key that signs it.
-	ManageAudit Permission = "audit:record:manage"
 
 	// Existing clients use these codes; do not rename them.
 	ReadQuota      Permission = "config:quota:read"
@@ -74,24 +65,26 @@ const (
 	ManageAccessLog Permission = "actuator:logger:manage"
 )
 
-// Permissions returns every code that a role holds.
+// declared are the codes that routes may ask for.
+var declared = map[Permission]bool{}
+
+func init() {
+	Declare(ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms,
+		ReadSettings, WriteSettings, ManageSettings, ReadModels, ReadRoutes, ManageKeys, ManageTokens, ManageSessions,
+		ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage, ReadMonitoring, WriteMonitoring, ReadMetrics,
+		StopRequests, ManageContents, ReadActuator, WriteLoggers, ManageAccessLog)
+}
+
+// Declare adds codes to those that roles hold. A wing calls it while it is initialized, for its own.
+func Declare(codes ...Permission) {
+	for _, code := range codes {
+		declared[code] = true
+	}
+}
+
+// Permissions returns every code that a role holds, in order.
 func (r Role) Permissions() []Permission {
-	all := []Permission{
-		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms,
-		ReadSettings, WriteSettings, ManageSettings, ReadModels, ReadRoutes, ReadProcesses, ManageProcesses,
-		ReadBatches, WriteBatches, ReadRuns, WriteRuns,
-		ManageKeys, ManageTokens, ManageSessions, ReadSelf, UseSession, ReadQuota,
-		WriteQuota, ReadQuotaUsage,
-		ReadMonitoring, WriteMonitoring, ReadMetrics, StopRequests, ManageContents, ReadActuator, WriteLoggers,
-		ManageAccessLog, ManageAudit,
-	}
-	held := []Permission{}
-	for _, p := range all {
-		if r.Holds(p) {
-			held = append(held, p)
-		}
-	}
-	return held
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(declared)), func(p Permission) bool { return !r.Holds(p) })
 }
 
 // Holds reports whether a role has a permission.

@@ -24,8 +24,7 @@ func TestShapeOfPermissions(t *testing.T) {
 	}
 }
 
-// An administrator holds every permission that is declared; Role.Permissions lists them
-// by hand.
+// An administrator holds every permission that this file has; init declares them.
 func TestEveryPermissionIsListed(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "permission.go", nil, 0)
 	if err != nil {
@@ -47,7 +46,7 @@ func TestEveryPermissionIsListed(t *testing.T) {
 		}
 		declared++
 		if p := access.Permission(code); p != access.Anyone && p != access.ByKey && p != access.ByMembership && !slices.Contains(listed, p) {
-			t.Errorf("Role.Permissions does not list %s (%s)", spec.Names[0].Name, code)
+			t.Errorf("init does not declare %s (%s)", spec.Names[0].Name, code)
 		}
 		return true
 	})

@@ -37,7 +37,7 @@ func mayUse(role string, route *web.Route) string {
 		return "yes"
 	case !route.Team.Valid() || team < route.Team:
 		return ""
-	case route.Team == access.TeamAdmin, route.Permission == access.ReadRuns && team == access.TeamAdmin:
+	case route.Team == access.TeamAdmin, route.Permission == "run:read" && team == access.TeamAdmin:
 		return "tenant"
 	}
 	return "own"

@@ -35,9 +35,9 @@ func declaredCodes(t *testing.T) map[string]string {
 func TestEveryCodeHasOneRowInTheTable(t *testing.T) {
 	rows := map[string]int{}
 	for _, class := range errorClasses {
-		rows[class.code]++
-		if class.typ == "" || class.status < 400 || class.status > 599 || class.result == ResultSuccess {
-			t.Errorf("the row of %s is not complete: %+v", class.code, class)
+		rows[class.Code]++
+		if class.Type == "" || class.Status < 400 || class.Status > 599 || class.Result == ResultSuccess {
+			t.Errorf("the row of %s is not complete: %+v", class.Code, class)
 		}
 	}
 	declared := declaredCodes(t)

@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -51,7 +53,7 @@ func (e *Error) Error() string { return e.Message }
 
 // NewError returns the error of a code, with the type that the code has.
 func NewError(code string, said say.Sentence) *Error {
-	return &Error{Message: said.String(), Said: said, Type: classOf(code).typ, Code: code}
+	return &Error{Message: said.String(), Said: said, Type: classOf(code).Type, Code: code}
 }
 
 // CodedError is NewError with the sentence of a code and values.
@@ -81,7 +83,7 @@ func (e *Error) HTTPStatus() int {
 	if e.Status != 0 {
 		return e.Status
 	}
-	return classOf(e.Code).status
+	return classOf(e.Code).Status
 }
 
 // Body encodes the error as clients of the unified API read it. Bytes that are no
@@ -187,14 +189,9 @@ const (
 	CodeModelNotFound      = "model_not_found"
 	CodeResponseNotFound   = "response_not_found"
 	CodePreviousNotFound   = "previous_response_not_found"
-	CodeFileNotFound       = "file_not_found"
-	CodeBatchNotFound      = "batch_not_found"
-	CodeBatchesOff         = "batches_off"
 	CodeStorageFull        = "storage_full"
-	CodeStorageLimit       = "storage_limit_reached"
 	CodeStorageUnavailable = "storage_unavailable"
 	CodeMethodNotAllowed   = "method_not_allowed"
-	CodeSocketTooOld       = "websocket_connection_limit_reached"
 	CodeUnsupportedMedia   = "unsupported_media_type"
 	CodeServiceUnavailable = "service_unavailable"
 	CodeCircuitBreakerOpen = "circuit_breaker_open"
@@ -206,10 +203,6 @@ const (
 	CodeAuditRateLimited   = "audit_rate_limited"
 	CodeBudgetExceeded     = "budget_exceeded"
 	CodeBudgetReserved     = "budget_reserved"
-	CodeRunLimit           = "run_limit_reached"
-	CodeRunLoops           = "run_loops"
-	CodeRunEnded           = "run_ended"
-	CodeTooManyRuns        = "too_many_runs"
 	CodeContextLength      = "context_length_exceeded"
 	CodeUpstreamError      = "upstream_error"
 	CodeUpstreamAuth       = "upstream_auth_failed"
@@ -264,79 +257,87 @@ func (r Result) String() string { return resultNames[r] }
 // Rejected reports whether the request was turned away before a backend saw it.
 func (r Result) Rejected() bool { return r >= ResultInvalid }
 
-// errorClass is the meaning of a code.
-type errorClass struct {
-	code, typ string
-	// status is the HTTP status, where no backend decided it.
-	status int
-	result Result
+// ErrorClass is the meaning of the code of an error.
+type ErrorClass struct {
+	Code, Type string
+	// Status is the HTTP status, if no backend decided it.
+	Status int
+	Result Result
+	// Stops reports whether the error ends calls that are under way, for an operator.
+	Stops bool
 }
 
-// errorClasses is the table of errors: one row for each code. A code that is not
-// in it is taken for the first one.
-var errorClasses = [...]errorClass{
-	{CodeInternal, TypeInternal, http.StatusInternalServerError, ResultFailed},
-	{CodeInvalidJSON, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
-	{CodeInvalidValue, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
-	{CodeMissingParameter, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
-	{CodeMemberNotAllowed, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
-	{CodeInvalidBody, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
-	{CodeInvalidHTTP, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
-	{CodeRequestTimeout, TypeInvalidRequest, http.StatusRequestTimeout, ResultBodyTimeout},
-	{CodeRequestTooLarge, TypeInvalidRequest, http.StatusRequestEntityTooLarge, ResultTooLarge},
-	{CodeInvalidAPIKey, TypeAuthentication, http.StatusUnauthorized, ResultUnauthorized},
-	{CodeInvalidToken, TypeAuthentication, http.StatusUnauthorized, ResultUnauthorized},
-	{CodeTooManyAttempts, TypeRateLimit, http.StatusTooManyRequests, ResultInvalid},
-	{CodePermissionDenied, TypePermission, http.StatusForbidden, ResultForbidden},
-	{CodeUnknownEndpoint, TypeNotFound, http.StatusNotFound, ResultInvalid},
-	{CodeModelNotFound, TypeNotFound, http.StatusNotFound, ResultFailed},
-	{CodeResponseNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid},
-	{CodeFileNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid},
-	{CodeBatchNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid},
-	{CodeBatchesOff, TypeNotFound, http.StatusNotFound, ResultInvalid},
-	{CodeStorageFull, TypeServiceUnavailable, http.StatusInsufficientStorage, ResultOverloaded},
-	{CodeStorageLimit, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
-	{CodeStorageUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},
-	{CodePreviousNotFound, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
-	{CodeSocketTooOld, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
-	{CodeMethodNotAllowed, TypeInvalidRequest, http.StatusMethodNotAllowed, ResultInvalid},
-	{CodeUnsupportedMedia, TypeInvalidRequest, http.StatusUnsupportedMediaType, ResultUnsupportedMedia},
-	{CodeServiceUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},
-	{CodeCircuitBreakerOpen, TypeCircuitBreakerOpen, http.StatusServiceUnavailable, ResultBreakerOpen},
-	{CodeNoSlot, TypeRateLimit, http.StatusTooManyRequests, ResultNoSlot},
-	{CodeOverloaded, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded},
-	{CodeUploadsFull, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded},
-	{CodeRateLimitExceeded, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
-	{CodeKeyRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
-	{CodeAuditRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
-	{CodeBudgetExceeded, TypeInsufficientQuota, http.StatusTooManyRequests, ResultRateLimited},
-	{CodeBudgetReserved, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
-	// 400 is the one status that agents neither try again nor replace by words of their own.
-	{CodeRunLimit, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
-	{CodeRunLoops, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
-	{CodeRunEnded, TypeInvalidRequest, http.StatusBadRequest, ResultRateLimited},
-	{CodeTooManyRuns, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
-	{CodeContextLength, TypeInvalidRequest, http.StatusBadRequest, ResultFailed},
-	{CodeUpstreamError, TypeAPI, http.StatusBadGateway, ResultFailed},
-	{CodeUpstreamAuth, TypeAPI, http.StatusBadGateway, ResultFailed},
-	{CodeUpstreamRateLimit, TypeRateLimit, http.StatusTooManyRequests, ResultFailed},
-	{CodeUpstreamTimeout, TypeAPI, http.StatusGatewayTimeout, ResultTimedOut},
-	{CodeUpstreamTruncated, TypeAPI, http.StatusBadGateway, ResultFailed},
-	{CodeLedgerUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},
-	{CodeStopped, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},
-	{CodeLoopDetected, TypeAPI, http.StatusLoopDetected, ResultFailed},
-	{CodeCancelled, TypeAPI, StatusCancelled, ResultFailed},
-}
+// classes are the meanings of codes. A code that is not there is taken for CodeInternal.
+var classes = map[string]ErrorClass{}
 
-// classOf returns the row of a code. Only requests that fail search the table.
-func classOf(code string) errorClass {
-	for i := range errorClasses {
-		if errorClasses[i].code == code {
-			return errorClasses[i]
-		}
+func init() { Declare(errorClasses[:]...) }
+
+// Declare adds codes of errors. A wing calls it while it is initialized, for its own.
+func Declare(list ...ErrorClass) {
+	for _, class := range list {
+		classes[class.Code] = class
 	}
-	return errorClasses[0]
 }
+
+// errorClasses is the table of the core's errors: one row for each code.
+var errorClasses = [...]ErrorClass{
+	{CodeInternal, TypeInternal, http.StatusInternalServerError, ResultFailed, false},
+	{CodeInvalidJSON, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid, false},
+	{CodeInvalidValue, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid, false},
+	{CodeMissingParameter, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid, false},
+	{CodeMemberNotAllowed, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid, false},
+	{CodeInvalidBody, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid, false},
+	{CodeInvalidHTTP, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid, false},
+	{CodeRequestTimeout, TypeInvalidRequest, http.StatusRequestTimeout, ResultBodyTimeout, false},
+	{CodeRequestTooLarge, TypeInvalidRequest, http.StatusRequestEntityTooLarge, ResultTooLarge, false},
+	{CodeInvalidAPIKey, TypeAuthentication, http.StatusUnauthorized, ResultUnauthorized, false},
+	{CodeInvalidToken, TypeAuthentication, http.StatusUnauthorized, ResultUnauthorized, false},
+	{CodeTooManyAttempts, TypeRateLimit, http.StatusTooManyRequests, ResultInvalid, false},
+	{CodePermissionDenied, TypePermission, http.StatusForbidden, ResultForbidden, false},
+	{CodeUnknownEndpoint, TypeNotFound, http.StatusNotFound, ResultInvalid, false},
+	{CodeModelNotFound, TypeNotFound, http.StatusNotFound, ResultFailed, false},
+	{CodeResponseNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid, false},
+	{CodeStorageFull, TypeServiceUnavailable, http.StatusInsufficientStorage, ResultOverloaded, false},
+	{CodeStorageUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed, false},
+	{CodePreviousNotFound, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid, false},
+	{CodeMethodNotAllowed, TypeInvalidRequest, http.StatusMethodNotAllowed, ResultInvalid, false},
+	{CodeUnsupportedMedia, TypeInvalidRequest, http.StatusUnsupportedMediaType, ResultUnsupportedMedia, false},
+	{CodeServiceUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed, false},
+	{CodeCircuitBreakerOpen, TypeCircuitBreakerOpen, http.StatusServiceUnavailable, ResultBreakerOpen, false},
+	{CodeNoSlot, TypeRateLimit, http.StatusTooManyRequests, ResultNoSlot, false},
+	{CodeOverloaded, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded, false},
+	{CodeUploadsFull, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded, false},
+	{CodeRateLimitExceeded, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited, false},
+	{CodeKeyRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited, false},
+	{CodeAuditRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited, false},
+	{CodeBudgetExceeded, TypeInsufficientQuota, http.StatusTooManyRequests, ResultRateLimited, false},
+	{CodeBudgetReserved, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited, false},
+	// 400 is the one status that agents neither try again nor replace by words of their own.
+	{CodeContextLength, TypeInvalidRequest, http.StatusBadRequest, ResultFailed, false},
+	{CodeUpstreamError, TypeAPI, http.StatusBadGateway, ResultFailed, false},
+	{CodeUpstreamAuth, TypeAPI, http.StatusBadGateway, ResultFailed, false},
+	{CodeUpstreamRateLimit, TypeRateLimit, http.StatusTooManyRequests, ResultFailed, false},
+	{CodeUpstreamTimeout, TypeAPI, http.StatusGatewayTimeout, ResultTimedOut, false},
+	{CodeUpstreamTruncated, TypeAPI, http.StatusBadGateway, ResultFailed, false},
+	{CodeLedgerUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed, false},
+	{CodeStopped, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed, true},
+	{CodeLoopDetected, TypeAPI, http.StatusLoopDetected, ResultFailed, false},
+	{CodeCancelled, TypeAPI, StatusCancelled, ResultFailed, false},
+}
+
+// ErrorClasses returns the meanings of all codes.
+func ErrorClasses() []ErrorClass { return slices.Collect(maps.Values(classes)) }
+
+// classOf returns the meaning of a code. Only requests that fail ask for it.
+func classOf(code string) ErrorClass {
+	if class, has := classes[code]; has {
+		return class
+	}
+	return classes[CodeInternal]
+}
+
+// Stops reports whether the error of a code ends calls that are under way, for an operator.
+func Stops(code string) bool { return classOf(code).Stops }
 
 // ResultOf returns how a request is counted that ended with the error of a code.
-func ResultOf(code string) Result { return classOf(code).result }
+func ResultOf(code string) Result { return classOf(code).Result }

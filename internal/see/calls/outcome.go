@@ -38,7 +38,7 @@ func (Outcome) Keywords() map[string]any { return map[string]any{"enum": Outcome
 // Outcome returns how the call ended for its caller.
 func (c *Record) Outcome() Outcome {
 	switch {
-	case c.Code == schema.CodeStopped || c.Stopped || c.Code == schema.CodeRunEnded && c.Attempts > 0:
+	case c.Code == schema.CodeStopped || c.Stopped || schema.Stops(c.Code) && c.Attempts > 0:
 		return Stopped
 	case c.Gone:
 		return Gone
@@ -82,9 +82,5 @@ func (c *Record) Blamed() *Try {
 // Failed reports whether the instance failed. An attempt that the caller, an operator or the
 // gateway itself ended did not.
 func (t *Try) Failed() bool {
-	switch t.Code {
-	case "", schema.CodeCancelled, schema.CodeStopped, schema.CodeRunEnded, GivenUp:
-		return false
-	}
-	return true
+	return t.Code != "" && t.Code != schema.CodeCancelled && t.Code != GivenUp && !schema.Stops(t.Code)
 }

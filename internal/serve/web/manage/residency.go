@@ -78,7 +78,7 @@ func (a *API) residents(c *web.Call) ([]ResidentView, error) {
 	views := []ResidentView{}
 	for _, s := range a.options.Residency.States(time.Now()) {
 		view := viewOfResident(&s, c.Words())
-		if c.Who.Role.Holds(access.ManageProcesses) {
+		if c.Who.Role.Holds(access.ManageContents) {
 			view.Line = s.Line
 		}
 		view.Instances = append([]residentUser{}, users[place{s.Host, s.Model}]...)

@@ -534,7 +534,7 @@ func TestAPanicAtTheFirstClientIsItsOwn(t *testing.T) {
 // other; without followers it ends the call.
 func TestAStopOfTheFirstIsItsOwn(t *testing.T) {
 	t.Parallel()
-	cause := schema.NewError(schema.CodeRunEnded, say.Plain("The run of the first has ended."))
+	cause := schema.NewError("run_ended", say.Plain("The run of the first has ended."))
 	for _, c := range []struct {
 		name      string
 		followers int

@@ -15,7 +15,7 @@ import (
 const mediaJSONLines = "application/x-ndjson"
 
 func (o *office) routes() []web.Route {
-	return web.Group("Audit", access.ManageAudit, access.ManageAudit, web.OfGateway, []web.Route{
+	return web.Group("Audit", manageAudit, manageAudit, web.OfGateway, []web.Route{
 		{
 			Pattern: "GET /api/audit", Team: access.TeamAdmin,
 			Does: web.DoWith(o.list),

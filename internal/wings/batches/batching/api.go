@@ -126,7 +126,7 @@ func (v *visit) batchOwner() files.Owner {
 // identify finds out who asks, and counts the request in the limit of such operations.
 func (v *visit) identify(isLimited bool) error {
 	if v.options.Engine == nil {
-		return schema.CodedError(schema.CodeBatchesOff, "files.off")
+		return schema.CodedError(codeOff, "files.off")
 	}
 	grant, refusal := v.options.Keys.Identify(v.r.Header, web.ClientAddr(v.r, v.options.TrustedProxies))
 	if refusal != nil {
@@ -177,17 +177,17 @@ func (v *visit) known(err error) *schema.Error {
 	case errors.As(err, &told):
 		return told
 	case errors.Is(err, files.ErrNotFound):
-		return schema.CodedError(schema.CodeFileNotFound, "files.unknown")
+		return schema.CodedError(codeNoFile, "files.unknown")
 	case errors.Is(err, batches.ErrNotFound):
-		return schema.CodedError(schema.CodeBatchNotFound, "batch.missing")
+		return schema.CodedError(codeNoBatch, "batch.missing")
 	case errors.Is(err, files.ErrTooLarge):
 		return schema.CodedError(schema.CodeRequestTooLarge, "files.large", "size", v.options.LargestFile())
 	case errors.Is(err, files.ErrTooMany):
-		return schema.CodedError(schema.CodeStorageLimit, "files.many")
+		return schema.CodedError(codeFull, "files.many")
 	case errors.Is(err, files.ErrNoRoom):
-		return schema.CodedError(schema.CodeStorageLimit, "files.full")
+		return schema.CodedError(codeFull, "files.full")
 	case errors.Is(err, keeping.ErrTooMany):
-		return schema.CodedError(schema.CodeStorageLimit, "batch.kept")
+		return schema.CodedError(codeFull, "batch.kept")
 	case errors.Is(err, files.ErrAllFull):
 		return full(say.New("files.all_full"))
 	case errors.Is(err, files.ErrAllTooMany):

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
@@ -153,7 +152,7 @@ func (b *work) routes() []web.Route {
 		LargestFile: func() int64 { return int64(b.bounds.Load().MaxSize) },
 		MaxLines:    func() int { return b.settings.Load().MaxLines }, Log: b.core.Log,
 	})
-	return append(clients.Routes(), web.Group("Batches", access.ReadBatches, access.WriteBatches, nil,
+	return append(clients.Routes(), web.Group("Batches", readBatches, writeBatches, nil,
 		append(b.managed(), b.inside()...))...)
 }
 

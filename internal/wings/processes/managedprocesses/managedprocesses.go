@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
@@ -105,7 +104,7 @@ func (h *host) state(to *metrics.State, _ time.Time) {
 // routes returns the operations for people who run the gateway.
 func (h *host) routes() []web.Route {
 	missingOrAway := []int{http.StatusNotFound, http.StatusServiceUnavailable}
-	return web.Group("Processes", access.ReadProcesses, access.ManageProcesses, web.OfGateway, []web.Route{
+	return web.Group("Processes", readProcesses, manageProcesses, web.OfGateway, []web.Route{
 		{
 			Pattern: "GET /api/processes", Does: web.List(h.list),
 			Summary: "The model servers that this gateway runs on its own host, from its configuration file",
@@ -150,7 +149,7 @@ func (h *host) list(c *web.Call) (views []processView, err error) {
 
 // withoutLine hides the output of a process from people who may not manage it.
 func withoutLine(view processes.View, c *web.Call) processes.View {
-	if !c.Who.Role.Holds(access.ManageProcesses) {
+	if !c.Who.Role.Holds(manageProcesses) {
 		view.Line = ""
 	}
 	return view
@@ -162,7 +161,7 @@ func (h *host) show(c *web.Call) (processDetail, error) {
 		return processDetail{}, unknown(c)
 	}
 	detail := processDetail{View: withoutLine(view, c)}
-	if c.Who.Role.Holds(access.ManageProcesses) {
+	if c.Who.Role.Holds(manageProcesses) {
 		detail.Output = lines
 	}
 	return detail, nil

@@ -135,7 +135,7 @@ func (l *link) isOld() bool {
 
 // tooOld says that the connection has been open for too long.
 func tooOld() *schema.Error {
-	return schema.CodedError(schema.CodeSocketTooOld, "socket.old")
+	return schema.CodedError(codeTooOld, "socket.old")
 }
 
 // ping asks the client whether it is there.

@@ -335,7 +335,7 @@ func (l *relay) parting(settings sockets.Settings) *parting {
 	case isQuiet && l.isTakenOut():
 		return &parting{nil, websocket.StatusGoingAway, "the instance was taken out"}
 	case isQuiet && l.isOld():
-		return &parting{tooOld(), websocket.StatusNormalClosure, schema.CodeSocketTooOld}
+		return &parting{tooOld(), websocket.StatusNormalClosure, codeTooOld}
 	case isQuiet && time.Since(used) >= settings.Idle.Std():
 		return &parting{nil, websocket.StatusNormalClosure, "nothing was said for too long"}
 	}

@@ -242,7 +242,7 @@ func (s *session) parting(settings sockets.Settings) *parting {
 	case isQuiet && isStopping:
 		return &parting{nil, websocket.StatusGoingAway, stoppingReason}
 	case isQuiet && isOld:
-		return &parting{tooOld(), websocket.StatusNormalClosure, schema.CodeSocketTooOld}
+		return &parting{tooOld(), websocket.StatusNormalClosure, codeTooOld}
 	case isIdle:
 		return &parting{nil, websocket.StatusNormalClosure, "nothing was asked for too long"}
 	}

@@ -108,7 +108,7 @@ func TestTheRunsOfAnOwnerSurviveThoseOfAnother(t *testing.T) {
 			stop()
 			g, stop = start()
 			defer stop()
-			for name, want := range map[string]string{"ended": schema.CodeRunEnded, "used up": schema.CodeRunLimit} {
+			for name, want := range map[string]string{"ended": "run_ended", "used up": "run_limit_reached"} {
 				if code := call(t, g, "victim", name); code != want {
 					t.Errorf("the run that is %s: got %q, want %q", name, code, want)
 				}

@@ -159,7 +159,7 @@ func TestTheRoomOfAnOwner(t *testing.T) {
 		end(t, r)
 	}
 	_, refusal := let("owner", "one more", now)
-	if refusal == nil || refusal.Code != schema.CodeTooManyRuns || refusal.RetryAfter != 30*time.Second {
+	if refusal == nil || refusal.Code != "too_many_runs" || refusal.RetryAfter != 30*time.Second {
 		t.Errorf("a new run in a full room: %+v", refusal)
 	}
 	if g.runs[identity{"owner", "one more"}] != nil {

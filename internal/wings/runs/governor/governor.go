@@ -428,13 +428,13 @@ func (g *Governor) refuseEnded(r *run, now time.Time) *schema.Error {
 	terms := acc.Terms()
 	switch {
 	case terms.IsEnded:
-		return final(r, schema.CodeRunEnded, say.New("run.ended", "how", g.how(r, "")))
+		return final(r, codeEnded, say.New("run.ended", "how", g.how(r, "")))
 	case terms.Looped > terms.Lifted:
 		return g.loops(r)
 	}
 	if lasted := now.Sub(acc.Began()); limit > 0 && lasted >= limit+terms.Longer {
 		limit += terms.Longer
-		refusal := final(r, schema.CodeRunLimit, say.New("run.time", "used", lasted, "limit", limit,
+		refusal := final(r, codeLimit, say.New("run.time", "used", lasted, "limit", limit,
 			"how", g.how(r, "--time 1h")))
 		refusal.Details = runDetails{Run: r.id, Unit: "time", Used: seconds(lasted), Limit: seconds(limit)}
 		return refusal

@@ -93,7 +93,7 @@ type step struct {
 // idle says; requests that are refused put that off.
 func TestTheTimeOfARunEndsIt(t *testing.T) {
 	t.Parallel()
-	const limit, refused = time.Hour, schema.CodeRunLimit
+	const limit, refused = time.Hour, "run_limit_reached"
 	for name, steps := range map[string][]step{
 		"from the first request": {{0, ""}, {29 * time.Minute, ""}, {29 * time.Minute, ""}, {119 * time.Second, ""}, {time.Second, refused}},
 		"a refused one goes on":  {{0, ""}, {29 * time.Minute, ""}, {29 * time.Minute, ""}, {29 * time.Minute, refused}, {29 * time.Minute, refused}},
@@ -131,7 +131,7 @@ func TestACallUnderWayKeepsItsRun(t *testing.T) {
 		}
 		time.Sleep(idle) //nolint:forbidigo // the time of a synctest bubble
 		long.Leave(account.End{})
-		if _, code := enter(g, nil); code != schema.CodeRunLimit {
+		if _, code := enter(g, nil); code != "run_limit_reached" {
 			t.Errorf("after it: %q", code)
 		}
 		time.Sleep(idle) //nolint:forbidigo // the time of a synctest bubble
@@ -155,7 +155,7 @@ func TestTermsChangeWhileRequestsOfARunAreRefused(t *testing.T) {
 			for range 200 {
 				if turn, code := enter(g, grant); turn != nil {
 					turn.Leave(account.End{})
-				} else if code != schema.CodeRunLimit {
+				} else if code != "run_limit_reached" {
 					t.Errorf("refused with %q", code)
 				}
 			}

@@ -29,7 +29,7 @@ type office struct {
 }
 
 func (o *office) routes() []web.Route {
-	return web.Group("Runs", access.ReadRuns, access.WriteRuns, o.tenantOf, []web.Route{{
+	return web.Group("Runs", readRuns, writeRuns, o.tenantOf, []web.Route{{
 		Pattern: "GET /api/runs", Team: access.Member,
 		Does:    web.ListWith(o.list),
 		Summary: "The runs of agents: their use, limits and state. Members see those of their own keys",
@@ -135,7 +135,7 @@ func (g *Governor) view(r *run) RunView {
 	v.State = r.stateNow()
 	v.Code, v.Reason = r.stoppedBy()
 	if terms.IsEnded {
-		v.Code, v.Reason = schema.CodeRunEnded, ""
+		v.Code, v.Reason = codeEnded, ""
 	}
 	return v
 }
@@ -159,7 +159,7 @@ func (g *Governor) viewRest(k *rest) RunView {
 		v.State, v.Code, v.Reason = Stopped, k.elsewhere.code, k.elsewhere.reason
 	}
 	if terms.IsEnded {
-		v.State, v.Code, v.Reason = Ended, schema.CodeRunEnded, ""
+		v.State, v.Code, v.Reason = Ended, codeEnded, ""
 	}
 	return v
 }
@@ -558,7 +558,7 @@ func (g *Governor) decide(r *run, change func(*budget.Terms) bool) error {
 
 // cut ends the calls of a run that are in progress here.
 func (g *Governor) cut(r *run) {
-	cause := final(r, schema.CodeRunEnded, say.New("run.ended", "how", g.how(r, "")))
+	cause := final(r, codeEnded, say.New("run.ended", "how", g.how(r, "")))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for t := range r.underWay {

@@ -139,7 +139,7 @@ func (g *Governor) seat(r *run, now time.Time) *schema.Error {
 	in, most := g.rooms.of[r.owner], g.options.Most
 	if in != nil && in.size() >= most.OfOwner && !g.giveWay(in, now) ||
 		g.rooms.all >= most.InAll && !g.makeRoom(in, now) {
-		refusal := schema.CodedError(schema.CodeTooManyRuns, "run.too_many", "most", most.OfOwner)
+		refusal := schema.CodedError(codeTooMany, "run.too_many", "most", most.OfOwner)
 		refusal.RetryAfter, refusal.Of = roomRetryAfter, r.of
 		return refusal
 	}

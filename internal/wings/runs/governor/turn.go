@@ -47,7 +47,7 @@ func (t *turn) RefuseUnpriced(model string) *schema.Error {
 	if t.governor.options.Settings.Unpriced != runs.Refuse || !t.run.limitsCost() {
 		return nil
 	}
-	return final(t.run, schema.CodeRunLimit, say.New("run.unpriced", "model", model))
+	return final(t.run, codeLimit, say.New("run.unpriced", "model", model))
 }
 
 // Confirm gives a run that begins its room, now that no limit refuses the request. It refuses the
@@ -167,7 +167,7 @@ func (t *turn) Refused(refusal *budget.Refusal) *schema.Error {
 		// The next call of a conversation is longer than the refused one.
 		more := max(refusal.Limit, refusal.Used-refusal.Limit+refusal.Wanted[refusal.Unit]*3/2)
 		flag := "--" + refusal.UnitName() + " " + number(more)
-		found = final(t.run, schema.CodeRunLimit, say.New("run.limit", "used", told(refusal.Used),
+		found = final(t.run, codeLimit, say.New("run.limit", "used", told(refusal.Used),
 			"limit", told(refusal.Limit), "unit", unit, "wanted", told(refusal.Wanted[refusal.Unit]),
 			"how", t.governor.how(t.run, flag)))
 	}
@@ -178,8 +178,8 @@ func (t *turn) Refused(refusal *budget.Refusal) *schema.Error {
 // The refusals that are counted, in the order of refusalCodes.
 const refusalCount = 5
 
-var refusalCodes = [refusalCount]string{schema.CodeRunLimit, schema.CodeRunLoops, schema.CodeRunEnded,
-	schema.CodeBudgetReserved, schema.CodeTooManyRuns}
+var refusalCodes = [refusalCount]string{codeLimit, codeLoops, codeEnded,
+	schema.CodeBudgetReserved, codeTooMany}
 
 // note counts a refusal and keeps one for good as the state of the run; nil says that a request was
 // let in.

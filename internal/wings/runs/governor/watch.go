@@ -66,9 +66,9 @@ func (g *Governor) loops(r *run) *schema.Error {
 	found := r.loop
 	r.mu.Unlock()
 	if found == nil { // an earlier process or another gateway has found it
-		return final(r, schema.CodeRunLoops, say.New("run.loops", "how", g.how(r, "")))
+		return final(r, codeLoops, say.New("run.loops", "how", g.how(r, "")))
 	}
-	refusal := final(r, schema.CodeRunLoops, say.New("run.loops_rule", "rule", say.New(ruleCodes[found.Rule]),
+	refusal := final(r, codeLoops, say.New("run.loops_rule", "rule", say.New(ruleCodes[found.Rule]),
 		"count", found.Count, "how", g.how(r, "")))
 	refusal.Details = loopDetails{r.id, *found}
 	return refusal
