@@ -52,6 +52,10 @@ and rekey fails. Everybody signs in to the console again.`,
 				fmt.Fprintf(stdout, "signed with the master key %s: %s\n", place.Keys.ID(),
 					strings.Join(done.Places, ", "))
 			}
+			if len(done.Left) > 0 {
+				fmt.Fprintf(stdout, "not signed, because a restore replaced it; delete it if nobody needs it: %s\n",
+					strings.Join(done.Left, ", "))
+			}
 			if len(done.Before) > 0 {
 				fmt.Fprintf(stdout, "was signed with it before: %s\n", strings.Join(done.Before, ", "))
 			}

@@ -296,7 +296,9 @@ func TestARekeyBlessesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	verb(t, exitOK, "restore", saved, "--force", "--config", e.file)
-	verb(t, exitOK, "rekey", "--config", e.file)
+	if said := verb(t, exitOK, "rekey", "--config", e.file); !strings.Contains(said, "replaced-") {
+		t.Errorf("got no name of what the restore replaced in %s", said)
+	}
 	e.setKeys(laterMasterKey, "")
 	e.start()
 	e.must(admin, http.MethodGet, "/api/auth/keys", "", "")

@@ -34,6 +34,8 @@ type Rekeyed struct {
 	Kinds map[string]int
 	// Places are the places that were signed, and Before those that were signed with the key before.
 	Places, Before []string
+	// Left are folders of what a restore replaced, which keep their key, or none.
+	Left []string
 }
 
 // rekeying is a change of the master key under way.
@@ -61,6 +63,12 @@ func Rekey(ctx context.Context, p *Place, o Options) (Rekeyed, error) {
 		return k.done, errors.New("there is no security.master-key to sign with; nothing turns signing off")
 	}
 	err := k.rekey(ctx)
+	for _, pattern := range []string{asidePrefix + "*", store.Shared + asidePrefix + "*"} {
+		if path := k.Path(pattern); path != pattern { // the place is known
+			left, _ := filepath.Glob(path) // the pattern is right
+			k.done.Left = append(k.done.Left, left...)
+		}
+	}
 	if len(k.refused) > 0 {
 		const most = 20
 		more := max(0, len(k.refused)-most)
@@ -421,10 +429,11 @@ func (k *rekeying) redis(ctx context.Context) error {
 
 // entries signs the keys in Redis that begin with a prefix.
 func (k *rekeying) entries(ctx context.Context, client rueidis.Client, kept *store.Kept, prefix string) error {
+	literal := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(prefix)
 	for _, node := range client.Nodes() {
 		for cursor := uint64(0); ; {
 			const atOnce = 500
-			scan := node.B().Scan().Cursor(cursor).Match(prefix + "*").Count(atOnce).Build()
+			scan := node.B().Scan().Cursor(cursor).Match(literal + "*").Count(atOnce).Build()
 			found, err := node.Do(ctx, scan).AsScanEntry()
 			if err != nil {
 				return err
