@@ -440,6 +440,14 @@ func TestABackupWithoutAMasterKeyGetsOne(t *testing.T) {
 	next.kill()
 	next.start()
 	next.must(e.token, "POST", "/api/config/version/rollback/6", "", "")
+
+	// What it had as plain files was sealed, so that a rekey takes all of it.
+	next.kill()
+	next.setKeys(laterMasterKey, masterKey)
+	verb(t, exitOK, "rekey", "--config", next.file)
+	next.setKeys(laterMasterKey, "")
+	next.start()
+	next.done(e.openID, 1, "in_progress")
 }
 
 // A restore that cannot be done says why and changes nothing.

@@ -202,7 +202,25 @@ func (r *restoring) stageFiles() error {
 		}
 		r.tell("%d bytes of files", r.done.Bytes)
 	}
+	for i := range r.kept {
+		if k := &r.kept[i]; r.isDoubted() && k.Rekey != nil && strings.HasPrefix(k.Files[0], store.Shared) {
+			if err := k.Rekey(r.sealing()); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// sealing returns how the plain files of an unsigned backup are sealed before they take their place.
+func (r *restoring) sealing() *store.Rekeying {
+	return &store.Rekeying{Keys: r.keys, IsFirst: true,
+		Path: func(name string) string { return filepath.Join(r.stagedFiles, strings.TrimPrefix(name, store.Shared)) },
+		Done: func(what string, err error) {
+			if err != nil {
+				r.done.Notes = append(r.done.Notes, what+": "+err.Error())
+			}
+		}}
 }
 
 // eachDocument calls a function with the documents of the archive, and counts them. Of an archive that is
@@ -226,6 +244,12 @@ func (r *restoring) eachDocument(visit func(documents.Document) error) error {
 			k := store.Of(r.kept, doc.Kind)
 			if err == nil && k != nil && !(r.isDoubted() && k.IsMerged) {
 				r.done.countDocument(k, doc.Kind)
+				if r.isDoubted() && k.Sealed != nil && r.stagedFiles != "" {
+					err = k.Sealed(r.sealing(), &doc)
+				}
+				if err != nil {
+					return err
+				}
 				if r.isDoubted() {
 					doc = documents.SignRestored(r.keys, r.id, doc)
 				} else if k.Read != nil && r.archive.From == fromDirectory {
