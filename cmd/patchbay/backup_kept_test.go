@@ -240,7 +240,7 @@ func TestWhatIsStoredIsDeclared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer client.Close()
+		t.Cleanup(client.Close)
 		keys, err := client.Do(t.Context(), client.B().Keys().Pattern("*").Build()).AsStrSlice()
 		if err != nil || len(keys) == 0 {
 			t.Errorf("Redis has %v, %v", keys, err)

@@ -3,7 +3,6 @@ package access_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,17 +58,6 @@ func (l *fakeLog) join(c *access.Credentials) *access.Credentials {
 	c.Take("log", true, trusted(l.values))
 	l.followers = append(l.followers, c)
 	return c
-}
-
-func tokenSettings(master string) access.Settings {
-	return access.Settings{Enabled: true, MasterKey: master, Tokens: []access.Token{{Name: "t", Role: access.Admin, TokenSHA256: access.HashOf("t")}}}
-}
-
-func beginSession(t *testing.T, c *access.Credentials) {
-	t.Helper()
-	if _, _, err := c.BeginSession(t.Context(), http.Header{"Authorization": {"Bearer t"}}, time.Now(), 0); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestSharedCredentialsAreTheSameEverywhere(t *testing.T) {

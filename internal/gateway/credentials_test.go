@@ -1,17 +1,14 @@
 package gateway_test
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
@@ -79,16 +76,6 @@ func logIn(t *testing.T, r *gatewaytest.Gateway) string {
 
 func statusWith(r *gatewaytest.Gateway, session string) int {
 	return r.Do(http.MethodGet, "/api/config/type/services", "", "Cookie", web.SessionCookie+"="+session, "Sec-Fetch-Site", "same-origin").Status
-}
-
-// forgedSession is a session of the bearer of a token that somebody makes who has the key.
-func forgedSession(key []byte, token string) string {
-	sum := sha256.Sum256([]byte(token))
-	print := sha256.Sum256(append([]byte("session of "), sum[:]...))
-	signed := append(binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(time.Hour).Unix())), print[:16]...)
-	mac := hmac.New(sha256.New, key)
-	mac.Write(signed)
-	return "s1." + base64.RawURLEncoding.EncodeToString(mac.Sum(signed))
 }
 
 // plainSessionKey returns the key of sessions that is stored as plain text, if there is one.

@@ -18,7 +18,7 @@ type Limits struct {
 
 // Docs describe the limits for the API and the program's verbs.
 func (Limits) Docs() map[string]string {
-	return map[string]string{
+	return map[string]string{ //nolint:gosec // tokens of text are no credentials
 		"requestsPerMinute":  "Requests in any sixty seconds; 0 is as security.defaults says, -1 no limit.",
 		"tokensPerMinute":    "Tokens in any sixty seconds.",
 		"concurrentRequests": "Requests at the same time.",
