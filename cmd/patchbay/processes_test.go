@@ -19,14 +19,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 )
 
-// demoProcess is the entry of a process that is the demo: a model server that needs no
-// model.
-func demoProcess(t *testing.T, more string) string {
-	t.Helper()
-	return fmt.Sprintf(`{command: [%q, demo, --listen, "127.0.0.1:$PORT", --data-dir, %q], ready: "http://127.0.0.1:$PORT/actuator/health", start-timeout: 2m%s}`,
-		binary, t.TempDir(), more)
-}
-
 // process asks a gateway for one of its processes.
 func (c *child) process(name string) processes.View {
 	c.t.Helper()
