@@ -351,6 +351,7 @@ export const said = Object.assign({}, ...Object.values(wings), {
   'manage.exists_token': '令牌 {name} 已存在',
   'manage.file_key': '密钥 {name} 属于配置文件：在文件中修改，或在这里吊销',
   'manage.file_token': '令牌 {name} 属于配置文件：在文件中修改，或在这里吊销',
+  'manage.unknown_key': '密钥 {name} 不存在',
   'manage.unknown_token': '令牌 {name} 不存在',
   'manage.revoked_key': '密钥 {name} 已被吊销',
   'manage.revoked_token': '令牌 {name} 已被吊销',

@@ -223,6 +223,7 @@ var refusals = []Entry{
 	{"manage.exists_token", "the token {name} exists already"},
 	{"manage.file_key", "the key {name} belongs to the configuration file and is changed there, or revoked here"},
 	{"manage.file_token", "the token {name} belongs to the configuration file and is changed there, or revoked here"},
+	{"manage.unknown_key", "the key {name} does not exist"},
 	{"manage.unknown_token", "the token {name} does not exist"},
 	{"manage.revoked_key", "the key {name} is revoked already"},
 	{"manage.revoked_token", "the token {name} is revoked already"},

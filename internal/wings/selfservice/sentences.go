@@ -17,5 +17,4 @@ var sentences = []say.Entry{
 		"can change or rotate it; you can revoke it."},
 	{"manage.others_key", "Another member made this key, and only they can rotate it; you can revoke it."},
 	{"manage.no_member", "not found: the tenant {tenant} has no such member"},
-	{"manage.unknown_key", "the key {name} does not exist"},
 }

@@ -1,6 +1,5 @@
 /** The sentences of this feature in Chinese, by their codes. */
 export const said = {
-  'manage.unknown_key': '密钥 {name} 不存在',
   'field.beyond': '超出 {of}',
   'field.beyond_number': '最多为 {most}（由 {of} 允许）',
   'field.beyond_time': '不得晚于 {most}（由 {of} 允许）',
