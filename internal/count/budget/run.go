@@ -6,13 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
 // Runs are the settings of a book that counts runs of agents. A run has one window, which
@@ -44,16 +41,24 @@ func (r *Runs) OfLedger() *quota.Bound {
 // longestRun is how long the ledger has the rows of a run.
 const longestRun = 8 * 24 * time.Hour
 
-// run is the state of a run that no key has.
+// run is the state of a run that no key has; mu of its account guards it.
 type run struct {
-	terms atomic.Pointer[Terms]
+	terms *Terms // nil if nothing was decided
 	// told is the version of the terms that the store has, and toldUse the time of the latest
 	// request that it has, in nanoseconds.
-	told, toldUse atomic.Int64
+	told, toldUse int64
 	// began and used are when the run had its first and its latest request at any gateway, in
-	// nanoseconds. counted is when it began here, which the ledger knows it by.
-	began, used atomic.Int64
+	// nanoseconds. counted is when it began here, which the ledger knows it by; it does not change.
+	began, used int64
 	counted     time.Time
+}
+
+// decided returns the decisions of people about the run.
+func (r *run) decided() (t Terms) {
+	if r.terms != nil {
+		t = *r.terms
+	}
+	return t
 }
 
 // Terms are the decisions of people about a run, on top of its limits.
@@ -97,12 +102,9 @@ func (b *Book) OpenRun(subject quota.Subject, began time.Time, limits Amounts) *
 	name := RunName(&quota.Key{APIKey: subject.APIKey, User: string(subject.User)})
 	found := b.accounts[name]
 	if found == nil {
-		found = &state{book: b, name: name, subject: subject}
-		found.run.counted = began
-		found.run.began.Store(began.UnixNano())
-		found.run.terms.Store(&Terms{})
-		found.Touch(b.options.Now())
+		found = &state{book: b, name: name, subject: subject, run: run{counted: began, began: began.UnixNano()}}
 		found.mu.Lock()
+		found.touch(b.options.Now())
 		found.spanAt(0, began)
 		found.mu.Unlock()
 		b.accounts[name] = found
@@ -135,12 +137,9 @@ func (b *Book) Forget(a *Account) {
 
 // Rested is a run that has no account for a time, because no request uses it.
 type Rested struct {
-	spent, all    Amounts // of this process, and of all
-	others        map[string]peer
-	terms         *Terms
-	began, used   int64
-	told, toldUse int64
-	counted       time.Time
+	run        run
+	spent, all Amounts // of this process, and of all
+	others     map[string]peer
 }
 
 // Rest removes the account of a run for a time, and reports false while requests of it are under way.
@@ -154,15 +153,9 @@ func (b *Book) Rest(a *Account) (r Rested, isQuiet bool) {
 	}
 	one := a.spanAt(0, a.run.counted)
 	_, all := one.figures(b)
-	r = Rested{
-		spent: one.spent, all: all, terms: a.run.terms.Load(), began: a.run.began.Load(), used: a.run.used.Load(),
-		told: a.run.told.Load(), toldUse: a.run.toldUse.Load(), counted: a.run.counted,
-	}
+	r = Rested{run: a.run, spent: one.spent, all: all}
 	if len(one.others) > 0 {
 		r.others = one.others
-	}
-	if *r.terms == (Terms{}) {
-		r.terms = nil
 	}
 	delete(b.accounts, a.name)
 	delete(b.known, place{a.name, quota.BudgetRun, 0})
@@ -171,34 +164,23 @@ func (b *Book) Rest(a *Account) (r Rested, isQuiet bool) {
 
 // Wake returns the account of a run again.
 func (b *Book) Wake(subject quota.Subject, r Rested, limits Amounts) *Account {
-	a := b.OpenRun(subject, r.counted, limits)
+	a := b.OpenRun(subject, r.run.counted, limits)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	one := a.spanAt(0, r.counted)
+	one := a.spanAt(0, r.run.counted)
 	one.spent = r.spent
 	for writer, before := range r.others {
 		before.settled = before.settled.greater(one.others[writer].settled)
 		one.others[writer] = before
 	}
-	if r.terms != nil {
-		a.run.terms.Store(r.terms)
-	}
-	a.run.began.Store(r.began)
-	a.run.used.Store(r.used)
-	a.run.told.Store(r.told)
-	a.run.toldUse.Store(r.toldUse)
+	a.run = r.run
 	return a
 }
 
 // Terms returns the decisions of people about the run.
-func (r *Rested) Terms() (t Terms) {
-	if r.terms != nil {
-		t = *r.terms
-	}
-	return t
-}
+func (r *Rested) Terms() Terms { return r.run.decided() }
 
 // Spent returns what was spent of the run, as far as this process knows.
 func (r *Rested) Spent() Amounts { return r.all }
@@ -210,10 +192,10 @@ func (r *Rested) Bounds(limits Amounts) Amounts { return r.Terms().Bounds(limits
 func (r *Rested) IsUsedUp(limits Amounts) bool { return r.all.reaches(r.Bounds(limits)) }
 
 // Began returns when the run had its first request.
-func (r *Rested) Began() time.Time { return time.Unix(0, r.began) }
+func (r *Rested) Began() time.Time { return time.Unix(0, r.run.began) }
 
 // Used returns when something was last asked for in the run.
-func (r *Rested) Used() time.Time { return time.Unix(0, r.used) }
+func (r *Rested) Used() time.Time { return time.Unix(0, r.run.used) }
 
 // IsUsedUp reports whether nothing is left of one of the limits of a run.
 func (a *Account) IsUsedUp(limits Amounts) bool {
@@ -306,16 +288,13 @@ func (b *Book) Decisions() int64 { return b.decisions.Load() }
 // Name returns the name of the account.
 func (a *Account) Name() string { return a.name }
 
-// bounds returns the limits of a window, with the terms of a run.
+// bounds returns the limits of a window, with the terms of a run; mu is held.
 func (a *Account) bounds(kind int) Amounts {
 	limits := a.limits[kind]
 	if a.book.options.Likely {
 		limits[overdraft] = 1
 	}
-	if terms := a.run.terms.Load(); terms != nil {
-		return terms.Bounds(limits)
-	}
-	return limits
+	return a.run.decided().Bounds(limits)
 }
 
 // Bounds returns limits with the terms.
@@ -332,7 +311,11 @@ func (t Terms) Bounds(limits Amounts) Amounts {
 }
 
 // Bounds returns the limits of a run as they are now.
-func (a *Account) Bounds() Amounts { return a.bounds(0) }
+func (a *Account) Bounds() Amounts {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.bounds(0)
+}
 
 // Figures returns the spent and the reserved amounts of a run, as far as this process knows.
 func (a *Account) Figures() (spent, reserved Amounts) {
@@ -351,7 +334,11 @@ func (a *Account) Refresh() error {
 }
 
 // Terms returns the decisions of people about a run.
-func (a *Account) Terms() Terms { return *a.run.terms.Load() }
+func (a *Account) Terms() Terms {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.run.decided()
+}
 
 // Decide changes the terms of a run, here and at the other gateways. It asks those for their
 // latest decision first. If change returns false, the terms stay as they are; other decisions wait until
@@ -359,13 +346,13 @@ func (a *Account) Terms() Terms { return *a.run.terms.Load() }
 func (a *Account) Decide(change func(*Terms) bool) error {
 	err := a.Refresh()
 	a.mu.Lock()
-	next := *a.run.terms.Load()
+	next := a.run.decided()
 	if !change(&next) {
 		a.mu.Unlock()
 		return nil
 	}
 	next.Version = max(next.Version+1, a.book.options.Now().UnixMilli())
-	a.run.terms.Store(&next)
+	a.run.terms = &next
 	a.mu.Unlock()
 	return errors.Join(err, a.Refresh())
 }
@@ -375,31 +362,26 @@ func (a *Account) Decide(change func(*Terms) bool) error {
 func (a *Account) Restore(terms Terms, began time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if terms.Version > a.run.terms.Load().Version {
-		a.run.terms.Store(&terms)
-		a.book.decisions.Add(1)
-	}
+	a.takeTerms(terms)
 	a.beganAt(began)
 }
 
 // Meet sets the latest use of a run that another gateway has told of, and in which nothing was asked
 // for here.
 func (a *Account) Meet(used time.Time) {
-	a.run.used.Store(used.UnixNano())
-	a.run.toldUse.Store(used.UnixNano())
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.run.used, a.run.toldUse = used.UnixNano(), used.UnixNano()
 }
 
 // Touch notes that something was asked for in a run.
-func (s *state) Touch(now time.Time) { s.run.used.Store(max(s.run.used.Load(), now.UnixNano())) }
-
-// touchedElsewhere notes that another gateway was asked for something in a run. Its clock may be ahead.
-func (s *state) touchedElsewhere(at time.Time) {
-	if now := s.book.options.Now(); at.After(now) {
-		at = now
-	}
-	s.Touch(at)
-	s.run.toldUse.Store(max(s.run.toldUse.Load(), at.UnixNano()))
+func (s *state) Touch(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.touch(now)
 }
+
+func (s *state) touch(now time.Time) { s.run.used = max(s.run.used, now.UnixNano()) }
 
 // isBusy reports whether requests are under way here; mu is held.
 func (s *state) isBusy() bool {
@@ -410,18 +392,26 @@ func (s *state) isBusy() bool {
 // another gateway, whose use is not mixed with its own; mu is held.
 func (s *state) isOver(now time.Time) bool {
 	runs := s.book.options.Runs
-	return runs != nil && !s.isBusy() && now.Sub(s.Used()) >= runs.Idle
+	return runs != nil && !s.isBusy() && now.Sub(time.Unix(0, s.run.used)) >= runs.Idle
 }
 
 // Used returns when something was last asked for in a run, at any gateway.
-func (s *state) Used() time.Time { return time.Unix(0, s.run.used.Load()) }
+func (s *state) Used() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Unix(0, s.run.used)
+}
 
 // Began returns when a run had its first request, at any gateway.
-func (s *state) Began() time.Time { return time.Unix(0, s.run.began.Load()) }
+func (s *state) Began() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Unix(0, s.run.began)
+}
 
 // beganAt notes that a run has begun earlier than was known; mu is held.
 func (s *state) beganAt(at time.Time) {
-	s.run.began.Store(min(s.run.began.Load(), at.UnixNano()))
+	s.run.began = min(s.run.began, at.UnixNano())
 }
 
 // countedAt returns when a request of the account counts that came at a moment.
@@ -443,133 +433,78 @@ func (b *Book) startOf(kind int, at time.Time) int64 {
 // expiry returns when the store may forget a sheet.
 func (s *state) expiry(one *span) time.Time {
 	if runs := s.book.options.Runs; runs != nil {
-		return s.Used().Add(runs.Idle + time.Second)
+		return time.Unix(0, s.run.used).Add(runs.Idle + time.Second)
 	}
 	return one.end().Add(keepTotals)
 }
-
-// The sheet of a run has its terms and its beginning beside the totals of processes.
-const (
-	termsWriter = "run:terms"
-	beganWriter = "run:began"
-	usedWriter  = "run:used"
-)
 
 // useParts is how often the store hears, while a run is idle for as long as it may, of requests that
 // change no total, because they are refused: at other gateways the run is not over either.
 const useParts = 8
 
-// hasNewTerms reports whether the store lacks terms of a run, or that it is in use.
+// hasNewTerms reports whether the store lacks terms of a run, or that it is in use; mu is held.
 func (s *state) hasNewTerms() bool {
-	terms := s.run.terms.Load()
-	if terms == nil {
-		return false
-	}
-	isUsed := s.run.used.Load()-s.run.toldUse.Load() >= int64(s.book.options.Runs.Idle/useParts)
-	return isUsed || terms.Version > s.run.told.Load()
+	runs := s.book.options.Runs
+	return runs != nil &&
+		(s.run.used-s.run.toldUse >= int64(runs.Idle/useParts) || s.run.decided().Version > s.run.told)
 }
 
-// addTerms adds the terms, the beginning and the latest use of a run to its sheet, and returns the
-// version of the terms and the use; mu is held.
-func (s *state) addTerms(sheets []tally.Sheet) (version, use int64) {
-	terms := s.run.terms.Load()
-	if terms == nil || len(sheets) == 0 {
-		return 0, 0
-	}
-	sheet := &sheets[0]
-	// The earliest beginning has the greatest order.
-	began := strconv.FormatInt(lastOrder-s.run.began.Load()/int64(time.Second), 10)
-	use = s.run.used.Load()
-	used := strconv.FormatInt(use/int64(time.Second), 10)
-	for writer, text := range map[string]string{termsWriter: terms.String(), beganWriter: began, usedWriter: used} {
-		if keys := s.book.options.Keys; keys != nil {
-			text += " " + keys.Sign(writer, sheet.Name, text)
-		}
-		sheet.Totals = append(sheet.Totals, tally.Total{Writer: writer, Numbers: text})
-	}
-	return terms.Version, use
-}
-
-// takeTerms takes over terms, beginning and latest use of a run from the store's sheet; mu is held.
-func (s *state) takeTerms(p prepared, all []map[string]string) {
-	known := s.run.terms.Load()
-	if known == nil || len(all) == 0 {
-		return
-	}
-	if p.terms > s.run.told.Load() {
-		s.run.told.Store(p.terms)
-	}
-	s.run.toldUse.Store(max(s.run.toldUse.Load(), p.use))
-	name := p.sheets[0].Name
-	if found, ok := ReadTerms(s.unsigned(name, termsWriter, all[0])); ok && found.Version > known.Version {
-		s.run.terms.Store(&found)
-		s.run.told.Store(found.Version)
+// takeTerms takes over terms of a run that are newer; mu is held.
+func (s *state) takeTerms(terms Terms) {
+	if terms.Version > s.run.decided().Version {
+		s.run.terms = &terms
 		s.book.decisions.Add(1)
 	}
-	if used, err := strconv.ParseInt(s.unsigned(name, usedWriter, all[0]), 10, 64); err == nil {
-		s.touchedElsewhere(time.Unix(used, 0))
-	}
-	if order, err := strconv.ParseInt(s.unsigned(name, beganWriter, all[0]), 10, 64); err == nil && order > 0 {
-		s.beganAt(time.Unix(lastOrder-order, 0))
-	}
 }
 
-// unsigned returns the text of a writer in a sheet without its signature; it is empty where that is
-// wrong.
-func (s *state) unsigned(sheet, writer string, all map[string]string) string {
-	text := all[writer]
-	keys := s.book.options.Keys
-	if keys == nil {
-		return text
+// takeRun takes over what another process has told of a run; mu is held.
+func (s *state) takeRun(told *entry) {
+	if s.book.options.Runs == nil {
+		return
 	}
-	at := strings.LastIndexByte(text, ' ')
-	if at < 0 || keys.Verify(text[at+1:], writer, sheet, text[:at]) != nil {
-		return ""
+	s.takeTerms(told.terms)
+	s.run.told = max(s.run.told, told.terms.Version)
+	used := time.Unix(told.used, 0)
+	if now := s.book.options.Now(); used.After(now) { // the clock of the other one may be ahead
+		used = now
 	}
-	return text[:at]
+	s.touch(used)
+	s.run.toldUse = max(s.run.toldUse, used.UnixNano())
+	if told.began > 0 {
+		s.beganAt(time.Unix(told.began, 0))
+	}
 }
 
 // The number of an end is the sum of these.
 const endedText, cutText, operatorText = 1, 2, 4
 
-// String returns the terms as a total: the version and numbers.
+// numbers returns the numbers of terms in the order of their text.
+func (t *Terms) numbers(end *int64) []*int64 {
+	return []*int64{&t.Version, &t.Raised[Requests], &t.Raised[Tokens], &t.Raised[Cost], (*int64)(&t.Longer),
+		&t.MostCost, end, &t.Looped, &t.Lifted}
+}
+
+// String returns the terms as numbers.
 func (t Terms) String() string {
-	ended := int64(0)
-	for _, one := range [...]struct {
-		is     bool
-		number int64
-	}{{t.IsEnded, endedText}, {t.IsCut, cutText}, {t.IsByOperator, operatorText}} {
-		if one.is && t.IsEnded {
-			ended |= one.number
+	var end int64
+	if t.IsEnded {
+		end = endedText
+		if t.IsCut {
+			end |= cutText
+		}
+		if t.IsByOperator {
+			end |= operatorText
 		}
 	}
-	text := ""
-	for _, n := range [...]int64{t.Version, t.Raised[Requests], t.Raised[Tokens], t.Raised[Cost],
-		int64(t.Longer / time.Second), t.MostCost, ended, t.Looped, t.Lifted} {
-		text += " " + strconv.FormatInt(n, 10)
-	}
-	return text[1:]
+	return writeNumbers(t.numbers(&end))
 }
 
 // ReadTerms reads the terms that String returned.
 func ReadTerms(text string) (t Terms, ok bool) {
-	var longer, ended int64
-	to := [...]*int64{&t.Version, &t.Raised[Requests], &t.Raised[Tokens], &t.Raised[Cost], &longer, &t.MostCost, &ended,
-		&t.Looped, &t.Lifted}
-	parts := strings.Split(text, " ")
-	if len(parts) != len(to) {
-		return t, false
-	}
-	for i, part := range parts {
-		n, err := strconv.ParseInt(part, 10, 64)
-		if err != nil || n < 0 {
-			return t, false
-		}
-		*to[i] = n
-	}
-	t.Longer, t.IsEnded = time.Duration(longer)*time.Second, ended != 0
-	t.IsCut, t.IsByOperator = ended&cutText != 0, ended&operatorText != 0
-	return t, true
+	var end int64
+	rest, ok := readNumbers(text, t.numbers(&end))
+	t.IsEnded, t.IsCut, t.IsByOperator = end != 0, end&cutText != 0, end&operatorText != 0
+	return t, ok && rest == ""
 }
 
 // EachRun calls visit with the totals of every run of the last days that the ledger has: one

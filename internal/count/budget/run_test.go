@@ -249,7 +249,8 @@ func TestTermsOfARunAreReadAsWritten(t *testing.T) {
 	if err := account.Decide(func(t *Terms) bool { t.IsEnded = true; return true }); err != nil {
 		t.Fatal(err)
 	}
-	store.store.Put(account.place(account.spans[0]), termsWriter, "99999999999999 0 0 0 0 0 0 0 0 forged")
+	forged := entry{Committed: Committed{Order: 1}, terms: Terms{Version: 1 << 60}}
+	store.store.Put(account.place(account.spans[0]), "x", forged.text(nil, "", "")+" forged")
 	if err := account.ask(); err != nil || !account.Terms().IsEnded {
 		t.Errorf("%v, %+v", err, account.Terms())
 	}

@@ -41,7 +41,7 @@ type prepared struct {
 	spans  []*span
 	own    []Committed
 	sheets []tally.Sheet
-	// terms is the version of the terms among them, and use the latest use of a run.
+	// terms is the version of the terms in them, and use the latest use of a run.
 	terms, use int64
 }
 
@@ -55,9 +55,9 @@ func (s *state) prepare() (p prepared, isNews bool) {
 	for _, one := range p.spans {
 		c := one.commitment(order)
 		p.own = append(p.own, c)
-		p.sheets = append(p.sheets, s.sheet(one, s.book.writer, c, told{}))
+		p.sheets = append(p.sheets, s.sheet(one, s.book.writer, c, ""))
 	}
-	p.terms, p.use = s.addTerms(p.sheets)
+	p.terms, p.use = s.run.decided().Version, s.run.used
 	return p, isNews
 }
 
@@ -97,7 +97,7 @@ func (s *state) take(p prepared, all []map[string]string) (lacking []tally.Sheet
 	defer s.mu.Unlock()
 	now := s.book.options.Now()
 	s.answered.Store(now.UnixNano())
-	s.takeTerms(p, all)
+	s.run.told, s.run.toldUse = max(s.run.told, p.terms), max(s.run.toldUse, p.use)
 	for i, one := range p.spans {
 		j := s.judge(one, all[i], now)
 		one.confirm(p.own[i])
@@ -112,7 +112,7 @@ func (s *state) take(p prepared, all []map[string]string) (lacking []tally.Sheet
 		}
 		s.noteRefused(p.sheets[i].Name, j.refused)
 		for process, last := range better {
-			lacking = append(lacking, s.sheet(one, process, last, toldOf(all[i], process)))
+			lacking = append(lacking, s.sheet(one, process, last, all[i][process]))
 		}
 	}
 	return lacking

@@ -51,10 +51,8 @@ type peer struct {
 	// seen to change. It changes with every exchange of a living process.
 	Committed
 	changed time.Time
-	// isSplit says that the process tells its reservations apart. found is the store's entry
-	// of it.
-	isSplit bool
-	found   told
+	// text is the store's entry of the process.
+	text string
 }
 
 // figures returns the spent and reserved amounts of the process together, and the spent ones

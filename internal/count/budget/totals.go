@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/store/tally"
 )
 
@@ -17,16 +18,81 @@ type Committed struct {
 	Amounts, Reserved Amounts
 }
 
-const (
-	// reservedSuffix follows the name of the process in the name of its total of
-	// reservations. reservedMark ends that total; gateways of earlier releases skip it
-	// because of the mark. The signature of both, with a name that ends in signedSuffix, is
-	// no total for them either.
-	reservedSuffix, reservedMark = ":reserved", " reserved"
-	signedSuffix                 = ":signed"
-	// keepTotals is how long totals are kept after the end of their window.
-	keepTotals = time.Hour
-)
+// keepTotals is how long totals are kept after the end of their window.
+const keepTotals = time.Hour
+
+// entry is what one process tells the others in a sheet: its commitment and, in the sheet of a run,
+// the terms, the beginning and the latest use of the run as the process knows them.
+type entry struct {
+	Committed
+	began, used int64 // in seconds
+	terms       Terms
+}
+
+// numbers returns the numbers of an entry in the order of its text.
+func (e *entry) numbers() []*int64 {
+	all := []*int64{&e.Order}
+	for unit := range e.Amounts {
+		all = append(all, &e.Amounts[unit], &e.Reserved[unit])
+	}
+	return append(all, &e.began, &e.used)
+}
+
+// text returns the text of an entry of a process in a sheet. With keys it ends with a signature: no
+// entry can be moved to another account, window or process, or changed.
+func (e *entry) text(keys *seal.Keys, sheet, process string) string {
+	text := writeNumbers(e.numbers()) + " " + e.terms.String()
+	if keys == nil {
+		return text
+	}
+	return text + " " + keys.Sign(append(signedPlace(sheet, process), text)...)
+}
+
+// signedPlace returns the texts before that of an entry under its signature.
+func signedPlace(sheet, process string) []string { return []string{"budget total", sheet, process} }
+
+// readEntry reads the entry of a process in a sheet. It fails for texts that no gateway writes and, with
+// keys, for texts that no gateway with the master key has signed.
+func readEntry(keys *seal.Keys, sheet, process, text string) (e entry, ok bool) {
+	if keys != nil {
+		at := strings.LastIndexByte(text, ' ')
+		if at < 0 || keys.Verify(text[at+1:], append(signedPlace(sheet, process), text[:at])...) != nil {
+			return e, false
+		}
+		text = text[:at]
+	}
+	numbers := e.numbers()
+	rest, ok := readNumbers(text, numbers)
+	if ok {
+		e.terms, ok = ReadTerms(rest)
+	}
+	return e, ok && e.Order <= lastOrder && e.Reserved.greater(e.Amounts) == e.Amounts
+}
+
+// writeNumbers returns a text of numbers with a space between two of them.
+func writeNumbers(numbers []*int64) string {
+	var text []byte
+	for _, n := range numbers {
+		text = strconv.AppendInt(append(text, ' '), *n, 10)
+	}
+	return string(text[1:])
+}
+
+// readNumbers reads the numbers at the beginning of a text, and returns the text behind them. It
+// fails for texts that writeNumbers does not return, and for numbers below 0.
+func readNumbers(text string, to []*int64) (rest string, ok bool) {
+	rest = text
+	for _, n := range to {
+		var number string
+		var err error
+		number, rest, _ = strings.Cut(rest, " ")
+		*n, err = strconv.ParseInt(number, 10, 64)
+		if err != nil || *n < 0 || strconv.FormatInt(*n, 10) != number {
+			return "", false
+		}
+	}
+	return rest, true
+}
 
 // place returns the name of the sheet of a window of the account.
 func (s *state) place(one *span) string {
@@ -37,103 +103,22 @@ func (s *state) place(one *span) string {
 	return s.book.options.Prefix + ":budget:{" + s.name + "}:" + one.window().String() + ":" + from
 }
 
-// sheet returns the place of a window of the account, with the commitment of one process.
-// It replaces the store's text in instead, where that is known to be wrong or old.
-func (s *state) sheet(one *span, process string, c Committed, instead told) tally.Sheet {
-	sheet := tally.Sheet{
-		Name: s.place(one), Expire: s.expiry(one), IsOrdered: true, IsRead: true,
-		Totals: []tally.Total{
-			{Writer: process, Numbers: write(c.Order, c.Amounts), Instead: instead.amounts},
-			{
-				Writer: process + reservedSuffix, Numbers: write(c.Order, c.Reserved) + reservedMark,
-				Instead: instead.reserved,
-			},
-		},
+// sheet returns the place of a window of the account, with an entry of one process. The entry replaces
+// the store's text in instead, which is empty unless it is known to be wrong or old.
+func (s *state) sheet(one *span, process string, c Committed, instead string) tally.Sheet {
+	name := s.place(one)
+	e := s.run.entry(c)
+	return tally.Sheet{
+		Name: name, Expire: s.expiry(one), IsOrdered: true, IsRead: true,
+		Totals: []tally.Total{{Writer: process, Numbers: e.text(s.book.options.Keys, name, process), Instead: instead}},
 	}
-	if keys := s.book.options.Keys; keys != nil {
-		own := told{amounts: sheet.Totals[0].Numbers, reserved: sheet.Totals[1].Numbers}
-		sheet.Totals = append(sheet.Totals, tally.Total{
-			Writer:  process + signedSuffix,
-			Numbers: strconv.FormatInt(c.Order, 10) + " " + keys.Sign(signedParts(sheet.Name, process, own)...),
-			Instead: instead.signed,
-		})
-	}
-	return sheet
 }
 
-// told is the entry of one process in a sheet: the texts of its totals and their
-// signature.
-type told struct{ amounts, reserved, signed string }
-
-// signedParts returns the texts under a signature: nobody can move a total to another
-// account, window or process, or change it.
-func signedParts(sheet, process string, t told) []string {
-	return []string{"budget total", sheet, process, t.amounts, t.reserved}
-}
-
-// toldOf returns the entry of a process in a sheet.
-func toldOf(all map[string]string, process string) told {
-	return told{amounts: all[process], reserved: all[process+reservedSuffix], signed: all[process+signedSuffix]}
-}
-
-// isProcess reports whether a name in a sheet names a process.
-func isProcess(name string) bool {
-	return !strings.HasSuffix(name, reservedSuffix) && !strings.HasSuffix(name, signedSuffix) &&
-		name != termsWriter && name != beganWriter && name != usedWriter
-}
-
-// read returns the commitment of a process, and reports whether the process told its
-// reservations apart. A gateway of an earlier release tells no reservations, and
-// reservations of another order belong to another total of the process: all of it counts as
-// spent then. It fails for texts that no gateway writes.
-func (t told) read() (c Committed, isSplit, ok bool) {
-	c, ok = read(t.amounts)
-	if !ok || c.Order > lastOrder || c.Amounts.lesser(Amounts{}) != (Amounts{}) ||
-		write(c.Order, c.Amounts) != t.amounts {
-		return c, false, false
+// entry returns an entry with a commitment and the state of a run.
+func (r *run) entry(c Committed) entry {
+	e := entry{Committed: c, began: r.began / int64(time.Second), used: r.used / int64(time.Second)}
+	if r.terms != nil {
+		e.terms = *r.terms
 	}
-	text, isMarked := strings.CutSuffix(t.reserved, reservedMark)
-	reserved, isRead := read(text)
-	if !isMarked || !isRead || reserved.Order != c.Order {
-		return c, false, true
-	}
-	c.Reserved = reserved.Amounts
-	return c, true, c.Reserved.lesser(Amounts{}) == Amounts{} && c.Reserved.greater(c.Amounts) == c.Amounts
-}
-
-// signature returns the signature, and the order that it belongs to.
-func (t told) signature() (order, signature string) {
-	order, signature, _ = strings.Cut(t.signed, " ")
-	return order, signature
-}
-
-// write returns the text of an order and amounts. A permit that is not held is left out.
-func write(order int64, a Amounts) string {
-	text := strconv.FormatInt(order, 10)
-	for unit, amount := range a {
-		if unit != overdraft || amount != 0 {
-			text += " " + strconv.FormatInt(amount, 10)
-		}
-	}
-	return text
-}
-
-// read reads an order and amounts.
-func read(text string) (c Committed, ok bool) {
-	parts := strings.Split(text, " ")
-	if least := 1 + overdraft; len(parts) != least && len(parts) != least+1 {
-		return c, false
-	}
-	for i, part := range parts {
-		n, err := strconv.ParseInt(part, 10, 64)
-		if err != nil {
-			return c, false
-		}
-		if i == 0 {
-			c.Order = n
-		} else {
-			c.Amounts[i-1] = n
-		}
-	}
-	return c, true
+	return e
 }

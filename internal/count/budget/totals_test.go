@@ -12,26 +12,28 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/testing/tallytest"
 )
 
-// readAll reads all totals of a sheet that can be true.
+// readAll reads all totals of a sheet that can be true, without their signatures.
 func readAll(all map[string]string) map[string]Committed {
 	read := map[string]Committed{}
-	for name := range all {
-		if c, _, ok := toldOf(all, name).read(); ok && isProcess(name) {
-			read[name] = c
+	for process, text := range all {
+		if at := strings.Index(text, " v1."); at >= 0 {
+			text = text[:at]
+		}
+		if e, ok := readEntry(nil, "", process, text); ok {
+			read[process] = e.Committed
 		}
 	}
 	return read
 }
 
-// Gateways tell each other what they have reserved beside what they have committed in all;
-// the release before reads and writes only the latter, which counts as spent then.
-func TestTotalsAreSharedWithTheReleaseBefore(t *testing.T) {
+// Gateways tell each other what they have committed in all and what of it they have reserved. A later
+// total replaces an earlier one of the same process, and no earlier one a later one.
+func TestTotalsAreReadAsTold(t *testing.T) {
 	store := tallytest.New()
 	s := &state{book: New(Options{Prefix: "p"}), name: "key/k"}
 	at := &span{start: quota.BudgetDay.Start(time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)).Unix()}
 	tell := func(process string, what Committed) map[string]Committed {
-		all := store.Tell([]tally.Sheet{s.sheet(at, process, what, told{})}, false)[0]
-		return readAll(all)
+		return readAll(store.Tell([]tally.Sheet{s.sheet(at, process, what, "")}, false)[0])
 	}
 	is := func(all map[string]Committed, process string, want Committed) {
 		t.Helper()
@@ -39,29 +41,18 @@ func TestTotalsAreSharedWithTheReleaseBefore(t *testing.T) {
 			t.Errorf("%s has %+v, want %+v", process, all[process], want)
 		}
 	}
-	sheet := s.sheet(at, "a", Committed{}, told{})
+	sheet := s.sheet(at, "a", Committed{}, "")
 	if sheet.Name != "p:budget:{key/k}:BUDGET_DAY:20260504" || !sheet.Expire.Equal(time.Date(2026, 5, 5, 1, 0, 0, 0, time.UTC)) {
 		t.Errorf("%s until %v", sheet.Name, sheet.Expire)
 	}
 	first := Committed{Order: 3, Amounts: Amounts{5, 500, 1 << 60}, Reserved: Amounts{1, 100, 1 << 40}}
 	is(tell("a", first), "a", first)
 	is(tell("a", Committed{Order: 2, Amounts: Amounts{9, 9, 9}}), "a", first)
-	// What the release before sees: values of four parts.
-	sheet.Totals = nil
-	for name, value := range store.Tell([]tally.Sheet{sheet}, false)[0] {
-		if isKnown := len(strings.Split(value, " ")) == 4; isKnown != (name == "a") {
-			t.Errorf("%s is %q", name, value)
-		}
-	}
-	// What it writes, of itself and of another gateway that it remembers.
 	tell("b", Committed{Order: 7, Amounts: Amounts{2, 20, 0}, Reserved: Amounts{1, 10, 0}})
-	sheet.Totals = []tally.Total{{Writer: "b", Numbers: "8 3 30 0"}, {Writer: "old", Numbers: "1 4 40 0"}}
-	store.Tell([]tally.Sheet{sheet}, false)
 	all := tell("a", Committed{Order: 10, Amounts: Amounts{5, 460, 7}})
 	is(all, "a", Committed{Order: 10, Amounts: Amounts{5, 460, 7}})
-	is(all, "b", Committed{Order: 8, Amounts: Amounts{3, 30, 0}})
-	is(all, "old", Committed{Order: 1, Amounts: Amounts{4, 40, 0}})
-	if len(all) != 3 {
+	is(all, "b", Committed{Order: 7, Amounts: Amounts{2, 20, 0}, Reserved: Amounts{1, 10, 0}})
+	if len(all) != 2 {
 		t.Errorf("there are %v", all)
 	}
 }

@@ -1,9 +1,6 @@
 package budget
 
 import (
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/store"
@@ -28,32 +25,33 @@ type judgement struct {
 // mu is held.
 func (s *state) judge(one *span, all map[string]string, now time.Time) judgement {
 	j := judgement{believed: make(map[string]Committed, len(all)), better: map[string]Committed{}}
-	sheet := s.place(one)
-	for process := range all {
-		if !isProcess(process) || process == s.book.writer {
+	keys, sheet := s.book.options.Keys, s.place(one)
+	for process, text := range all {
+		known := one.others[process]
+		if process == s.book.writer {
 			continue
 		}
-		found, known := toldOf(all, process), one.others[process]
-		if known.found == found {
+		if known.text == text {
 			j.believed[process] = known.Committed
 			continue
 		}
-		c, isSplit, ok := found.read()
-		isFalling := known.isSplit && isSplit && c.Order >= known.Order && !known.spentAtMost(c)
-		if !ok || !s.book.isSigned(sheet, process, found) || s.book.options.Keys == nil && isFalling {
+		told, ok := readEntry(keys, sheet, process, text)
+		c := told.Committed
+		isFalling := c.Order >= known.Order && !known.spentAtMost(c)
+		if !ok || keys == nil && isFalling {
 			j.refused++
 			continue
 		}
 		j.believed[process] = c
+		s.takeRun(&told)
 		if c.Reserved != (Amounts{}) { // what was settled is told with the time of its use
-			s.Touch(now)
+			s.touch(now)
 		}
 		switch {
 		case c.Order > known.Order:
-			one.others[process] = peer{known.settled, c, now, isSplit, found}
+			one.others[process] = peer{known.settled, c, now, text}
 		case c.Order == known.Order:
-			most := known.Committed.atLeast(c)
-			one.others[process] = peer{known.settled, most, known.changed, known.isSplit && isSplit, found}
+			one.others[process] = peer{known.settled, known.Committed.atLeast(c), known.changed, text}
 		case now.Sub(known.changed) >= 2*beat: // replies may overtake each other
 			j.better[process] = known.Committed
 		}
@@ -78,22 +76,12 @@ func (c Committed) atLeast(other Committed) Committed {
 // judgeOwn reports whether a sheet has this process's own total: the one it told just now,
 // or a later one.
 func (s *state) judgeOwn(sheet tally.Sheet, all map[string]string) bool {
-	found := toldOf(all, s.book.writer)
-	isSame := found.amounts == sheet.Totals[0].Numbers
-	if isSame && (s.book.options.Keys == nil || found.signed == sheet.Totals[2].Numbers) {
+	text, keys := all[s.book.writer], s.book.options.Keys
+	if text == sheet.Totals[0].Numbers {
 		return true
 	}
-	c, _, ok := found.read()
-	if s.book.options.Keys == nil {
-		return ok && c.Order <= s.book.order.Load()
-	}
-	return ok && s.book.isSigned(sheet.Name, s.book.writer, found)
-}
-
-// isSigned reports whether a total was made by a gateway with the master key. Without one nothing is signed.
-func (b *Book) isSigned(sheet, process string, t told) bool {
-	_, signature := t.signature()
-	return b.options.Keys == nil || b.options.Keys.Verify(signature, signedParts(sheet, process, t)...) == nil
+	told, ok := readEntry(keys, sheet.Name, s.book.writer, text)
+	return ok && (keys != nil || told.Order <= s.book.order.Load())
 }
 
 // noteRefused counts totals that were refused, and logs them once an hour for each account; mu is held.
@@ -114,24 +102,12 @@ func (s *state) noteRefused(sheet string, refused int) {
 		"of", s.name, "in", sheet, "totals", refused)
 }
 
-// Rekey signs the totals of a sheet, and the terms of a run in it, with the current key.
+// Rekey signs the entries of a sheet with the current key.
 func Rekey(r *store.Rekeying, sheet string, all map[string]string) error {
-	for _, writer := range slices.Collect(maps.Keys(all)) {
-		what := sheet + " " + writer
-		switch {
-		case writer == termsWriter || writer == beganWriter || writer == usedWriter:
-			text, err := r.Resigned(all[writer], writer, sheet)
-			all[writer] = text
-			r.Done(what, err)
-		case isProcess(writer):
-			t := toldOf(all, writer)
-			_, signature := t.signature()
-			err := r.Verify(signature, signedParts(sheet, writer, t)...)
-			if order, _, _ := strings.Cut(t.amounts, " "); err == nil {
-				all[writer+signedSuffix] = order + " " + r.Keys.Sign(signedParts(sheet, writer, t)...)
-			}
-			r.Done(what, err)
-		}
+	for process, text := range all {
+		signed, err := r.Resigned(text, signedPlace(sheet, process)...)
+		all[process] = signed
+		r.Done(sheet+" "+process, err)
 	}
 	return nil
 }
