@@ -226,6 +226,10 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.Keys, g.Budgets = g.keys(), g.book.Uses
 	g.Credentials.Warn()
 	g.Recorder = calls.NewRecorder(g.Document.Monitoring.Settings)
+	var families []metrics.Family
+	for _, w := range g.wings {
+		families = append(families, w.Families...)
+	}
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
 		Ledger:       func() quota.Stats { return g.Ledger.Stats() },
@@ -240,6 +244,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 				w.State(to, now)
 			}
 		},
+		Families: families,
 		Components: func(to map[string]actuator.Component) {
 			for _, w := range g.wings {
 				w.Health(to)

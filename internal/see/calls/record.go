@@ -118,6 +118,8 @@ type Record struct {
 
 	// Cache is the part that the cache of answers played in the request.
 	Cache metrics.Cached `json:"cache,omitzero"`
+	// Also counts the request as well, if it is counted; nil if nothing else does.
+	Also *metrics.Counter `json:"-"`
 	// Class is how urgent the request is while it waits.
 	Class schema.Class `json:"class,omitzero"`
 	// Target is within what time the client wanted the first content, 0 where it did not say.
@@ -433,7 +435,7 @@ func (c *Record) counted() metrics.Request {
 	r := metrics.Request{
 		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage,
 		Cost:     int64(c.Cost - c.Charged),
-		Cache:    c.Cache,
+		Also:     c.Also,
 		Duration: c.Ended, Queued: c.Queued, Held: c.Held, Class: c.Class, Target: c.TargetMet(), Overhead: -1,
 	}
 	if c.Streamed {

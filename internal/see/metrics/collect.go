@@ -13,12 +13,13 @@ type collector struct {
 	state    func(to *State)
 	build    Build
 	system   *system
+	families []Family
 	places   map[string]int // of the families, by name
 }
 
 // collect returns every family that has series, with their present values.
 func (c *collector) collect() *gathered {
-	s := &scrape{collector: c, gathered: newGathered(c.places)}
+	s := &scrape{collector: c, gathered: newGathered(c.families, c.places)}
 	for _, service := range schema.ServiceTypes() {
 		s.service(service)
 	}
@@ -82,12 +83,6 @@ func (s *scrape) service(service schema.ServiceType) {
 	}
 	for _, what := range [...]Target{TargetKept, TargetMissed} {
 		s.value("model_router_ttft_targets_total", float64(series.targets[what].Value()), name, targetNames[what])
-	}
-	for _, what := range [...]Cached{CacheHit, CacheMiss, CacheBypass, CacheShared} {
-		if service == schema.Chat || service == schema.Embedding || service == schema.Rerank {
-			s.value("model_router_answer_cache_requests_total", float64(series.cached[what].Value()), name,
-				what.String())
-		}
 	}
 	wait, overhead := series.queueWait.Snapshot(requestBounds), series.overhead.Snapshot(overheadBounds)
 	s.histogram("model_router_queue_wait_seconds", &wait, name)

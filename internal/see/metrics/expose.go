@@ -27,16 +27,23 @@ type Options struct {
 	// State tells the living state at every scrape.
 	State func(to *State)
 	Build Build
+	// Families are those of wings.
+	Families []Family
 	// Failed is called when some series could not be gathered.
 	Failed func()
 }
 
 // NewExposition returns an exposition.
 func NewExposition(options Options) (*Exposition, error) {
+	all := slices.Concat(families[:], options.Families)
+	places := make(map[string]int, len(all))
+	for i := range all {
+		places[all[i].Name] = i
+	}
 	e := &Exposition{
 		options: options,
 		collector: &collector{options.Registry, options.State, options.Build, newSystem(options.Registry.Started()),
-			placesOfFamilies()},
+			all, places},
 		runtime: prometheus.NewRegistry(),
 	}
 	return e, errors.Join(
@@ -44,6 +51,9 @@ func NewExposition(options Options) (*Exposition, error) {
 		e.runtime.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 	)
 }
+
+// Families returns every family that the gateway defines itself.
+func (e *Exposition) Families() []Family { return e.collector.families }
 
 // Gather returns every family with the default prefix, whatever the settings are.
 func (e *Exposition) Gather() ([]*dto.MetricFamily, error) {
@@ -67,7 +77,7 @@ func (e *Exposition) Scrape() ([]*dto.MetricFamily, error) {
 	all = slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
 		category := CategorySystem // the Go runtime and the process
 		if place, isOwn := e.collector.places[f.GetName()]; isOwn {
-			category = families[place].Category
+			category = e.collector.families[place].Category
 		}
 		return !slices.Contains(s.EnabledCategories, category)
 	})

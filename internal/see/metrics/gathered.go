@@ -15,43 +15,35 @@ import (
 // of instances have thousands of series, and comparing them takes longer than
 // writing them. So each series must be added once only.
 type gathered struct {
-	places map[string]int // of the families, by name
-	all    [len(families)]*dto.MetricFamily
+	families []Family
+	places   map[string]int // of the families, by name
+	all      []*dto.MetricFamily
 }
 
-func newGathered(places map[string]int) *gathered {
-	s := &gathered{places: places}
+func newGathered(families []Family, places map[string]int) *gathered {
+	s := &gathered{families: families, places: places, all: make([]*dto.MetricFamily, len(families))}
 	for i, f := range families {
 		s.all[i] = &dto.MetricFamily{Name: proto.String(f.Name), Help: proto.String(f.Help),
-			Type: kindTypes[f.kind].Enum()}
+			Type: kindTypes[f.Kind].Enum()}
 	}
 	return s
 }
 
-// placesOfFamilies returns where each family is in the table.
-func placesOfFamilies() map[string]int {
-	places := make(map[string]int, len(families))
-	for i := range families {
-		places[families[i].Name] = i
-	}
-	return places
-}
-
 var kindTypes = [...]dto.MetricType{
-	counter: dto.MetricType_COUNTER, gauge: dto.MetricType_GAUGE, histogram: dto.MetricType_HISTOGRAM,
-	timer: dto.MetricType_SUMMARY,
+	KindCounter: dto.MetricType_COUNTER, KindGauge: dto.MetricType_GAUGE, KindHistogram: dto.MetricType_HISTOGRAM,
+	KindSummary: dto.MetricType_SUMMARY,
 }
 
 // filled returns the families that have series.
 func (s *gathered) filled() []*dto.MetricFamily {
-	return slices.DeleteFunc(s.all[:], func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
+	return slices.DeleteFunc(s.all, func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
 }
 
-// add adds a series to the family with a name, which must be in the table. The values
+// add adds a series to the family with a name, which must be declared. The values
 // belong to the family's labels, in their order; the last ones may be left out.
 func (s *gathered) add(family string, m *dto.Metric, values []string) {
 	place := s.places[family]
-	labels := families[place].Labels
+	labels := s.families[place].Labels
 	pairs := make([]dto.LabelPair, len(values))
 	m.Label = make([]*dto.LabelPair, len(values))
 	for i := range values {
@@ -69,7 +61,7 @@ func sortLabels(labels []*dto.LabelPair) {
 
 // value adds a counter or a gauge.
 func (s *gathered) value(family string, v float64, labels ...string) {
-	if families[s.places[family]].kind == counter {
+	if s.families[s.places[family]].Kind == KindCounter {
 		s.add(family, &dto.Metric{Counter: &dto.Counter{Value: &v}}, labels)
 		return
 	}

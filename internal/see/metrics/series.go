@@ -193,7 +193,6 @@ type Service struct {
 	resumed       [resumedCount]Counter
 	hedges        [HedgedCount]Counter // by Hedged
 	targets       [TargetCount]Counter // by Target
-	cached        [CachedCount]Counter
 	queueWait     Histogram
 	classWait     [schema.ClassCount]Histogram // the same by class
 	overhead      Histogram
@@ -227,7 +226,8 @@ type Request struct {
 	// Cancelled says that the client left before it had the whole answer.
 	Cancelled bool
 	Usage     schema.Usage
-	Cache     Cached
+	// Also counts the request as well; nil if nothing else does.
+	Also *Counter
 	// Cost is in 10^-12 of the currency's unit.
 	Cost int64
 	// Duration is the time from the arrival of the request to the end of its answer.
@@ -266,7 +266,9 @@ func (s *Service) count(i *Instance, r *Request) {
 		s.rejected[r.Result].Add(1)
 		return
 	}
-	s.cached[r.Cache].Add(1)
+	if r.Also != nil {
+		r.Also.Add(1)
+	}
 	s.targets[r.Target].Add(1)
 	if i == nil {
 		i = &s.none

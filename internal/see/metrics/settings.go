@@ -164,8 +164,7 @@ func isMetricName(name string) bool {
 // only describe the build do not count: a tag "version" is common, and there the label is
 // the better answer.
 func isOwnLabel(name string) bool {
-	switch name {
-	case "le", "quantile":
+	if name == "le" || name == "quantile" || slices.Contains(labelsOfWings, name) {
 		return true
 	}
 	for i := range families {

@@ -112,6 +112,8 @@ type Wing struct {
 	// Serve is called before the first request with the handler of each port that serves the
 	// unified API.
 	Serve func(*web.Shell)
+	// Families are the metrics whose series State adds.
+	Families []metrics.Family
 	// State adds the wing to the state of the gateway for a scrape of the metrics.
 	State func(to *metrics.State, now time.Time)
 	// Health adds components to the health of the gateway.

@@ -61,6 +61,7 @@ type Options struct {
 	// State adds the figures of wings to a scrape, and Components their health; nil means
 	// that there are none.
 	State      func(to *metrics.State, now time.Time)
+	Families   []metrics.Family // of wings
 	Components func(to map[string]Component)
 	// Exchange returns the state of the news about the fleet that gateways exchange; nil
 	// means that they exchange none.
@@ -92,7 +93,8 @@ func New(options Options) (*API, error) {
 	var err error
 	a.exposition, err = metrics.NewExposition(metrics.Options{
 		Registry: options.Recorder.Registry(), State: a.state,
-		Build: metrics.Build{Version: options.Build.Version, Commit: options.Build.Commit, GoVersion: goVersion()},
+		Build:    metrics.Build{Version: options.Build.Version, Commit: options.Build.Commit, GoVersion: goVersion()},
+		Families: options.Families,
 		Failed: func() {
 			options.Recorder.NoteFault("prometheusRegistry", "gather", "some series could not be gathered")
 		},

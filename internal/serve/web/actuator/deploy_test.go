@@ -17,7 +17,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
@@ -121,7 +120,7 @@ func TestDashboardAndAlertsAskForWhatExists(t *testing.T) {
 	r.Chat(gatewaytest.StreamHi, "Authorization", "Bearer secret").Succeeds(t)
 	body := r.Do(http.MethodGet, "/actuator/prometheus", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
 	labels := map[string]bool{"le": true, "job": true, "gateway": true}
-	for _, f := range metrics.Families() {
+	for _, f := range r.Gateway.Actuator.Exposition().Families() {
 		for _, label := range f.Labels {
 			labels[label] = true
 		}
@@ -247,9 +246,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range metrics.Families() {
+	for _, f := range gatewaytest.Start(t, "").Gateway.Actuator.Exposition().Families() {
 		labels := strings.Join(f.Labels, ", ")
-		row := "| `" + f.Name + "` | `" + f.Dotted + "` | " + f.Kind() + " | " + labels + " | " + f.Category.String() + " | " + f.Help + " |"
+		row := "| `" + f.Name + "` | `" + f.Dotted + "` | " + f.Kind.String() + " | " + labels + " | " + f.Category.String() + " | " + f.Help + " |"
 		if !strings.Contains(string(content), row+"\n") {
 			t.Errorf("docs/monitoring.md lacks the row\n%s", row)
 		}

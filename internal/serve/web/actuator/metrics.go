@@ -14,14 +14,14 @@ import (
 
 func (a *API) metrics(*web.Call) (metricNames, error) {
 	names := map[string]bool{}
-	for _, f := range metrics.Families() {
+	for _, f := range a.exposition.Families() {
 		if !isCompanion(f.Name) {
 			names[f.Dotted] = true
 		}
 	}
 	gathered, _ := a.exposition.Gather() // returns the gathered families, even with an error
 	for _, f := range gathered {
-		if dotted := dottedName(f.GetName()); dotted != "" {
+		if dotted := a.dottedName(f.GetName()); dotted != "" {
 			names[dotted] = true
 		}
 	}
@@ -33,11 +33,11 @@ func isCompanion(name string) bool { return strings.HasSuffix(name, "_seconds_ma
 
 // dottedName returns the name of a family on this surface, with dots in place of
 // underscores, or "" for a companion.
-func dottedName(name string) string {
+func (a *API) dottedName(name string) string {
 	if isCompanion(name) {
 		return ""
 	}
-	for _, f := range metrics.Families() {
+	for _, f := range a.exposition.Families() {
 		if f.Name == name {
 			return f.Dotted
 		}
@@ -82,12 +82,12 @@ func (a *API) metric(c *web.Call) (view metricView, err error) {
 	gathered, _ := a.exposition.Gather() // returns the gathered families, even with an error
 	var family, companion *dto.MetricFamily
 	for _, f := range gathered {
-		if dottedName(f.GetName()) == name {
+		if a.dottedName(f.GetName()) == name {
 			family = f
 		}
 	}
 	if family == nil {
-		defined := definition(name)
+		defined := a.definition(name)
 		if defined == nil || len(filter) > 0 {
 			return view, refuse(http.StatusNotFound, "")
 		}
@@ -102,7 +102,7 @@ func (a *API) metric(c *web.Call) (view metricView, err error) {
 		}
 	}
 	view.Description = family.GetHelp()
-	if defined := definition(name); defined != nil {
+	if defined := a.definition(name); defined != nil {
 		view.BaseUnit = defined.Unit
 	}
 	matching := match(family, filter)
@@ -114,8 +114,8 @@ func (a *API) metric(c *web.Call) (view metricView, err error) {
 	return view, nil
 }
 
-func definition(dotted string) *metrics.Family {
-	for _, f := range metrics.Families() {
+func (a *API) definition(dotted string) *metrics.Family {
+	for _, f := range a.exposition.Families() {
 		if f.Dotted == dotted && !isCompanion(f.Name) {
 			return &f
 		}
@@ -124,10 +124,10 @@ func definition(dotted string) *metrics.Family {
 }
 
 func emptyOf(f *metrics.Family) []measurement {
-	switch f.Kind() {
-	case "counter":
+	switch f.Kind {
+	case metrics.KindCounter:
 		return []measurement{{"COUNT", 0}}
-	case "gauge":
+	case metrics.KindGauge:
 		return []measurement{{"VALUE", 0}}
 	}
 	return []measurement{{"COUNT", 0}, {"TOTAL_TIME", 0}, {"MAX", 0}}

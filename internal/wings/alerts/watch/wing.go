@@ -42,7 +42,7 @@ func New(core *wing.Core) *wing.Wing {
 		senders: map[string]*sender{}, known: map[subject]*known{},
 	}
 	return &wing.Wing{
-		Kept: Kept(), Routes: e.routes, Open: e.open, Set: e.set, State: e.state, Close: e.close,
+		Kept: Kept(), Routes: e.routes, Open: e.open, Set: e.set, State: e.state, Families: families[:], Close: e.close,
 		Run: e.watch.run, Doing: "watching for alerts",
 	}
 }
@@ -230,4 +230,14 @@ func (e *entry) test(c *web.Call, body *testBody) (view testView, err error) {
 	}
 	c.Done("test of webhook %s", web.Shorten(body.Webhook))
 	return view, nil
+}
+
+// families are the metrics of this wing.
+var families = [...]metrics.Family{
+	{
+		Name: "model_router_alerts_total", Dotted: "model.router.alerts.total", Kind: metrics.KindCounter,
+		Category: metrics.CategoryCustom, Unit: "alerts", Labels: []string{"webhook", "result"},
+		Help: "Alerts by webhook, and how they ended: sent, failed (given up after the last attempt) or " +
+			"dropped (too many waited).",
+	},
 }

@@ -27,6 +27,7 @@ type Cache struct {
 	// failed receives failures of the store; nil for nobody.
 	failed  func(error)
 	flights *flight.Table
+	counts  [schema.ServiceTypeCount][metrics.CachedCount]metrics.Counter
 }
 
 // policy is the settings, compiled.
@@ -127,6 +128,24 @@ func (c *Cache) Keep(table *routing.Table) {
 	memory.KeepOnly(pools)
 }
 
+// note records what the cache did with a request.
+func (c *Cache) note(r *account.Account, what metrics.Cached) {
+	r.Record.Cache, r.Record.Also = what, &c.counts[r.Asks.Service][what]
+}
+
+// State adds the counts of requests to a scrape.
+func (c *Cache) State(to *metrics.State) {
+	for service := range c.counts {
+		if !answercache.Cacheable(schema.ServiceType(service)) {
+			continue
+		}
+		for what := metrics.CacheHit; int(what) < metrics.CachedCount; what++ {
+			to.Count("model_router_answer_cache_requests_total", c.counts[service][what].Value(),
+				schema.ServiceType(service).String(), what.String())
+		}
+	}
+}
+
 // Step answers a request with the kept answer to the same request, or with the answer that
 // the same request is getting, or keeps its answer.
 func (c *Cache) Step(ctx context.Context, r *account.Account) (account.Answer, error) {
@@ -139,7 +158,7 @@ func (c *Cache) Step(ctx context.Context, r *account.Account) (account.Answer, e
 		return r.Next(ctx)
 	}
 	if r.NoStore || !isDeterministic(r) || !isSelfContained(r) {
-		r.Record.Cache = metrics.CacheBypass
+		c.note(r, metrics.CacheBypass)
 		return r.Next(ctx)
 	}
 	a := asked{cache: c, policy: p, request: r, key: c.keyOf(r), keeps: keeps}
@@ -149,7 +168,7 @@ func (c *Cache) Step(ctx context.Context, r *account.Account) (account.Answer, e
 			c.failed(err)
 		}
 		if kept != nil {
-			r.Record.Cache = metrics.CacheHit
+			c.note(r, metrics.CacheHit)
 			a.price()
 			return &hit{Answer: kept, usage: a.asHit(kept.Usage)}, nil
 		}
@@ -187,7 +206,7 @@ func (a *asked) asHit(usage schema.Usage) schema.Usage {
 
 // ask makes a call of its own.
 func (a *asked) ask(ctx context.Context) (account.Answer, error) {
-	a.request.Record.Cache = metrics.CacheMiss
+	a.cache.note(a.request, metrics.CacheMiss)
 	answer, err := a.request.Next(ctx)
 	if err != nil {
 		return nil, err
@@ -200,7 +219,7 @@ func (a *asked) ask(ctx context.Context) (account.Answer, error) {
 func (a *asked) share(ctx context.Context) (account.Answer, error) {
 	f, isFirst := a.cache.flights.Board(ctx, a.key, a.request.Class)
 	if !isFirst {
-		a.request.Record.Cache = metrics.CacheShared
+		a.cache.note(a.request, metrics.CacheShared)
 		answer, err := f.Follow(ctx, a.asHit, a.request.Notify)
 		switch {
 		case errors.Is(err, flight.ErrNotShared):
@@ -210,7 +229,7 @@ func (a *asked) share(ctx context.Context) (account.Answer, error) {
 		}
 		return answer, err
 	}
-	a.request.Record.Cache = metrics.CacheMiss
+	a.cache.note(a.request, metrics.CacheMiss)
 	hasFallbacks := a.request.Pool.HasFallbacks
 	a.request.Notify = f.Notified(a.request.Notify)
 	return f.Lead(flight.Call{
@@ -244,7 +263,7 @@ func isSameForAll(err error) bool {
 func (a *asked) record(ctx context.Context, answer account.Answer) account.Answer {
 	switch {
 	case a.request.Record.Fallbacks > 0:
-		a.request.Record.Cache = metrics.CacheBypass
+		a.cache.note(a.request, metrics.CacheBypass)
 		return answer
 	case !a.keeps:
 		return answer

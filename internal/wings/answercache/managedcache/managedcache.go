@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
@@ -44,6 +45,7 @@ func New(core *wing.Core) *wing.Wing {
 		},
 		Set:   func(doc *config.Document) { e.cache.Set(doc.AnswerCache) },
 		Close: func() { e.close() },
+		State: func(to *metrics.State, _ time.Time) { e.cache.State(to) }, Families: families[:],
 	}
 }
 
@@ -105,4 +107,14 @@ func (e *entry) clear(c *web.Call) (answerCacheView, error) {
 		return answerCacheView{}, web.Away(say.New("manage.cache_away", "why", err.Error()))
 	}
 	return e.show(c)
+}
+
+// families are the metrics of this wing.
+var families = [...]metrics.Family{
+	{
+		Name:   "model_router_answer_cache_requests_total",
+		Dotted: "model.router.answer.cache.requests.total", Kind: metrics.KindCounter,
+		Category: metrics.CategoryRequest, Unit: "requests", Labels: []string{"service", "result"},
+		Help: "Requests for which the cache of answers is on, by what it did: hit, miss, bypass or shared.",
+	},
 }

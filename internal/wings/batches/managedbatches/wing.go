@@ -47,7 +47,7 @@ type work struct {
 func New(core *wing.Core) *wing.Wing {
 	b := &work{core: core}
 	b.set(core.Document)
-	w := &wing.Wing{Kept: kept(), Routes: b.routes, Set: b.set, Close: b.close}
+	w := &wing.Wing{Kept: kept(), Routes: b.routes, Set: b.set, Close: b.close, Families: families[:]}
 	w.Open = func() error {
 		if !core.Document.Batches.Enabled {
 			return nil
@@ -188,4 +188,34 @@ func (b *work) health(to map[string]actuator.Component) {
 		}
 	}
 	to["files"] = actuator.Component{IsDegraded: disk.IsFull(), Details: details}
+}
+
+// families are the metrics of batches and their files.
+var families = [...]metrics.Family{
+	{
+		Name: "model_router_batches", Dotted: "model.router.batches", Kind: metrics.KindGauge,
+		Category: metrics.CategoryCustom,
+		Help:     "Batches that have not ended; only where batches are on, as all families of batches.",
+	},
+	{
+		Name: "model_router_batch_lines_running", Dotted: "model.router.batch.lines.running", Kind: metrics.KindGauge,
+		Category: metrics.CategoryCustom, Unit: "lines",
+		Help: "Lines of batches that this gateway runs now.",
+	},
+	{
+		Name: "model_router_batch_lines_total", Dotted: "model.router.batch.lines.total", Kind: metrics.KindCounter,
+		Category: metrics.CategoryCustom, Unit: "lines", Labels: []string{"outcome"},
+		Help: "Lines of batches that this gateway has run, by their end: completed or failed.",
+	},
+	{
+		Name: "model_router_batch_stalled_seconds", Dotted: "model.router.batch.stalled", Kind: metrics.KindGauge,
+		Category: metrics.CategoryCustom, Unit: "seconds",
+		Help: "The longest time for which a batch with lines to run has ended none.",
+	},
+	{
+		Name: "model_router_files_healthy", Dotted: "model.router.files.healthy", Kind: metrics.KindGauge,
+		Category: metrics.CategoryCustom,
+		Help: "1 while there is space for files and results of batches, 0 while the disk has no more than is " +
+			"reserved, or the files of all take as much as they may.",
+	},
 }

@@ -31,8 +31,9 @@ func New(core *wing.Core) *wing.Wing {
 		Log: logs.Named(core.Log, "processes"), Moved: h.moved, Load: h.load,
 	})
 	return &wing.Wing{
-		Routes: h.routes, Read: h.read, Set: h.set, State: h.state, Close: h.manager.Close,
-		Run: h.preload, Doing: "starting processes",
+		Routes: h.routes, Read: h.read, Set: h.set, State: h.state, Families: families[:],
+		Close: h.manager.Close,
+		Run:   h.preload, Doing: "starting processes",
 	}
 }
 
@@ -196,4 +197,25 @@ func (h *host) change(c *web.Call, done string, change func(string) error) (proc
 
 func unknown(c *web.Call) error {
 	return web.NoSuch("process.none", "name", web.Shorten(c.PathValue("name")))
+}
+
+// families are the metrics of processes.
+var families = [...]metrics.Family{
+	{
+		Name: "model_router_process_state", Dotted: "model.router.process.state", Kind: metrics.KindGauge,
+		Category: metrics.CategoryCustom, Labels: []string{"process", "state"},
+		Help: "Whether a process that the gateway runs is in a state: 1 or 0.",
+	},
+	{
+		Name:   "model_router_process_starts_total",
+		Dotted: "model.router.process.starts.total", Kind: metrics.KindCounter,
+		Category: metrics.CategoryCustom, Unit: "starts", Labels: []string{"process"},
+		Help: "How often a process was started.",
+	},
+	{
+		Name:   "model_router_process_restarts_total",
+		Dotted: "model.router.process.restarts.total", Kind: metrics.KindCounter,
+		Category: metrics.CategoryCustom, Unit: "restarts", Labels: []string{"process"},
+		Help: "How many of the starts of a process came after a failure.",
+	},
 }

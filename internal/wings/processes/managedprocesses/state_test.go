@@ -60,7 +60,7 @@ func scrapeOf(t *testing.T, h *host) map[string]float64 {
 	t.Helper()
 	settings := metrics.DefaultSettings()
 	e, err := metrics.NewExposition(metrics.Options{
-		Registry: metrics.NewRegistry(&settings), State: func(to *metrics.State) { h.state(to, time.Now()) }, Failed: t.FailNow,
+		Registry: metrics.NewRegistry(&settings), State: func(to *metrics.State) { h.state(to, time.Now()) }, Families: families[:], Failed: t.FailNow,
 	})
 	if err != nil {
 		t.Fatal(err)

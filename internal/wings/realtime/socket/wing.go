@@ -21,11 +21,21 @@ func NewWing(core *wing.Core) *wing.Wing {
 			doors.set(core.Document)
 			return nil
 		},
-		Set:   doors.set,
-		Serve: func(shell *web.Shell) { doors.ServeWith(shell) },
+		Set:      doors.set,
+		Serve:    func(shell *web.Shell) { doors.ServeWith(shell) },
+		Families: families[:],
 		State: func(to *metrics.State, _ time.Time) {
 			to.Count("model_router_websockets_open", int64(doors.Count()))
 		},
 		Halt: doors.Stop,
 	}
+}
+
+// families are the metrics of this wing.
+var families = [...]metrics.Family{
+	{
+		Name: "model_router_websockets_open", Dotted: "model.router.websockets.open", Kind: metrics.KindGauge,
+		Category: metrics.CategoryRequest, Unit: "connections",
+		Help: "WebSockets of clients that are open.",
+	},
 }

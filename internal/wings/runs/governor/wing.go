@@ -24,7 +24,7 @@ import (
 // NewWing returns the wing that governs runs.
 func NewWing(core *wing.Core) *wing.Wing {
 	o := &office{core: core}
-	w := &wing.Wing{Kept: stored(), Routes: o.routes, Explain: o.explain}
+	w := &wing.Wing{Kept: stored(), Routes: o.routes, Explain: o.explain, Families: families[:]}
 	w.Open = func() error {
 		if !core.Document.AgentRuns.Enabled {
 			return nil
@@ -149,4 +149,23 @@ func (g *Governor) state(to *metrics.State, _ time.Time) {
 				loops.Rule(rule).String(), loops.Action(action).String())
 		}
 	}
+}
+
+// families are the metrics of runs.
+var families = [...]metrics.Family{
+	{
+		Name: "model_router_runs", Dotted: "model.router.runs", Kind: metrics.KindGauge,
+		Category: metrics.CategoryCustom, Unit: "runs", Labels: []string{"state"},
+		Help: "Runs of agents that go on, by what they do: running, waiting, stopped or ended.",
+	},
+	{
+		Name: "model_router_run_refusals_total", Dotted: "model.router.run.refusals.total", Kind: metrics.KindCounter,
+		Category: metrics.CategoryCustom, Unit: "requests", Labels: []string{"code"},
+		Help: "Requests refused because of their run, by the code of the error.",
+	},
+	{
+		Name: "model_router_run_loops_total", Dotted: "model.router.run.loops.total", Kind: metrics.KindCounter,
+		Category: metrics.CategoryCustom, Unit: "requests", Labels: []string{"rule", "action"},
+		Help: "Requests of runs that go round in circles, by the broken rule and the action.",
+	},
 }

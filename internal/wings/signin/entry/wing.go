@@ -30,7 +30,7 @@ type hall struct {
 // New returns the wing of sign-in.
 func New(core *wing.Core) *wing.Wing {
 	h := &hall{core: core}
-	w := &wing.Wing{Routes: h.routes, Close: h.close}
+	w := &wing.Wing{Routes: h.routes, Close: h.close, Families: families[:]}
 	if len(core.Document.Security.OIDC) == 0 {
 		return w
 	}
@@ -249,3 +249,12 @@ func isOwnPath(to string) bool {
 }
 
 const maxPath = 1024
+
+// families are the metrics of this wing.
+var families = [...]metrics.Family{
+	{
+		Name: "model_router_sessions", Dotted: "model.router.sessions", Kind: metrics.KindGauge,
+		Category: metrics.CategoryCustom, Unit: "sessions",
+		Help: "Sessions of browsers that have not ended.",
+	},
+}
