@@ -132,7 +132,6 @@ var unmade = map[string]string{
 	"team/":                     "people of a provider have them",
 	"person":                    "people of a provider",
 	"removed-key":               "a week passes",
-	"part":                      "an upload in parts",
 	"alert":                     "an alert",
 	"run":                       "TestAllThatLastsIsRestored",
 	"runs.json":                 "TestAllThatLastsIsRestored",

@@ -57,10 +57,7 @@ func (e *Engine) removeFile(ctx context.Context, b Batch, id string) error {
 	if id == "" {
 		return nil
 	}
-	file, err := e.o.Files.Part(ctx, id)
-	if errors.Is(err, files.ErrNotFound) {
-		file, err = e.o.Files.Get(ctx, b.Owner.Scope(), id)
-	}
+	file, err := e.o.Files.Find(ctx, b.Owner.Scope(), id)
 	if errors.Is(err, files.ErrNotFound) {
 		return nil
 	}

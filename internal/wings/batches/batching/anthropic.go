@@ -374,16 +374,11 @@ func (v *visit) messageBatchResults() (any, error) {
 		v.w.WriteHeader(http.StatusOK)
 		return nil, nil
 	}
-	part, err := v.options.Files.Part(v.r.Context(), p.Output)
+	results, err := v.options.Files.Find(v.r.Context(), v.scope, p.Output)
 	if err != nil {
 		return nil, err
 	}
-	content, err := v.options.Files.Open(part)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = content.Close() }()
-	return nil, v.stream(content, mediaLines)
+	return nil, v.stream(results, mediaLines)
 }
 
 // reasonOf returns why a batch failed.

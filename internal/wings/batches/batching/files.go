@@ -285,20 +285,20 @@ func (v *visit) fileContent() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := v.options.Files.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = content.Close() }()
-	header := v.w.Header()
-	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": file.Filename}))
-	return nil, v.stream(content, "application/octet-stream")
+	v.w.Header().Set("Content-Disposition",
+		mime.FormatMediaType("attachment", map[string]string{"filename": file.Filename}))
+	return nil, v.stream(file, "application/octet-stream")
 }
 
-// stream answers with a content. It returns an error where nothing of that can be read, and
-// breaks the connection off where the rest cannot: neither looks complete.
-func (v *visit) stream(content *files.Content, mediaType string) error {
-	if _, err := content.ReadAt(make([]byte, 1), 0); err != nil && !errors.Is(err, io.EOF) {
+// stream sends the content of a file. It returns an error if none of it can be read, and aborts the
+// connection if the rest cannot: neither reply looks complete.
+func (v *visit) stream(file files.File, mediaType string) error {
+	content, err := v.options.Files.Open(file)
+	if err == nil {
+		defer func() { _ = content.Close() }()
+		_, err = content.ReadAt(make([]byte, 1), 0)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
 		v.w.Header().Del("Content-Disposition")
 		return err
 	}

@@ -153,15 +153,10 @@ func (s *Store) release(scope string, held documents.Use, unwritten int64, isKep
 
 // use returns the use of an owner, with descriptions, and that of all owners.
 func (s *Store) use(ctx context.Context, scope string) (own, all documents.Use, err error) {
-	for _, kind := range Kinds() {
-		ownHere, allHere, err := s.o.Documents.Use(ctx, kind, scope)
-		if err != nil {
-			return own, all, err
-		}
-		own, all = plus(own, described(ownHere)), plus(all, described(allHere))
-	}
-	if s.otherKind == "" {
-		return own, all, nil
+	own, all, err = s.o.Documents.Use(ctx, Kind, scope)
+	own, all = described(own), described(all)
+	if err != nil || s.otherKind == "" {
+		return own, all, err
 	}
 	ownOthers, allOthers, err := s.o.Documents.Use(ctx, s.otherKind, scope)
 	own.Bytes += ownOthers.Bytes
@@ -223,17 +218,11 @@ func (s *Store) thoseWithMore(ctx context.Context, scope string, short *shortage
 
 // Owners returns the use of the files of each owner, by scope.
 func (s *Store) Owners(ctx context.Context) (map[string]documents.Use, error) {
-	sum := map[string]documents.Use{}
-	for _, kind := range Kinds() {
-		uses, err := s.o.Documents.Uses(ctx, kind)
-		if err != nil {
-			return nil, err
-		}
-		for scope, use := range uses {
-			sum[scope] = plus(sum[scope], described(use))
-		}
+	uses, err := s.o.Documents.Uses(ctx, Kind)
+	for scope, use := range uses {
+		uses[scope] = described(use)
 	}
-	return sum, nil
+	return uses, err
 }
 
 // sumOf returns the use of files, with their descriptions.
@@ -259,7 +248,7 @@ func (s *Store) removeResults(ctx context.Context, found []documents.Document,
 		if isOpen {
 			continue
 		}
-		if err := s.remove(ctx, doc); err != nil {
+		if err := s.Delete(ctx, File{ID: doc.ID}); err != nil {
 			return false, err
 		}
 		short.lacks.Count--
@@ -278,18 +267,13 @@ func (s *shortage) isMet(by documents.Use) bool {
 func (s *Store) results(ctx context.Context, scopes ...string) ([]documents.Document, error) {
 	var all []documents.Document
 	for _, scope := range scopes {
-		var own []documents.Document
-		for _, kind := range Kinds() {
-			docs, err := s.o.Documents.List(ctx,
-				documents.Query{Kind: kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true})
-			if err != nil {
-				return nil, err
-			}
-			own = append(own, slices.DeleteFunc(docs,
-				func(doc documents.Document) bool { return batchOf(doc.ID) == "" })...)
+		docs, err := s.o.Documents.List(ctx,
+			documents.Query{Kind: Kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true})
+		if err != nil {
+			return nil, err
 		}
-		slices.SortStableFunc(own, func(a, b documents.Document) int { return a.Created.Compare(b.Created) })
-		all = append(all, own...)
+		all = append(all, slices.DeleteFunc(docs,
+			func(doc documents.Document) bool { return batchOf(doc.ID) == "" })...)
 	}
 	return all, nil
 }
@@ -351,10 +335,4 @@ func (s *Store) trim(ctx context.Context, short *shortage, scopes ...string) err
 		_, err = s.removeResults(ctx, found, short)
 	}
 	return err
-}
-
-// remove removes a file by its description without data. One that is not there any more is no
-// error.
-func (s *Store) remove(ctx context.Context, doc documents.Document) error {
-	return s.Delete(ctx, File{ID: doc.ID, IsHidden: doc.Kind == hiddenKind})
 }

@@ -240,7 +240,7 @@ func (u *Upload) Commit(ctx context.Context) (File, error) {
 		return File{}, diskError(err)
 	}
 	doc := documents.Document{
-		Kind: kindOf(u.file), ID: u.file.ID, Scope: u.file.Owner.Scope(), Created: u.file.Created, Bytes: u.file.Bytes,
+		Kind: Kind, ID: u.file.ID, Scope: u.file.Owner.Scope(), Created: u.file.Created, Bytes: u.file.Bytes,
 		Data: data,
 	}
 	err = u.store.dir.Move(filepath.Base(u.out.Name()), u.file.ID)

@@ -116,14 +116,8 @@ var (
 	ErrDiskFull = errors.New("the disk has no space left")
 )
 
-// kind is the kind of the documents, hiddenKind the kind of files that are not listed.
-const (
-	kind       = "file"
-	hiddenKind = "part"
-)
-
-// Kinds returns the kinds of the documents that describe files.
-func Kinds() []string { return []string{kind, hiddenKind} }
+// Kind is the kind of the documents that describe files.
+const Kind = "file"
 
 // Store keeps files.
 type Store struct {
@@ -185,15 +179,13 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
-	for _, kind := range Kinds() {
-		docs, err := s.o.Documents.List(ctx, documents.Query{Kind: kind, OnlyNames: true})
-		if err != nil {
-			return err
-		}
-		for _, doc := range docs {
-			known[doc.ID] = true
-		}
+	docs, err := s.o.Documents.List(ctx, documents.Query{Kind: Kind, OnlyNames: true})
+	if err != nil {
+		return err
+	}
+	known := make(map[string]bool, len(docs))
+	for _, doc := range docs {
+		known[doc.ID] = true
 	}
 	for _, name := range names {
 		info, err := os.Stat(s.dir.Path(name))
@@ -207,51 +199,39 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) error {
 	return nil
 }
 
-// Get returns a file that is seen in a scope.
+// Get returns a listed file of a scope.
 func (s *Store) Get(ctx context.Context, scope, id string) (File, error) {
-	file, err := s.find(ctx, kind, id)
-	if err == nil && scope != AnyScope && file.Owner.Scope() != scope {
+	file, err := s.Find(ctx, scope, id)
+	if err == nil && file.IsHidden {
 		return File{}, ErrNotFound
 	}
 	return file, err
 }
 
-// Part returns a file that is not listed. The caller checks its owner.
-func (s *Store) Part(ctx context.Context, id string) (File, error) {
-	return s.find(ctx, hiddenKind, id)
-}
-
-// Input returns a file of a scope, listed or not, for a batch that has not ended: it is there
-// also when its time is over, see Expire.
-func (s *Store) Input(ctx context.Context, scope, id string) (File, error) {
-	file, err := s.described(ctx, kind, id)
-	if errors.Is(err, ErrNotFound) {
-		file, err = s.described(ctx, hiddenKind, id)
-	}
-	if err == nil && file.Owner.Scope() != scope {
-		return File{}, ErrNotFound
-	}
-	return file, err
-}
-
-func (s *Store) find(ctx context.Context, kind, id string) (File, error) {
-	file, err := s.described(ctx, kind, id)
+// Find returns a file of a scope, listed or not.
+func (s *Store) Find(ctx context.Context, scope, id string) (File, error) {
+	file, err := s.Input(ctx, scope, id)
 	if err == nil && !time.Now().Before(file.Expires) {
 		return File{}, ErrNotFound
 	}
 	return file, err
 }
 
-// described returns a file, also an expired one.
-func (s *Store) described(ctx context.Context, kind, id string) (File, error) {
-	doc, err := s.o.Documents.Get(ctx, kind, id)
+// Input returns a file of a scope for a batch that has not ended: listed or not, and also if it has
+// expired, see Expire.
+func (s *Store) Input(ctx context.Context, scope, id string) (File, error) {
+	doc, err := s.o.Documents.Get(ctx, Kind, id)
 	if errors.Is(err, documents.ErrNotFound) {
 		return File{}, ErrNotFound
 	}
 	if err != nil {
 		return File{}, err
 	}
-	return decode(doc)
+	file, err := decode(doc)
+	if err == nil && scope != AnyScope && file.Owner.Scope() != scope {
+		return File{}, ErrNotFound
+	}
+	return file, err
 }
 
 func decode(doc documents.Document) (File, error) {
@@ -286,9 +266,9 @@ type Listing struct {
 // is ErrNotFound.
 func (s *Store) List(ctx context.Context, l Listing) (found []File, hasMore bool, err error) {
 	now := time.Now()
-	query := documents.Query{Kind: kind, After: l.After, IsAscending: l.IsAscending}
-	err = s.eachOf(ctx, query, l.Scope, func(file File) (bool, error) {
-		if l.Purpose != "" && file.Purpose != l.Purpose || l.Key != "" && file.Owner.Key != l.Key ||
+	query := documents.Query{After: l.After, IsAscending: l.IsAscending}
+	err = s.each(ctx, query, l.Scope, func(file File) (bool, error) {
+		if file.IsHidden || l.Purpose != "" && file.Purpose != l.Purpose || l.Key != "" && file.Owner.Key != l.Key ||
 			!now.Before(file.Expires) {
 			return true, nil
 		}
@@ -310,24 +290,17 @@ func (s *Store) Delete(ctx context.Context, file File) error {
 	if err := s.dir.Remove(file.ID); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return s.o.Documents.Delete(ctx, kindOf(file), file.ID)
-}
-
-func kindOf(file File) string {
-	if file.IsHidden {
-		return hiddenKind
-	}
-	return kind
+	return s.o.Documents.Delete(ctx, Kind, file.ID)
 }
 
 // Expire removes the files that have expired, except files in use.
 func (s *Store) Expire(ctx context.Context, inUse map[string]bool) error {
 	now := time.Now()
-	err := s.each(ctx, AnyScope, func(file File) error {
+	err := s.each(ctx, documents.Query{}, AnyScope, func(file File) (bool, error) {
 		if now.Before(file.Expires) || inUse[file.ID] {
-			return nil
+			return true, nil
 		}
-		return s.Delete(ctx, file)
+		return true, s.Delete(ctx, file)
 	})
 	if err != nil {
 		return err
@@ -337,8 +310,8 @@ func (s *Store) Expire(ctx context.Context, inUse map[string]bool) error {
 
 // Each calls a function with the files of an owner that are listed.
 func (s *Store) Each(ctx context.Context, of Owned, visit func(File) error) error {
-	return s.eachOf(ctx, documents.Query{Kind: kind}, of.Scope(), func(file File) (bool, error) {
-		if of.Key != "" && file.Owner.Key != of.Key {
+	return s.each(ctx, documents.Query{}, of.Scope(), func(file File) (bool, error) {
+		if file.IsHidden || of.Key != "" && file.Owner.Key != of.Key {
 			return true, nil
 		}
 		return true, visit(file)
@@ -347,24 +320,14 @@ func (s *Store) Each(ctx context.Context, of Owned, visit func(File) error) erro
 
 // RemoveAll removes all files of a scope, listed or not.
 func (s *Store) RemoveAll(ctx context.Context, scope string) error {
-	return s.each(ctx, scope, func(file File) error { return s.Delete(ctx, file) })
+	return s.each(ctx, documents.Query{}, scope, func(file File) (bool, error) { return true, s.Delete(ctx, file) })
 }
 
-// each calls a function with all files of a scope, listed or not.
-func (s *Store) each(ctx context.Context, scope string, visit func(File) error) error {
-	for _, kind := range Kinds() {
-		query := documents.Query{Kind: kind}
-		if err := s.eachOf(ctx, query, scope, func(file File) (bool, error) { return true, visit(file) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eachOf calls a function with the files of a query and a scope until it returns false or an error.
+// each calls a function with the files of a query and a scope until it returns false or an error.
 // A description that cannot be read does not keep others from being found.
-func (s *Store) eachOf(ctx context.Context, query documents.Query, scope string,
+func (s *Store) each(ctx context.Context, query documents.Query, scope string,
 	visit func(File) (more bool, err error)) error {
+	query.Kind = Kind
 	if scope != AnyScope {
 		query.Scopes = []string{scope}
 	}

@@ -18,8 +18,8 @@ const (
 // kept declares files and batches. A restored batch is leased anew.
 func kept() []store.Kept {
 	return []store.Kept{{
-		Name: "files of clients and results of batches", Part: store.Files, Kinds: files.Kinds(), Folder: descriptions,
-		Signed: files.Kinds(), Sealed: func(r *store.Rekeying, doc *documents.Document) error {
+		Name: "files of clients and results of batches", Part: store.Files, Kinds: []string{files.Kind}, Folder: descriptions,
+		Signed: []string{files.Kind}, Sealed: func(r *store.Rekeying, doc *documents.Document) error {
 			return files.Seal(r, contents, doc)
 		},
 		Contents: contents, Yields: true, Bound: "`files.max-bytes-per-key`",

@@ -144,14 +144,11 @@ func (b *work) tenantOfFile(r *http.Request, _ any) string {
 	return file.Owner.Tenant
 }
 
-func (b *work) findFile(r *http.Request, id string) (file files.File, err error) {
+func (b *work) findFile(r *http.Request, id string) (files.File, error) {
 	if b.engine == nil {
-		return file, files.ErrNotFound
+		return files.File{}, files.ErrNotFound
 	}
-	if file, err = b.files.Get(r.Context(), files.AnyScope, id); errors.Is(err, files.ErrNotFound) {
-		file, err = b.files.Part(r.Context(), id)
-	}
-	return file, err
+	return b.files.Find(r.Context(), files.AnyScope, id)
 }
 
 func (b *work) openFile(r *http.Request, id string) (*files.Content, string, error) {
