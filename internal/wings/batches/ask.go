@@ -3,12 +3,12 @@ package batches
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
 
 // Create begins a batch. Its id, its state and its times are set here.
@@ -41,7 +41,7 @@ func (e *Engine) add(ctx context.Context, b *Batch) error {
 	}
 	defer func() { e.creating <- struct{}{} }()
 	scope, most := b.Owner.Scope(), e.o.Settings().MaxOpen
-	open, err := e.o.Documents.List(ctx, documents.Query{Kind: Kind, Scopes: []string{scope}, OnlyOpen: true,
+	open, err := e.o.Documents.List(ctx, documents.Query{Kind: kind, Scopes: []string{scope}, OnlyOpen: true,
 		Limit: most, OnlyNames: true})
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (e *Engine) add(ctx context.Context, b *Batch) error {
 	if len(open) >= most {
 		return ErrTooMany
 	}
-	if err := e.kept.MakePlace(ctx, scope); err != nil {
+	if err := e.makePlace(ctx, scope); err != nil {
 		return err
 	}
 	size, err := e.sizeOf(b)
@@ -64,7 +64,7 @@ func (e *Engine) add(ctx context.Context, b *Batch) error {
 }
 
 // AnyScope asks for batches of all owners.
-const AnyScope = ""
+const AnyScope = files.AnyScope
 
 // Get returns a batch that is seen in a scope, and how far it is.
 func (e *Engine) Get(ctx context.Context, scope, id string) (Progress, error) {
@@ -95,16 +95,8 @@ type Listing struct {
 // List returns batches, and whether there are more. An after that tells no place is
 // ErrNotFound.
 func (e *Engine) List(ctx context.Context, l Listing) (found []Progress, hasMore bool, err error) {
-	query := documents.Query{Kind: Kind, After: l.After, IsAscending: l.IsAscending}
-	if l.Scope != AnyScope {
-		query.Scopes = []string{l.Scope}
-	}
-	err = documents.Each(ctx, e.o.Documents, query, func(doc documents.Document) (bool, error) {
-		b, err := decode(doc)
-		if err != nil {
-			e.tell(err, "reading a description, which is passed over")
-			return true, nil
-		}
+	query := documents.Query{After: l.After, IsAscending: l.IsAscending}
+	err = e.each(ctx, query, l.Scope, func(b Batch) (bool, error) {
 		if l.Form != "" && b.Form != l.Form || l.Key != "" && b.Owner.Key != l.Key {
 			return true, nil
 		}
@@ -228,12 +220,6 @@ func (e *Engine) Delete(ctx context.Context, scope, id string) error {
 
 // Uses reports whether a batch that has not ended needs a file.
 func (e *Engine) Uses(ctx context.Context, scope, file string) (bool, error) {
-	docs, err := e.o.Documents.List(ctx, documents.Query{Kind: Kind, Scopes: []string{scope}, OnlyOpen: true})
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(docs, func(doc documents.Document) bool {
-		b, err := decode(doc)
-		return err == nil && b.Input == file
-	}), nil
+	inUse, err := e.inputs(ctx, scope)
+	return inUse[file], err
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
 )
 
 // Call is one line of a batch on its way to a model.
@@ -114,8 +113,8 @@ const (
 	// or too many.
 	expireEvery = 10 * time.Minute
 
-	// Kind is the kind of the documents that describe batches.
-	Kind = keeping.Kind
+	// kind is the kind of the documents that describe batches.
+	kind = "batch"
 	// LeaseKind is the kind of their leases.
 	LeaseKind = "lease"
 )
@@ -131,7 +130,6 @@ type Engine struct {
 
 	polling  sync.Mutex
 	creating chan struct{} // holds a token while no batch is being made
-	kept     *keeping.Keeper
 	ahead    *ahead
 	// before is called before each step of writing an answer. Tests use it to inject faults.
 	before func(durable.Step) error
@@ -166,15 +164,9 @@ func New(o Options) *Engine {
 	e.base, e.quit = context.WithCancel(context.Background())
 	e.creating <- struct{}{}
 	e.ahead = newAhead(o.Ahead)
-	e.kept = keeping.New(keeping.Options{
-		Documents: o.Documents, Files: o.Files, Remove: e.discard, IsRemoved: o.IsRemoved, Log: o.Log,
-		Most: func() (ofOne, inAll int) { return o.Settings().MaxKept, o.Settings().MaxKeptInAll },
-	})
+	o.Files.GiveWay(kind, e.giveWay) // old results give way to new files and batches
 	return e
 }
-
-// Kept returns the keeper, which decides which batches and files are kept.
-func (e *Engine) Kept() *keeping.Keeper { return e.kept }
 
 // Run runs batches until the context ends. Lines in flight end with it.
 func (e *Engine) Run(ctx context.Context) {
@@ -189,8 +181,8 @@ func (e *Engine) Run(ctx context.Context) {
 			if now.Sub(expired) >= expireEvery {
 				expired = now
 				e.tell(e.expire(ctx), "removing what is too old")
-				e.tell(e.kept.RemoveOrphans(ctx), "removing what belongs to nobody")
-				e.tell(e.kept.Trim(ctx), "removing what is too much")
+				e.tell(e.removeOrphans(ctx), "removing what belongs to nobody")
+				e.tell(e.trim(ctx), "removing what is too much")
 			}
 			if now.Sub(polled) >= pollEvery {
 				polled = now
@@ -248,19 +240,14 @@ func (e *Engine) poll(ctx context.Context) error {
 	// looked before.
 	e.polling.Lock()
 	defer e.polling.Unlock()
-	docs, err := e.o.Documents.List(ctx, documents.Query{Kind: Kind, OnlyOpen: true, IsAscending: true})
-	if err != nil {
-		return err
-	}
 	known := map[string]bool{}
-	for _, doc := range docs {
-		b, err := decode(doc)
-		if err != nil {
-			e.tell(err, "reading a description, which is passed over")
-			continue
-		}
+	err := e.each(ctx, documents.Query{OnlyOpen: true, IsAscending: true}, AnyScope, func(b Batch) (bool, error) {
 		known[b.ID] = true
 		e.see(b)
+		return true, nil
+	})
+	if err != nil {
+		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -24,9 +24,9 @@ func TestADescriptionThatNamesAnotherPlaceIsPassedOver(t *testing.T) {
 	h.check(os.WriteFile(filepath.Join(victim, "file"), []byte("x"), 0o600))
 	long := time.Now().Add(-1000 * time.Hour).UTC().Format(time.RFC3339)
 	for _, doc := range []documents.Document{
-		{Kind: Kind, ID: "batch_1", Data: fmt.Appendf(nil, `{"id":"../victim","owner":{"key":"alice","tenant":"blue"},"state":"completed","ended":%q}`, long)},
-		{Kind: Kind, ID: "batch_2", IsOpen: true, Data: []byte(`{"id":7}`)},
-		{Kind: Kind, ID: "batch_3", IsOpen: true, Data: []byte(`[]`)},
+		{Kind: kind, ID: "batch_1", Data: fmt.Appendf(nil, `{"id":"../victim","owner":{"key":"alice","tenant":"blue"},"state":"completed","ended":%q}`, long)},
+		{Kind: kind, ID: "batch_2", IsOpen: true, Data: []byte(`{"id":7}`)},
+		{Kind: kind, ID: "batch_3", IsOpen: true, Data: []byte(`[]`)},
 		{Kind: "file", ID: "file-1", Data: fmt.Appendf(nil, `{"id":"../victim/file","owner":{"key":"alice","tenant":"blue"},"expires":%q}`, long)},
 	} {
 		doc.Scope, doc.Created = owner.Scope(), time.Now()

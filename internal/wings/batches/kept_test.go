@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
 )
 
 // kept returns the ids of the batches of an owner, the newest first.
@@ -59,7 +58,7 @@ func TestBatchesThatRunDoNotGiveWay(t *testing.T) {
 		h.submit(e, linesOf(1))
 		last := h.submit(e, linesOf(1))
 		_, err := e.Create(context.Background(), Batch{Owner: owner, Form: OpenAI, Endpoint: chatEndpoint, Input: last.Input, Window: "24h"}, time.Hour)
-		if !errors.Is(err, keeping.ErrTooMany) {
+		if !errors.Is(err, ErrTooManyKept) {
 			t.Errorf("a third batch gives %v", err)
 		}
 	})
@@ -102,7 +101,7 @@ func TestBatchesDoNotGiveWayToThoseWhoHaveMore(t *testing.T) {
 			last = h.submit(e, linesOf(1))
 		}
 		_, err := e.Create(context.Background(), Batch{Owner: owner, Form: OpenAI, Endpoint: chatEndpoint, Input: last.Input, Window: "24h"}, time.Hour)
-		if !errors.Is(err, keeping.ErrAllTooMany) {
+		if !errors.Is(err, ErrAllTooManyKept) {
 			t.Errorf("a fourth batch of the one who has the most gives %v", err)
 		}
 		if _, err := e.Get(context.Background(), AnyScope, done.ID); err != nil {

@@ -23,14 +23,14 @@ func (e *Engine) remove(ctx context.Context, b Batch) error {
 	if err := e.clean(ctx, b.ID); err != nil {
 		return err
 	}
-	return e.o.Documents.Delete(ctx, Kind, b.ID)
+	return e.o.Documents.Delete(ctx, kind, b.ID)
 }
 
 // removeWhole removes a batch with its results. One that has not ended ends with that: its job
 // finds that it is gone.
 func (e *Engine) removeWhole(ctx context.Context, b Batch) error {
 	if !b.State.IsEnd() {
-		if err := e.o.Documents.Delete(ctx, Kind, b.ID); err != nil {
+		if err := e.o.Documents.Delete(ctx, kind, b.ID); err != nil {
 			return err
 		}
 		e.forget(b.ID)
@@ -72,7 +72,7 @@ func (e *Engine) removeFile(ctx context.Context, b Batch, id string) error {
 func (e *Engine) discard(ctx context.Context, id string, isForced bool) (isOpen bool, err error) {
 	b, err := e.get(ctx, id)
 	if errors.Is(err, ErrNotFound) { // or somebody else wrote it, and it is refused
-		return false, e.o.Documents.Delete(ctx, Kind, id)
+		return false, e.o.Documents.Delete(ctx, kind, id)
 	}
 	if err != nil || !isForced && !b.State.IsEnd() {
 		return true, err
@@ -96,19 +96,14 @@ func (e *Engine) folderOf(id string) string { return filepath.Join(e.o.Folder, i
 
 // expire removes the files and batches that have expired.
 func (e *Engine) expire(ctx context.Context) error {
-	inUse, err := e.kept.Inputs(ctx, AnyScope)
+	inUse, err := e.inputs(ctx, AnyScope)
 	if err != nil {
 		return err
 	}
 	if err := e.o.Files.Expire(ctx, inUse); err != nil {
 		return err
 	}
-	return documents.Each(ctx, e.o.Documents, documents.Query{Kind: Kind}, func(doc documents.Document) (bool, error) {
-		b, err := decode(doc)
-		if err != nil {
-			e.tell(err, "reading a description, which is passed over")
-			return true, nil
-		}
+	return e.each(ctx, documents.Query{}, AnyScope, func(b Batch) (more bool, err error) {
 		if b.State.IsEnd() && time.Since(b.Ended) > e.o.Retention() {
 			err = e.remove(ctx, b)
 		}

@@ -24,7 +24,7 @@ func (e *Engine) put(ctx context.Context, b *Batch) error {
 		return err
 	}
 	version, err := e.o.Documents.Put(ctx, documents.Document{
-		Kind: Kind, ID: b.ID, Scope: b.Owner.Scope(), Created: b.Created, IsOpen: !b.State.IsEnd(),
+		Kind: kind, ID: b.ID, Scope: b.Owner.Scope(), Created: b.Created, IsOpen: !b.State.IsEnd(),
 		Bytes: files.Blocks(len(data)), Data: data, Version: b.version,
 	})
 	if err == nil {
@@ -34,7 +34,7 @@ func (e *Engine) put(ctx context.Context, b *Batch) error {
 }
 
 func (e *Engine) get(ctx context.Context, id string) (Batch, error) {
-	doc, err := e.o.Documents.Get(ctx, Kind, id)
+	doc, err := e.o.Documents.Get(ctx, kind, id)
 	if errors.Is(err, documents.ErrNotFound) {
 		return Batch{}, ErrNotFound
 	}
@@ -49,11 +49,29 @@ func decode(doc documents.Document) (Batch, error) {
 	if err := json.Unmarshal(doc.Data, &b); err != nil {
 		return Batch{}, fmt.Errorf("the batch %s: %w", doc.ID, err)
 	}
-	if b.ID != doc.ID || documents.CheckName(Kind, b.ID) != nil { // it names a folder
+	if b.ID != doc.ID || documents.CheckName(kind, b.ID) != nil { // it names a folder
 		return Batch{}, fmt.Errorf("the batch %s: its description is that of %q", doc.ID, b.ID)
 	}
 	b.version = doc.Version
 	return b, nil
+}
+
+// each calls a function with the batches of a query and a scope until it returns false or an error.
+// A description that cannot be read does not keep others from being found.
+func (e *Engine) each(ctx context.Context, query documents.Query, scope string,
+	visit func(Batch) (more bool, err error)) error {
+	query.Kind = kind
+	if scope != AnyScope {
+		query.Scopes = []string{scope}
+	}
+	return documents.Each(ctx, e.o.Documents, query, func(doc documents.Document) (bool, error) {
+		b, err := decode(doc)
+		if err != nil {
+			e.tell(err, "reading a description, which is passed over")
+			return true, nil
+		}
+		return visit(b)
+	})
 }
 
 // edit changes the present form of a batch. The function change returns false to leave it

@@ -26,7 +26,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
 )
 
 // API answers the endpoints of files and batches.
@@ -186,13 +185,13 @@ func (v *visit) known(err error) *schema.Error {
 		return schema.CodedError(codeFull, "files.many")
 	case errors.Is(err, files.ErrNoRoom):
 		return schema.CodedError(codeFull, "files.full")
-	case errors.Is(err, keeping.ErrTooMany):
+	case errors.Is(err, batches.ErrTooManyKept):
 		return schema.CodedError(codeFull, "batch.kept")
 	case errors.Is(err, files.ErrAllFull):
 		return full(say.New("files.all_full"))
 	case errors.Is(err, files.ErrAllTooMany):
 		return full(say.New("files.all_many"))
-	case errors.Is(err, keeping.ErrAllTooMany):
+	case errors.Is(err, batches.ErrAllTooManyKept):
 		return full(say.New("batch.all_kept"))
 	case errors.Is(err, files.ErrDiskFull), durable.IsFull(err):
 		v.options.Log.Error("the disk for files is full", "error", err)

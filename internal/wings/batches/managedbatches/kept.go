@@ -5,7 +5,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
 )
 
 // The folders of a gateway that shares none.
@@ -26,8 +25,8 @@ func kept() []store.Kept {
 		Ends: "`files.retention`, or 7 days after their key",
 	}, {
 		Name: "batches, also those that have not ended, with the answers so far", Part: store.Batches,
-		Kinds: keeping.Kinds(), Passing: []string{batches.LeaseKind}, Folder: descriptions, Files: []string{answers},
-		Signed: keeping.Kinds(), Rekey: batches.Rekey(answers),
+		Kinds: batches.Kinds(), Passing: []string{batches.LeaseKind}, Folder: descriptions, Files: []string{answers},
+		Signed: batches.Kinds(), Rekey: batches.Rekey(answers),
 		Yields: true, Bound: "`batches.max-kept`", Ends: "`files.retention` after their end, or 7 days after their key",
 	}}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
 )
 
 // managed returns the operations for people who run the gateway.
@@ -163,7 +162,7 @@ func (b *work) deleteBatch(c *web.Call) (managedBatch, error) {
 	p, err := b.engine.Get(c.Context(), batches.AnyScope, id)
 	c.Say("The batch %s would be deleted with its results.", id)
 	if err == nil && !c.DryRun {
-		err = b.engine.Kept().Remove(c.Context(), id)
+		err = b.engine.Remove(c.Context(), id)
 		c.Say("The batch %s was deleted with its results.", id)
 	}
 	c.Done("batch %s deleted", p.ID)
@@ -180,7 +179,7 @@ func (b *work) deleteBatches(c *web.Call, q *ownedQuery) (removedBatches, error)
 	removed := removedBatches{DryRun: c.DryRun}
 	of, err := q.owner(true)
 	if err == nil && b.engine != nil {
-		removed.Batches, err = b.engine.Kept().RemoveOf(c.Context(), of, c.DryRun)
+		removed.Batches, err = b.engine.RemoveOf(c.Context(), of, c.DryRun)
 	}
 	c.Say("%d batches of %s %s with their results.", removed.Batches, nameOf(of), deletion(c))
 	c.Done("%d batches of %s deleted", removed.Batches, nameOf(of))
@@ -307,11 +306,11 @@ func (b *work) deleteFile(c *web.Call) (managedFile, error) {
 	if b.engine == nil {
 		return managedFile{}, missing
 	}
-	file, err := b.engine.Kept().RemoveFile(c.Context(), id, c.DryRun)
+	file, err := b.engine.RemoveFile(c.Context(), id, c.DryRun)
 	switch {
 	case errors.Is(err, files.ErrNotFound):
 		return managedFile{}, missing
-	case errors.Is(err, keeping.ErrInUse):
+	case errors.Is(err, batches.ErrInUse):
 		return managedFile{}, web.BadInput("id", "field.file_needed")
 	}
 	c.Say("The file %s was deleted.", file.ID)
@@ -332,9 +331,9 @@ type removedFiles struct {
 
 func (b *work) deleteFiles(c *web.Call, q *ownedQuery) (removedFiles, error) {
 	of, err := q.owner(true)
-	var removed keeping.RemovedFiles
+	var removed batches.RemovedFiles
 	if err == nil && b.engine != nil {
-		removed, err = b.engine.Kept().RemoveFilesOf(c.Context(), of, c.DryRun)
+		removed, err = b.engine.RemoveFilesOf(c.Context(), of, c.DryRun)
 	}
 	c.Say("%d files of %s %s; batches that have not ended need %d.", removed.Files, nameOf(of), deletion(c),
 		removed.InUse)
