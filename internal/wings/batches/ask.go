@@ -120,26 +120,18 @@ func (e *Engine) progress(ctx context.Context, b Batch) (Progress, error) {
 	if b.State.IsEnd() || b.Started.IsZero() {
 		return p, nil
 	}
-	leases, err := e.o.Leases.List(ctx, documents.Query{Kind: LeaseKind, Scopes: []string{b.ID}})
-	if err != nil {
+	e.mu.Lock()
+	j := e.jobs[b.ID]
+	e.mu.Unlock()
+	var err error
+	if p.Counts, err = e.countsOf(ctx, b, j); err != nil {
 		return p, err
-	}
-	p.Counts = Counts{}
-	for _, doc := range leases {
-		var l leased
-		if err := json.Unmarshal(doc.Data, &l); err != nil {
-			return p, err
-		}
-		p.Counts = p.Counts.plus(l.Counts)
 	}
 	ended := p.Counts.Done + p.Counts.Failed
 	if took := time.Since(b.Started); ended > 0 && took > 0 {
 		p.Rate = float64(ended) / took.Minutes()
 		p.End = time.Now().Add(time.Duration(float64(took) / float64(ended) * float64(b.Lines-ended)))
 	}
-	e.mu.Lock()
-	j := e.jobs[b.ID]
-	e.mu.Unlock()
 	if j == nil {
 		return p, nil
 	}
@@ -148,6 +140,25 @@ func (e *Engine) progress(ctx context.Context, b Batch) (Progress, error) {
 		p.End = j.laterEnd(p.End)
 	}
 	return p, nil
+}
+
+// countsOf returns the lines of a batch by their outcome so far. Other gateways note theirs with
+// their leases.
+func (e *Engine) countsOf(ctx context.Context, b Batch, j *job) (sum Counts, err error) {
+	if !e.o.IsShared && j != nil {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		return j.counts, nil
+	}
+	leases, err := e.o.Leases.List(ctx, documents.Query{Kind: LeaseKind, Scopes: []string{b.ID}})
+	for _, doc := range leases {
+		var l leased
+		if err := json.Unmarshal(doc.Data, &l); err != nil {
+			return sum, err
+		}
+		sum = sum.plus(l.Counts)
+	}
+	return sum, err
 }
 
 // laterEnd returns when the batch is expected to end, given when it would if its lines ran now.

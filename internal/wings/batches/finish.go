@@ -24,7 +24,7 @@ func (j *job) finish() error {
 		}
 		return err
 	}
-	return j.engine.withLease(j.ctx, j.id, finalName, func(ctx context.Context, l *lease) error {
+	return j.engine.withLease(j.ctx, j.id, finalName, func(ctx context.Context, version int64) error {
 		now, err := j.engine.get(ctx, j.id)
 		if err != nil {
 			return err
@@ -33,7 +33,7 @@ func (j *job) finish() error {
 			j.see(now)
 			return j.engine.clean(context.WithoutCancel(ctx), j.id)
 		}
-		results, err := j.assemble(ctx, now, l.version)
+		results, err := j.assemble(ctx, now, version)
 		if err != nil {
 			return err
 		}

@@ -42,9 +42,11 @@ type job struct {
 	windowed int
 	// isCrowded says that no line is read because the owner's others take the memory.
 	isCrowded bool
-	chunks    map[int]*chunk // the leased ones
-	inFlight  int
-	stopping  bool // no line runs any more
+	// counts are the lines by their outcome, of those with an answer when the journals were read and
+	// of those that have run here since.
+	counts   Counts
+	inFlight int
+	stopping bool // no line runs any more
 	// isRevoked says that the key of the owner is not good any more. The batch stops for
 	// that before anything else happens to it.
 	isRevoked bool
@@ -71,6 +73,9 @@ type job struct {
 	// Only the goroutine of the job uses them.
 	done  []bool
 	found []Counts
+	// holding ends when the leases of chunks are to be given back, and leasing waits until they are.
+	holding context.Context //nolint:containedctx // it lives as long as the lines run
+	leasing sync.WaitGroup
 	// cut are the files that were found cut off, as answersOf has them.
 	cut map[string]int64
 }
@@ -90,7 +95,7 @@ type pending struct {
 func newJob(e *Engine, b Batch) *job {
 	j := &job{
 		engine: e, id: b.ID, owner: b.Owner, scope: b.Owner.Scope(), user: b.User, endpoint: b.Endpoint, batch: b,
-		log: newAnswers(e.folderOf(b.ID), b.ID, e.o.Keys, e.before), chunks: map[int]*chunk{},
+		log:    newAnswers(e.folderOf(b.ID), b.ID, e.o.Keys, e.before),
 		paused: map[string]time.Time{}, served: map[string]bool{}, moved: time.Now(), changed: make(chan struct{}, 1),
 	}
 	j.ctx, j.cancel = context.WithCancel(e.base)
@@ -171,7 +176,6 @@ func (j *job) run() {
 		}
 		j.pause(wait)
 	}
-	j.releaseChunks()
 }
 
 // noteStuck notes since when the job does not go on, if it does not.
@@ -236,7 +240,10 @@ func (j *job) advance() error {
 	case b.State == Validating && time.Now().Before(b.Expires):
 		return j.check(b)
 	case b.State == InProgress:
-		return j.runLines(b)
+		isStopped, err := j.runLines(b)
+		if err != nil || !isStopped {
+			return err
+		}
 	}
 	return j.finish()
 }
@@ -252,7 +259,7 @@ func (j *job) store(change func(*Batch) bool) error {
 
 // check reads all lines once. Then the batch runs or has failed.
 func (j *job) check(b Batch) error {
-	return j.engine.withLease(j.ctx, j.id, checkName, func(ctx context.Context, _ *lease) error {
+	return j.engine.withLease(j.ctx, j.id, checkName, func(ctx context.Context, _ int64) error {
 		settings := j.engine.o.Settings()
 		content, err := j.open(ctx, b)
 		var found checked
@@ -299,39 +306,40 @@ func (j *job) open(ctx context.Context, b Batch) (*files.Content, error) {
 	return j.engine.o.Files.Open(file)
 }
 
-// runLines gives out lines to run until none is left, or the batch is to stop.
-func (j *job) runLines(b Batch) (err error) {
-	defer func() {
-		if err != nil {
-			j.giveUp()
-		}
-	}()
+// runLines gives out lines to run until none is left, or the batch is to stop. When it returns, no
+// line waits to run, and no chunk is leased.
+func (j *job) runLines(b Batch) (isStopped bool, err error) {
 	if err := j.readJournals(b); err != nil {
-		return err
+		return false, err
 	}
 	content, err := j.open(j.ctx, b)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = content.Close() }()
-	keeping, stop := context.WithCancel(j.ctx)
-	var keeper sync.WaitGroup
-	keeper.Go(func() { logs.Persist(keeping, j.engine.o.Log, "keeping parts of a batch", j.keepChunks) })
-	defer keeper.Wait()
-	defer stop()
+	holding, giveUp := context.WithCancel(j.ctx)
+	j.holding = holding
+	defer func() {
+		j.mu.Lock()
+		j.setWindow(nil, 0)
+		j.mu.Unlock()
+		giveUp()
+		j.leasing.Wait()
+	}()
+	j.leasing.Go(func() { logs.Persist(holding, j.engine.o.Log, "keeping up a batch", j.keepUp) })
 	for {
 		if j.shouldStop() {
 			if err := j.stopFor(); err != nil {
-				return err
+				return false, err
 			}
-			return j.drain()
+			return true, j.drain()
 		}
 		c, isDone, err := j.nextChunk(b)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if isDone {
-			return j.store(func(b *Batch) bool {
+			return false, j.store(func(b *Batch) bool {
 				if b.State != InProgress {
 					return false
 				}
@@ -344,17 +352,18 @@ func (j *job) runLines(b Batch) (err error) {
 			continue
 		}
 		if err := j.feed(b, c, content); err != nil {
-			return err
+			return false, err
 		}
 	}
 }
 
-// giveUp gives back all lines that have not ended.
-func (j *job) giveUp() {
-	j.mu.Lock()
-	j.setWindow(nil, 0)
-	j.mu.Unlock()
-	j.releaseChunks()
+// keepUp takes the room that the answers lack, and notes the models that were served, until the
+// context ends.
+func (j *job) keepUp(ctx context.Context) {
+	j.engine.renewing(ctx, func() {
+		j.hold(0)
+		j.engine.tell(j.storeServed(), "noting the models of "+j.id)
+	})
 }
 
 // shouldStop reports whether no further line is to run.
@@ -402,7 +411,7 @@ func (j *job) wait(most time.Duration) {
 	}
 }
 
-// drain waits until no line runs, and gives back the remaining chunks and room.
+// drain waits until no line runs.
 func (j *job) drain() error {
 	for {
 		j.mu.Lock()
@@ -411,15 +420,10 @@ func (j *job) drain() error {
 		busy := j.inFlight > 0
 		j.mu.Unlock()
 		if !busy || j.ctx.Err() != nil {
-			break
+			return j.ctx.Err()
 		}
 		j.wait(pollEvery)
 	}
-	j.releaseChunks()
-	if j.ctx.Err() != nil {
-		return j.ctx.Err()
-	}
-	return j.finish()
 }
 
 // readJournals finds out which lines have an answer.
@@ -445,7 +449,10 @@ func (j *job) readJournals(b Batch) error {
 	journals.close()
 	j.tellCut(journals.cut)
 	j.mu.Lock()
-	j.written = size
+	j.written, j.counts = size, Counts{}
+	for _, counts := range j.found {
+		j.counts = j.counts.plus(counts)
+	}
 	j.mu.Unlock()
 	j.hold(0)
 	return nil

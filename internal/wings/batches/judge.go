@@ -207,7 +207,7 @@ func (j *job) putBack(p *pending, a Answer, next outcome) {
 	if a.Code != schema.CodeNoSlot { // it only waits
 		j.problem, j.resumes = problemOf(a), now.Add(next.resumes)
 	}
-	if j.stopping || j.chunks[p.chunk.number] != p.chunk {
+	if j.stopping || p.chunk.ctx.Err() != nil {
 		return
 	}
 	at := 0

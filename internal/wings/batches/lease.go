@@ -16,10 +16,10 @@ import (
 
 // leased is the document of a lease.
 type leased struct {
-	// Holder names the gateway that has it, empty where none does.
+	// Holder names the gateway that has it, empty if none does.
 	Holder string `json:"holder,omitzero"`
-	// Counts are the lines of a chunk by their outcome so far, and IsComplete says that all
-	// of them have ended.
+	// Counts are the lines of a chunk by their outcome so far, and IsComplete is true if all of them
+	// have ended.
 	Counts     Counts `json:"counts,omitzero"`
 	IsComplete bool   `json:"complete,omitzero"`
 }
@@ -33,6 +33,11 @@ type lease struct {
 	version int64
 	// renewed is when the last renewal that succeeded was begun.
 	renewed time.Time
+	// ctx ends with the lease, and cancel ends the lease.
+	ctx    context.Context //nolint:containedctx // it lives as long as the lease
+	cancel context.CancelFunc
+	// state returns what the document holds, without the holder.
+	state func() leased
 }
 
 // errTaken means that another gateway has a lease.
@@ -49,16 +54,24 @@ const (
 
 func leaseID(batch, name string) string { return batch + "-" + name }
 
-// take takes a lease that is free in the version that was seen, 0 where there is none.
-func (e *Engine) take(ctx context.Context, batch, name string, seen int64, counts Counts) (*lease, error) {
-	l := &lease{engine: e, batch: batch, name: name, version: seen}
-	if err := l.put(ctx, leased{Holder: e.holder, Counts: counts}); err != nil {
+// take takes a lease that is free in the version that was seen, 0 if there is none. The method keep
+// must be called.
+func (e *Engine) take(ctx context.Context, batch, name string, seen int64, state func() leased) (*lease, error) {
+	l := &lease{engine: e, batch: batch, name: name, version: seen, state: state}
+	if err := l.renew(ctx); err != nil {
 		return nil, err
 	}
+	l.ctx, l.cancel = context.WithCancel(ctx)
 	return l, nil
 }
 
-// put renews or ends the lease. errTaken means that another gateway took it.
+// renew renews the lease. errTaken means that another gateway took it.
+func (l *lease) renew(ctx context.Context) error {
+	state := l.state()
+	state.Holder = l.engine.holder
+	return l.put(ctx, state)
+}
+
 func (l *lease) put(ctx context.Context, state leased) error {
 	began := time.Now()
 	data, err := json.Marshal(state, json.Deterministic(true))
@@ -78,8 +91,31 @@ func (l *lease) put(ctx context.Context, state leased) error {
 	return err
 }
 
-// holds reports whether nobody else can have taken the lease.
-func (l *lease) holds(now time.Time) bool { return now.Sub(l.renewed) < l.engine.o.Lease }
+// keep renews the lease until it ends, because it is lost or not needed any more, and gives it back:
+// others need not wait for it.
+func (l *lease) keep() {
+	defer l.cancel()
+	e := l.engine
+	bounded := func(most time.Duration, put func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), most)
+		defer cancel()
+		return put(ctx)
+	}
+	logs.Contain(e.o.Log, "keeping a lease", func() {
+		e.renewing(l.ctx, func() {
+			err := bounded(e.o.Lease/3, l.renew)
+			if errors.Is(err, errTaken) || err != nil && time.Since(l.renewed) >= e.o.Lease {
+				l.cancel()
+			}
+		})
+	})
+	l.cancel()
+	err := bounded(e.o.Lease, func(ctx context.Context) error { return l.put(ctx, l.state()) })
+	if err != nil && !errors.Is(err, errTaken) {
+		e.o.Log.Warn("a part of a batch could not be given back; others wait until its lease is over",
+			"batch", l.batch, "error", err)
+	}
+}
 
 // isFree reports whether a lease may be taken.
 func (e *Engine) isFree(doc documents.Document, state leased) bool {
@@ -87,9 +123,10 @@ func (e *Engine) isFree(doc documents.Document, state leased) bool {
 }
 
 // withLease runs a function while it has a lease, which another gateway gets if this one
-// hangs. It returns errTaken where another one has it.
+// hangs: the context of the function ends then. It returns errTaken if another gateway has it. The
+// version of the lease differs from those of earlier holders.
 func (e *Engine) withLease(ctx context.Context, batch, name string,
-	do func(ctx context.Context, l *lease) error) error {
+	do func(ctx context.Context, version int64) error) error {
 	var seen int64
 	doc, err := e.o.Leases.Get(ctx, LeaseKind, leaseID(batch, name))
 	switch {
@@ -105,46 +142,16 @@ func (e *Engine) withLease(ctx context.Context, batch, name string,
 	case !errors.Is(err, documents.ErrNotFound):
 		return err
 	}
-	l, err := e.take(ctx, batch, name, seen, Counts{})
+	l, err := e.take(ctx, batch, name, seen, func() leased { return leased{} })
 	if err != nil {
 		return err
 	}
-	working, cancel := context.WithCancel(ctx)
-	var keeper sync.WaitGroup
-	keeper.Go(func() {
-		if !logs.Contain(e.o.Log, "keeping a lease", func() { l.keep(working, cancel) }) {
-			cancel()
-		}
-	})
-	err = do(working, l)
-	cancel()
-	keeper.Wait()
-	return errors.Join(err, l.release())
-}
-
-// release gives the lease back, where it is still held.
-func (l *lease) release() error {
-	ctx, cancel := context.WithTimeout(context.Background(), l.engine.o.Lease)
-	defer cancel()
-	if err := l.put(ctx, leased{}); err != nil && !errors.Is(err, errTaken) {
-		return err
-	}
-	return nil
-}
-
-// keep renews the lease until the context ends, and ends it where that fails.
-func (l *lease) keep(ctx context.Context, lost context.CancelFunc) {
-	l.engine.renewing(ctx, func() {
-		if err := l.put(ctx, leased{Holder: l.engine.holder}); l.isLost(err) {
-			lost()
-		}
-	})
-}
-
-// isLost reports whether another gateway has taken a lease, or may have, by how its renewal
-// ended.
-func (l *lease) isLost(err error) bool {
-	return errors.Is(err, errTaken) || err != nil && !l.holds(time.Now())
+	version := l.version
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	defer l.cancel()
+	keeping.Go(l.keep)
+	return do(l.ctx, version)
 }
 
 // renewing calls a function as often as leases have to be renewed, until the context ends.

@@ -262,19 +262,12 @@ func (j *job) ended(p *pending, answer Answer) {
 	j.engine.mu.Lock()
 	j.engine.ended = j.engine.ended.plus(counts)
 	j.engine.mu.Unlock()
-	c := p.chunk
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	j.moved, j.problem, j.resumes = time.Now(), say.Sentence{}, time.Time{}
 	delete(j.paused, p.model)
-	c.counts = c.counts.plus(counts)
-	c.left--
-	isLast := c.left == 0 && j.chunks[c.number] == c
-	j.mu.Unlock()
-	var err error
-	if isLast {
-		err = j.complete(c)
-	} else if !j.engine.o.IsShared {
-		err = j.renew(j.ctx, c) // nothing is asked for it, and everybody sees how far it is
-	}
-	j.engine.tell(err, "noting how far "+j.id+" is")
+	j.counts = j.counts.plus(counts)
+	p.chunk.counts = p.chunk.counts.plus(counts)
+	p.chunk.left--
+	p.chunk.checkComplete()
 }
