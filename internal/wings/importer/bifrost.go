@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/providers"
@@ -24,9 +22,7 @@ import (
 type bifrostProvider struct {
 	name         string
 	provider     providers.Provider
-	headers      map[string]string
-	timeouts     []string
-	proxy        string
+	shared       instance // what all instances have in common
 	paths        map[schema.ServiceType]string
 	allowed      map[schema.ServiceType]bool // nil is all
 	hasInstances bool
@@ -38,34 +34,34 @@ func (d *draft) bifrost(file File) error {
 	if err != nil {
 		return err
 	}
-	list := reading.At(root, "providers")
-	if !slices.ContainsFunc(bifrostSections, func(name string) bool { return reading.At(root, name) != nil }) {
+	list := root.At("providers")
+	if !hasAny(root, bifrostSections) {
 		return fmt.Errorf("this is no configuration of Bifrost: it has none of %s", strings.Join(bifrostSections, ", "))
 	}
-	if list == nil {
-		d.Unsupported(nil, "providers", "there are none: those that Bifrost keeps in its database are not in this "+
+	if !list.Exists() {
+		list.Unsupported("there are none: those that Bifrost keeps in its database are not in this " +
 			"file; add them with patchbay add")
 	}
-	d.Use(reading.At(root, "$schema"))
-	allowsByDefault := d.Text(root, "version") == "1" // the meaning of an empty list
+	root.Use("$schema")
+	allowsByDefault := root.Text("version") == "1" // the meaning of an empty list
 	known := map[string]*bifrostProvider{}
-	for _, e := range reading.Entries(list) {
-		if p := d.bifrostProvider(e.Key, e.Value, allowsByDefault); p != nil {
-			known[e.Key] = p
+	for _, n := range list.Entries() {
+		if p := d.bifrostProvider(n, allowsByDefault); p.hasInstances {
+			known[n.Key] = p
 		}
 	}
 	d.nameModels()
-	client := reading.At(root, "client")
-	if origins := reading.At(client, "allowed_origins"); origins != nil {
+	client := root.At("client")
+	if origins := client.At("allowed_origins"); origins.Exists() {
 		d.bifrostOrigins(origins)
 	}
-	if size, given := d.Number(client, "max_request_body_size_mb"); given && size >= 1 {
+	limit := client.At("max_request_body_size_mb")
+	if size, given := limit.Number(); given && size >= 1 {
 		d.jsonBody = fmt.Sprintf("%dMiB", int(size))
-		d.Taken(reading.At(client, "max_request_body_size_mb"), "client.max_request_body_size_mb",
-			"limits.json-body: %s", d.jsonBody)
+		limit.Taken("limits.json-body: %s", d.jsonBody)
 	}
-	d.bifrostGovernance(reading.At(root, "governance"), client, known, allowsByDefault)
-	d.leftovers(root, "")
+	d.bifrostGovernance(root.At("governance"), client, known, allowsByDefault)
+	d.leftovers(root)
 	return nil
 }
 
@@ -73,54 +69,56 @@ func (d *draft) bifrost(file File) error {
 var bifrostSections = []string{"providers", "governance", "client", "config_store", "logs_store", "vector_store",
 	"plugins", "mcp"}
 
-func (d *draft) bifrostOrigins(n *yaml.Node) {
-	for i, origin := range d.Texts(n) {
-		if err := check("server:\n  cors-origins: " + list([]string{origin}) + "\n"); err != nil {
-			d.Partly(n, fmt.Sprintf("client.allowed_origins[%d]", i), "%s", faultOf(err))
+func (d *draft) bifrostOrigins(n reading.Setting) {
+	n.Use()
+	for _, origin := range n.Items() {
+		if fault := faultOf("server:\n  cors-origins: " + list([]string{origin.Text()}) + "\n"); fault != "" {
+			origin.Partly("%s", fault)
 			continue
 		}
-		d.origins = append(d.origins, origin)
+		d.origins = append(d.origins, origin.Text())
 	}
-	d.Taken(n, "client.allowed_origins", "server.cors-origins")
+	n.Taken("server.cors-origins")
 }
 
-// bifrostProvider makes instances of a provider's models; nil where there can be none.
-func (d *draft) bifrostProvider(name string, n *yaml.Node, allowsByDefault bool) *bifrostProvider {
-	setting := "providers." + name
-	kind := cmp.Or(d.Text(n, "custom_provider_config", "base_provider_type"), name)
-	known, ok := services.Find(kind)
-	if !ok {
-		d.Unsupported(n, setting, "%s", reasons.ForProvider(kind))
-		return nil
+// bifrostProvider makes instances of a provider's models, if there can be any.
+func (d *draft) bifrostProvider(n reading.Setting, allowsByDefault bool) *bifrostProvider {
+	p := &bifrostProvider{name: n.Key}
+	custom, network := n.At("custom_provider_config"), n.At("network_config")
+	kind := cmp.Or(custom.Text("base_provider_type"), n.Key)
+	known := false
+	if p.provider, known = services.Find(kind); !known {
+		n.Unsupported("%s", reasons.ForProvider(kind))
+		return p
 	}
-	p := &bifrostProvider{name: name, provider: known}
-	network := reading.At(n, "network_config")
-	if base := d.Text(network, "base_url"); base != "" {
-		p.provider.BaseURL, p.provider.Path = d.address(base, setting+".network_config.base_url", ""), ""
+	if base := network.At("base_url"); base.Text() != "" {
+		p.provider.BaseURL, p.provider.Path = d.address(base, ""), ""
 	}
-	d.bifrostNetwork(p, n, network, setting)
-	keys := reading.Items(reading.At(n, "keys"))
-	for i, key := range keys {
-		d.bifrostModels(key, fmt.Sprintf("%s.keys[%d]", setting, i), p, allowsByDefault)
+	p.shared = instance{baseURL: p.provider.BaseURL, path: p.provider.Path, adapter: p.provider.Adapter,
+		timeouts: timeouts("first-byte", network.Seconds("default_request_timeout_in_seconds"),
+			"idle", network.Seconds("stream_idle_timeout_in_seconds")),
+		headers: d.secretHeaders(network.At("extra_headers").Entries(), p.name+"_"),
+		proxy:   d.bifrostProxy(p.name, n.At("proxy_config"))}
+	retries := network.At("max_retries")
+	if value, given := retries.Number(); given && value >= 0 {
+		d.maxAttempts = max(d.maxAttempts, min(int(value)+1, 10))
+		retries.Changed("limits.max-attempts: the greatest of all providers and one, each at another instance")
 	}
-	if len(keys) > 0 {
-		return p.orNil()
+	p.readRequests(custom)
+	keys := n.At("keys").Items()
+	for _, key := range keys {
+		d.bifrostModels(key, p, allowsByDefault)
 	}
-	if keyless := reading.At(n, "custom_provider_config", "is_key_less"); keyless != nil && !d.IsOff(keyless) ||
-		known.Variable == "" && p.provider.BaseURL != "" {
-		d.Use(keyless)
-		d.bifrostDiscover(n, setting, p, instance{baseURL: p.provider.BaseURL, adapter: known.Adapter,
-			timeouts: p.timeouts, proxy: p.proxy, headers: p.headers, origin: p.origin()})
-		return p.orNil()
-	}
-	d.Unsupported(n, setting, "it lists no keys and no models; add it with patchbay add")
-	return nil
-}
-
-// orNil returns the provider if it has instances.
-func (p *bifrostProvider) orNil() *bifrostProvider {
-	if !p.hasInstances {
-		return nil
+	keyless := custom.At("is_key_less")
+	switch {
+	case len(keys) > 0:
+	case keyless.IsOn() || p.provider.Variable == "" && p.provider.BaseURL != "":
+		keyless.Use()
+		i := p.shared
+		i.origin = p.origin()
+		d.bifrostDiscover(n, p, i)
+	default:
+		n.Unsupported("it lists no keys and no models; add it with patchbay add")
 	}
 	return p
 }
@@ -135,44 +133,6 @@ func (p *bifrostProvider) origin(key ...string) origin {
 	return from
 }
 
-// bifrostNetwork reads how the provider is reached.
-func (d *draft) bifrostNetwork(p *bifrostProvider, n, network *yaml.Node, setting string) {
-	if value, given := d.Number(network, "default_request_timeout_in_seconds"); given && value > 0 {
-		p.timeouts = append(p.timeouts, "first-byte: "+seconds(value))
-	}
-	if value, given := d.Number(network, "stream_idle_timeout_in_seconds"); given && value > 0 {
-		p.timeouts = append(p.timeouts, "idle: "+seconds(value))
-	}
-	if retries := reading.At(network, "max_retries"); retries != nil {
-		if value, given := d.Number(retries); given && value >= 0 {
-			d.maxAttempts = max(d.maxAttempts, min(int(value)+1, 10))
-			d.Changed(retries, setting+".network_config.max_retries",
-				"limits.max-attempts: the greatest of all providers and one, each at another instance")
-		}
-	}
-	for _, header := range reading.Entries(reading.At(network, "extra_headers")) {
-		if p.headers == nil {
-			p.headers = map[string]string{}
-		}
-		p.headers[header.Key] = d.secret(d.Text(header.Value), setting+".network_config.extra_headers."+header.Key,
-			p.name+"_"+header.Key)
-	}
-	d.bifrostProxy(p, reading.At(n, "proxy_config"), setting+".proxy_config")
-	d.bifrostRequestsOf(p, reading.At(n, "custom_provider_config", "allowed_requests"),
-		setting+".custom_provider_config.allowed_requests")
-	types := bifrostRequests()
-	for _, e := range reading.Entries(reading.At(n, "custom_provider_config", "request_path_overrides")) {
-		serviceType, ok := types[e.Key]
-		if !ok {
-			continue // the leftovers report it
-		}
-		if p.paths == nil {
-			p.paths = map[schema.ServiceType]string{}
-		}
-		p.paths[serviceType] = escaped(d.Text(e.Value))
-	}
-}
-
 // bifrostRequests returns the service types of Bifrost's names of requests.
 func bifrostRequests() map[string]schema.ServiceType {
 	return map[string]schema.ServiceType{
@@ -182,30 +142,34 @@ func bifrostRequests() map[string]schema.ServiceType {
 	}
 }
 
-// bifrostRequestsOf reads which requests a provider gets: all, or those that are listed as true.
-func (d *draft) bifrostRequestsOf(p *bifrostProvider, n *yaml.Node, setting string) {
-	if reading.IsEmpty(n) {
+// readRequests reads which requests a provider gets, all or those that are listed as true, and their paths.
+func (p *bifrostProvider) readRequests(custom reading.Setting) {
+	types := bifrostRequests()
+	p.paths = map[schema.ServiceType]string{}
+	for _, path := range custom.At("request_path_overrides").Entries() {
+		if serviceType, ok := types[path.Key]; ok { // the leftovers report others
+			p.paths[serviceType] = escaped(path.Text())
+		}
+	}
+	allowed := custom.At("allowed_requests")
+	if allowed.IsEmpty() {
 		return
 	}
 	p.allowed = map[schema.ServiceType]bool{}
-	types := bifrostRequests()
 	var names []string
-	for _, e := range reading.Entries(n) {
-		name := strings.TrimSuffix(e.Key, "_stream")
+	for _, request := range allowed.Entries() {
+		name := strings.TrimSuffix(request.Key, "_stream")
 		if name == "text_completion" || name == "responses" {
 			name = "chat_completion"
 		}
+		request.Use()
 		serviceType, isKnown := types[name]
-		if d.IsOff(e.Value) || !isKnown {
-			d.Use(e.Value)
-			continue
-		}
-		if !p.allowed[serviceType] {
+		if isKnown && !request.IsOff() && !p.allowed[serviceType] {
 			names = append(names, serviceType.String())
+			p.allowed[serviceType] = true
 		}
-		p.allowed[serviceType] = true
 	}
-	d.Changed(n, setting, "instances of %s only", strings.Join(names, ", "))
+	allowed.Changed("instances of %s only", strings.Join(names, ", "))
 }
 
 // serves reports whether the provider may get requests of a service type.
@@ -213,104 +177,95 @@ func (p *bifrostProvider) serves(serviceType schema.ServiceType) bool {
 	return p.allowed == nil || p.allowed[serviceType]
 }
 
-func (d *draft) bifrostProxy(p *bifrostProvider, n *yaml.Node, setting string) {
-	switch kind := d.Text(n, "type"); kind {
+// bifrostProxy returns the proxy of a provider.
+func (d *draft) bifrostProxy(name string, n reading.Setting) string {
+	switch kind := n.Text("type"); kind {
 	case "", "environment":
+		return ""
 	case "none":
-		p.proxy = "none"
+		return "none"
 	case "http":
-		address, user := d.Text(n, "url"), d.Text(n, "username")
-		if user != "" || d.variableIn(address) != "" {
-			if parsed, err := url.Parse(address); err == nil && d.variableIn(address) == "" &&
-				d.variableIn(user) == "" && d.variableIn(d.Text(n, "password")) == "" {
-				parsed.User = url.UserPassword(user, d.Text(n, "password"))
-				p.proxy = d.secretProxy(parsed.String(), setting, p.name+"_PROXY")
-				return
-			}
-			d.Unsupported(n, setting, "parts of it are in variables: write it as proxy of the instances, "+
-				"http://user:password@host:port")
-			return
-		}
-		p.proxy = escaped(address)
 	default:
-		d.Unsupported(n, setting, "only proxies that speak HTTP are used, not %s", kind)
+		n.Unsupported("only proxies that speak HTTP are used, not %s", kind)
+		return ""
 	}
+	address, user, password := n.Text("url"), n.Text("username"), n.Text("password")
+	parsed, err := url.Parse(address)
+	switch {
+	case user == "" && d.variableIn(address) == "":
+		return escaped(address)
+	case err != nil || d.variableIn(address) != "" || d.variableIn(user) != "" || d.variableIn(password) != "":
+		n.Unsupported("parts of it are in variables: write it as proxy of the instances, " +
+			"http://user:password@host:port")
+		return ""
+	}
+	parsed.User = url.UserPassword(user, password)
+	return d.secretProxy(n.With(parsed.String()), name+"_PROXY")
 }
 
 // bifrostModels makes an instance of every model of a key.
-func (d *draft) bifrostModels(n *yaml.Node, setting string, p *bifrostProvider, allowsByDefault bool) {
-	weight, hasWeight := d.Number(n, "weight")
-	from := p.origin(d.Text(n, "id"), d.Text(n, "name"))
-	if name := cmp.Or(d.Text(n, "name"), d.Text(n, "id")); name != "" {
-		d.Changed(n, setting+".name", "name and address tell instances apart; %s is not shown", name)
+func (d *draft) bifrostModels(n reading.Setting, p *bifrostProvider, allowsByDefault bool) {
+	id, name := n.Text("id"), n.Text("name")
+	if name := cmp.Or(name, id); name != "" {
+		n.As(n.Name+".name").Changed("name and address tell instances apart; %s is not shown", name)
 	}
-	base := instance{
-		baseURL: p.provider.BaseURL, path: p.provider.Path, adapter: p.provider.Adapter, timeouts: p.timeouts,
-		proxy:  p.proxy,
-		weight: weight, noTraffic: hasWeight && weight == 0, disabled: d.IsOff(n, "enabled"),
-		headers: maps.Clone(p.headers), origin: from,
-	}
-	for _, config := range []string{"ollama_key_config", "sgl_key_config", "vllm_key_config"} {
-		if address := d.Text(n, config, "url"); address != "" {
-			base.baseURL = d.address(address, setting+"."+config+".url", "")
+	base, hasWeight := p.shared, false
+	base.weight, hasWeight = n.Number("weight")
+	base.noTraffic, base.disabled, base.origin = hasWeight && base.weight == 0, n.IsOff("enabled"), p.origin(id, name)
+	azure := n.At("azure_key_config")
+	for _, address := range []reading.Setting{n.At("ollama_key_config", "url"), n.At("sgl_key_config", "url"),
+		n.At("vllm_key_config", "url"), azure.At("endpoint")} {
+		if address.Text() != "" {
+			base.baseURL = d.address(address, "")
 		}
 	}
-	azure := reading.At(n, "azure_key_config")
-	if endpoint := d.Text(azure, "endpoint"); endpoint != "" {
-		base.baseURL = d.address(endpoint, setting+".azure_key_config.endpoint", "")
-	}
-	if version := d.Text(azure, "api_version"); version != "" {
-		base.apiVersion = d.plain(version, setting+".azure_key_config.api_version", "")
-	}
+	base.apiVersion = d.plain(azure.At("api_version"), "")
 	if base.baseURL == "" {
-		d.Unsupported(n, setting, "it has no address: network_config.base_url, or the url of its key, says where the "+
+		n.Unsupported("it has no address: network_config.base_url, or the url of its key, says where the " +
 			"provider is")
 		return
 	}
-	aliases := d.bifrostAliases(n, azure, setting)
-	models := d.Texts(n, "models")
-	if name := d.Text(n, "vllm_key_config", "model_name"); name != "" &&
+	aliases := d.bifrostAliases(n, azure)
+	models := n.Texts("models")
+	if name := n.Text("vllm_key_config", "model_name"); name != "" &&
 		(len(models) == 0 || slices.Contains(models, "*")) {
 		models = []string{name}
 	}
-	blocked := d.Texts(n, "blacklisted_models")
+	blocked, blocks := n.At("blacklisted_models"), n.Texts("blacklisted_models")
 	all := slices.Contains(models, "*") || len(models) == 0 && allowsByDefault
 	if all {
 		models = slices.Sorted(maps.Keys(aliases))
 	}
 	for _, name := range slices.Sorted(maps.Keys(aliases)) {
 		if !slices.Contains(models, name) {
-			d.Partly(n, setting+".aliases."+name, "the key is not for this model")
+			n.As(n.Name + ".aliases." + name).Partly("the key is not for this model")
 		}
 	}
 	models = slices.DeleteFunc(models, func(model string) bool {
-		return slices.Contains(blocked, model) ||
-			slices.Contains(blocked, "*")
+		return slices.Contains(blocks, model) || slices.Contains(blocks, "*")
 	})
-	value := d.Text(n, "value")
-	switch {
+	switch value := n.At("value"); {
 	case !all && len(models) == 0:
-	case strings.HasPrefix(value, "vault."):
-		d.Unsupported(reading.At(n, "value"), setting+".value",
-			"it is in a vault that only Bifrost asks; put it into a variable and set api-key")
+		value.Use()
+	case strings.HasPrefix(value.Text(), "vault."):
+		value.Unsupported("it is in a vault that only Bifrost asks; put it into a variable and set api-key")
 	default:
-		base.apiKey = d.secret(value, setting+".value", p.name+"_API_KEY")
+		base.apiKey = d.secret(value, p.name+"_API_KEY")
 	}
 	for _, model := range models {
-		d.bifrostModel(n, setting, p, base, model, aliases[model])
+		d.bifrostModel(n, p, base, model, aliases[model])
 	}
 	switch {
-	case all && len(blocked) > 0:
-		d.Unsupported(reading.At(n, "blacklisted_models"), setting+".blacklisted_models",
-			"models that are discovered cannot be left out one by one; write down those that the key is for")
+	case all && len(blocks) > 0:
+		blocked.Unsupported("models that are discovered cannot be left out one by one; write down those that the " +
+			"key is for")
 	case all && p.provider.Adapter == "azure" && len(models) == 0:
-		d.Unsupported(n, setting, "deployments of Azure cannot be discovered; write down those that you use")
+		n.Unsupported("deployments of Azure cannot be discovered; write down those that you use")
 	case all && p.provider.Adapter != "azure":
-		d.bifrostDiscover(n, setting, p, base)
+		d.bifrostDiscover(n, p, base)
 	case len(models) == 0:
-		d.NotInForce(
-			n, setting, `an empty list of models allows none, unless the configuration says "version": 1 as those `+
-				`of Bifrost 1.4 mean it`)
+		n.NotInForce(`an empty list of models allows none, unless the configuration says "version": 1 as those ` +
+			`of Bifrost 1.4 mean it`)
 	}
 }
 
@@ -319,62 +274,45 @@ type bifrostAlias struct{ model, version, endpoint string }
 
 // bifrostAliases returns the provider's names of models: the names of deployments at Azure,
 // and other aliases.
-func (d *draft) bifrostAliases(n, azure *yaml.Node, setting string) map[string]bifrostAlias {
+func (d *draft) bifrostAliases(n, azure reading.Setting) map[string]bifrostAlias {
 	names := map[string]bifrostAlias{}
-	for _, e := range reading.Entries(reading.At(azure, "deployments")) {
-		names[e.Key] = bifrostAlias{model: d.Text(e.Value)}
-	}
-	for _, e := range reading.Entries(reading.At(n, "aliases")) {
-		if e.Value.Kind != yaml.MappingNode {
-			names[e.Key] = bifrostAlias{model: d.Text(e.Value)}
-			continue
-		}
-		where := setting + ".aliases." + e.Key
-		alias := bifrostAlias{model: d.Text(e.Value, "model_id")}
-		if version := d.Text(e.Value, "api_version"); version != "" {
-			alias.version = d.plain(version, where+".api_version", "")
-		}
-		if endpoint := d.Text(e.Value, "endpoint"); endpoint != "" {
-			alias.endpoint = d.address(endpoint, where+".endpoint", "")
+	for _, e := range append(azure.At("deployments").Entries(), n.At("aliases").Entries()...) {
+		alias := bifrostAlias{cmp.Or(e.Text(), e.Text("model_id")), d.plain(e.At("api_version"), ""), ""}
+		if endpoint := e.At("endpoint"); endpoint.Text() != "" {
+			alias.endpoint = d.address(endpoint, "")
 		}
 		names[e.Key] = alias
 	}
 	return names
 }
 
-func (d *draft) bifrostModel(n *yaml.Node, setting string, p *bifrostProvider, i instance, model string,
-	alias bifrostAlias) {
+func (d *draft) bifrostModel(n reading.Setting, p *bifrostProvider, i instance, model string, alias bifrostAlias) {
 	serviceType := discover.GuessService(model)
 	if err := kinds.Check(i.adapter, serviceType); err != nil {
-		d.Partly(n, setting+" "+model, "the adapter %s does not serve %s", i.adapter, serviceType)
+		n.As(n.Name+" "+model).Partly("the adapter %s does not serve %s", i.adapter, serviceType)
 		return
 	}
 	if !p.serves(serviceType) {
-		d.NotInForce(nil, setting+" "+model, "allowed_requests of the provider does not list %s", serviceType)
+		d.about(n.Name+" "+model).NotInForce("allowed_requests of the provider does not list %s", serviceType)
 		return
 	}
 	i.name = escaped(model)
-	if alias.model != "" && alias.model != model {
+	if alias.model != model {
 		i.upstreamModel = escaped(alias.model)
 	}
 	i.baseURL, i.apiVersion = cmp.Or(alias.endpoint, i.baseURL), cmp.Or(alias.version, i.apiVersion)
-	if own := p.paths[serviceType]; own != "" {
-		i.path = own
-	}
+	i.path = cmp.Or(p.paths[serviceType], i.path)
 	i.origin.model = model
-	p.hasInstances = d.addInstance(n, setting, serviceType, i) || p.hasInstances
+	p.hasInstances = d.addInstance(n, serviceType, i) || p.hasInstances
 }
 
 // bifrostDiscover makes instances that serve all models of the provider.
-func (d *draft) bifrostDiscover(n *yaml.Node, setting string, p *bifrostProvider, i instance) {
+func (d *draft) bifrostDiscover(n reading.Setting, p *bifrostProvider, i instance) {
 	i.name, i.models = discovered, []string{backend.Discover}
 	for _, serviceType := range p.provider.Listed() {
-		if !p.serves(serviceType) {
-			continue
+		if p.serves(serviceType) {
+			i.path = cmp.Or(p.paths[serviceType], p.provider.Path)
+			p.hasInstances = d.addInstance(n, serviceType, i) || p.hasInstances
 		}
-		if i.path = p.provider.Path; p.paths[serviceType] != "" {
-			i.path = p.paths[serviceType]
-		}
-		p.hasInstances = d.addInstance(n, setting, serviceType, i) || p.hasInstances
 	}
 }

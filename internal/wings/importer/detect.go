@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 )
@@ -21,16 +19,15 @@ func Detect(file File) (Source, error) {
 	if isSQLite(file.Content) {
 		return "", fmt.Errorf("one-api and new-api have the same tables with other meanings; %w", ErrChannels)
 	}
-	documents, err := reading.Documents(file)
+	documents, err := reading.NewAccount(file.Name).Parse(file)
 	if err != nil {
 		return "", err
 	}
 	root := documents[0]
 	switch {
-	case reading.At(root, "model_list") != nil || reading.At(root, "litellm_settings") != nil ||
-		reading.At(root, "router_settings") != nil:
+	case root.At("model_list").Exists() || root.At("litellm_settings").Exists() || root.At("router_settings").Exists():
 		return LiteLLM, nil
-	case reading.At(root, "providers") != nil:
+	case root.At("providers").Exists():
 		return Bifrost, nil
 	case isLlamaSwap(root):
 		return LlamaSwap, nil
@@ -47,8 +44,8 @@ func Detect(file File) (Source, error) {
 
 // hasSection reports whether a document of Spring has a section, also where its settings
 // are written with their full names.
-func hasSection(root *yaml.Node, name string) bool {
-	for _, e := range reading.Entries(root) {
+func hasSection(root reading.Setting, name string) bool {
+	for _, e := range root.Entries() {
 		if first, _, _ := strings.Cut(e.Key, "."); schema.Fold(first) == name {
 			return true
 		}
@@ -57,9 +54,9 @@ func hasSection(root *yaml.Node, name string) bool {
 }
 
 // isLlamaSwap reports whether a document has models with commands.
-func isLlamaSwap(root *yaml.Node) bool {
-	return slices.ContainsFunc(reading.Entries(reading.At(root, "models")), func(e reading.Entry) bool {
-		return reading.At(e.Value, "cmd") != nil
+func isLlamaSwap(root reading.Setting) bool {
+	return slices.ContainsFunc(root.At("models").Entries(), func(model reading.Setting) bool {
+		return model.At("cmd").Exists()
 	})
 }
 

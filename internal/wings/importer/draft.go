@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
@@ -30,7 +28,7 @@ type draft struct {
 	reserved    map[string]bool
 	environment map[string]string
 	// springRoot is the configuration that settings of Spring refer to.
-	springRoot *yaml.Node
+	springRoot reading.Setting
 
 	listen, jsonBody                string
 	logLevel, logAccess, calls      string
@@ -46,7 +44,7 @@ type draft struct {
 	tenants           []tenant
 	prices            []prices.Model
 	answerCache       map[string]string
-	shares            map[*yaml.Node]share // of LiteLLM's entries
+	shares            map[reading.Setting]share // of LiteLLM's entries
 }
 
 // service holds the settings to write for a service type.
@@ -125,20 +123,20 @@ func newDraft(source Source, in Input) *draft {
 }
 
 // parse reads a file that has one document.
-func (d *draft) parse(file File) (*yaml.Node, error) {
+func (d *draft) parse(file File) (root reading.Setting, err error) {
 	documents, err := d.parseAll(file)
 	if err != nil {
-		return nil, err
+		return root, err
 	}
 	if len(documents) > 1 {
-		return nil, fmt.Errorf("%s has %d documents; a configuration of %s has one", file.Name, len(documents),
+		return root, fmt.Errorf("%s has %d documents; a configuration of %s has one", file.Name, len(documents),
 			d.source)
 	}
 	return documents[0], nil
 }
 
 // parseAll reads all documents of a file.
-func (d *draft) parseAll(file File) ([]*yaml.Node, error) {
+func (d *draft) parseAll(file File) ([]reading.Setting, error) {
 	documents, err := d.Parse(file)
 	for _, root := range documents {
 		d.reserve(root)
@@ -146,10 +144,13 @@ func (d *draft) parseAll(file File) ([]*yaml.Node, error) {
 	return documents, err
 }
 
-// leftovers reports the settings of a tree that nobody looked at.
-func (d *draft) leftovers(root *yaml.Node, path string) {
-	d.Leftovers(root, path, func(path string) (string, bool) { return reasons.For(string(d.source), path) })
+// leftovers reports the settings of a tree that were not read.
+func (d *draft) leftovers(root reading.Setting) {
+	root.Leftovers(func(path string) (string, bool) { return reasons.For(string(d.source), path) })
 }
+
+// about returns a setting for rows that belong to no line.
+func (d *draft) about(name string) reading.Setting { return d.Setting(name, nil) }
 
 func (d *draft) service(serviceType schema.ServiceType) *service {
 	s := d.services[serviceType]
@@ -161,9 +162,9 @@ func (d *draft) service(serviceType schema.ServiceType) *service {
 }
 
 // addPolicy adds a line to a service type, and reports whether it is valid there.
-func (d *draft) addPolicy(n *yaml.Node, setting string, serviceType schema.ServiceType, written string) bool {
-	if err := check("services:\n  " + config.Kebab(serviceType.String()) + ":\n    " + written + "\n"); err != nil {
-		d.Unsupported(n, setting, "%s", faultOf(err))
+func (d *draft) addPolicy(n reading.Setting, serviceType schema.ServiceType, written string) bool {
+	if fault := d.faultIn(serviceType, service{policy: []string{written}}); fault != "" {
+		n.Unsupported("%s", fault)
 		return false
 	}
 	s := d.service(serviceType)
@@ -171,10 +172,21 @@ func (d *draft) addPolicy(n *yaml.Node, setting string, serviceType schema.Servi
 	return true
 }
 
-// faultOf returns the first mistake of a configuration, without its place.
-func faultOf(err error) string {
+// faultIn returns the first mistake of a service type, empty if there is none.
+func (d *draft) faultIn(serviceType schema.ServiceType, s service) string {
+	var b strings.Builder
+	s.write(&b, serviceType)
+	return faultOf(d.processesText() + "services:\n" + b.String())
+}
+
+// faultOf returns the first mistake of a part of a configuration, without its place, empty if there is none.
+func faultOf(yaml string) string {
+	err := check(yaml)
 	var problems config.Problems
-	if !errors.As(err, &problems) || len(problems) == 0 {
+	switch {
+	case err == nil:
+		return ""
+	case !errors.As(err, &problems) || len(problems) == 0:
 		return err.Error()
 	}
 	path := problems[0].Path
@@ -187,9 +199,9 @@ const maxWeight = 1e6
 // addInstance adds an instance, and reports whether it could be added. Name and address
 // tell instances apart here: a second key for the same address needs another spelling of
 // it.
-func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.ServiceType, i instance) bool {
-	if err := check(d.processesText() + "services:\n" + serviceWith(serviceType, i)); err != nil {
-		d.Partly(n, setting, "%s", faultOf(err))
+func (d *draft) addInstance(n reading.Setting, serviceType schema.ServiceType, i instance) bool {
+	if fault := d.faultIn(serviceType, service{instances: []instance{i}}); fault != "" {
+		n.Partly("%s", fault)
 		return false
 	}
 	s := d.service(serviceType)
@@ -202,42 +214,43 @@ func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.Ser
 	}
 	if !s.has(i.name, i.baseURL) {
 		s.instances = append(s.instances, i)
-		d.Taken(n, setting, "%s %s at %s", serviceType, subject, cmp.Or(i.baseURL, "the process "+i.process))
+		n.Taken("%s %s at %s", serviceType, subject, cmp.Or(i.baseURL, "the process "+i.process))
 		return true
 	}
 	at := slices.IndexFunc(s.instances, i.isAgain)
 	if at >= 0 && d.source == JAiRouter {
-		d.NotInForce(n, setting, "is the %s once more, which the check of JAiRouter refuses", subject)
+		n.NotInForce("is the %s once more, which the check of JAiRouter refuses", subject)
 		return false
 	}
 	if at >= 0 {
-		s.instances[at].origin.asked = append(slices.Clone(s.instances[at].origin.asked), i.origin.asked...)
-		s.instances[at].weight = min(cmp.Or(s.instances[at].weight, 1)+cmp.Or(i.weight, 1), maxWeight)
-		d.Changed(n, setting, "is the %s once more: its weight was added to that of the first", subject)
+		known := &s.instances[at]
+		known.origin.asked = append(slices.Clone(known.origin.asked), i.origin.asked...)
+		known.weight = min(cmp.Or(known.weight, 1)+cmp.Or(i.weight, 1), maxWeight)
+		n.Changed("is the %s once more: its weight was added to that of the first", subject)
 		return true
 	}
 	for _, spelling := range spellings(i.baseURL) {
 		if !s.has(i.name, spelling) {
 			i.baseURL = spelling
 			s.instances = append(s.instances, i)
-			d.Changed(n, setting, "%s %s at %s: the address is spelled differently, because name and address tell "+
+			n.Changed("%s %s at %s: the address is spelled differently, because name and address tell "+
 				"instances apart", serviceType, subject, spelling)
 			return true
 		}
 	}
-	d.Partly(n, setting, "there is no further spelling of this address that would tell the %s apart; give the "+
+	n.Partly("there is no further spelling of this address that would tell the %s apart; give the "+
 		"backend another name", subject)
 	return false
 }
 
-// isAgain reports whether two instances are the same but for their weights.
+// isAgain reports whether two instances are the same but for their weights, origins and spellings of
+// the address.
 func (i instance) isAgain(other instance) bool {
-	return i.name == other.name && slices.Equal(i.models, other.models) && samePlace(i.baseURL, other.baseURL) &&
-		i.path == other.path && i.adapter == other.adapter && i.process == other.process &&
-		i.upstreamModel == other.upstreamModel && i.apiKey == other.apiKey && i.apiVersion == other.apiVersion &&
-		i.proxy == other.proxy && i.body == other.body && maps.Equal(i.headers, other.headers) &&
-		i.noTraffic == other.noTraffic && i.disabled == other.disabled && i.maxConcurrency == other.maxConcurrency &&
-		i.tier == other.tier && slices.Equal(i.timeouts, other.timeouts)
+	if !samePlace(i.baseURL, other.baseURL) {
+		return false
+	}
+	i.weight, i.origin, i.baseURL = other.weight, other.origin, other.baseURL
+	return reflect.DeepEqual(i, other)
 }
 
 // samePlace reports whether two addresses are spellings of one.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -26,226 +24,215 @@ func (d *draft) jairouter(main File) error {
 	}
 	d.reserve(root)
 	d.springRoot = root
-	model := reading.At(root, "model")
-	if model == nil && reading.At(root, "services") != nil {
-		model = root // a version that JAiRouter stored
+	model := root.At("model")
+	if !model.Exists() && root.At("services").Exists() {
+		model = root.As("model") // a version that JAiRouter stored
 	}
-	services := reading.At(model, "services")
-	if services == nil {
+	services := model.At("services")
+	if !services.Exists() {
 		if name := filepath.Base(main.Name); strings.HasPrefix(name, "application-") {
 			return errors.New("there is no model.services: this is the file of a profile; give application.yml, and " +
 				"--profile with the name of the profile")
 		}
 		return errors.New("there is no model.services, which every configuration of JAiRouter has")
 	}
-	d.jairouterServer(root)
-	d.jairouterSecurity(reading.At(root, "jairouter", "security"))
-	for _, e := range reading.Entries(services) {
-		setting := "model.services." + e.Key
-		serviceType, err := schema.ParseServiceType(e.Key)
+	d.jairouterServer(root.At("server", "port"))
+	d.jairouterSecurity(root.At("jairouter", "security"))
+	for _, service := range services.Entries() {
+		serviceType, err := schema.ParseServiceType(service.Key)
 		if err != nil {
-			d.Unsupported(e.Value, setting, "%v", err)
+			service.Unsupported("%v", err)
 			continue
 		}
-		d.jairouterService(model, e.Value, setting, serviceType)
+		d.jairouterService(model, service, serviceType)
 	}
-	d.jairouterGlobals(model)
-	d.leftovers(root, "")
+	jairouterGlobals(model)
+	d.leftovers(root)
 	return nil
 }
 
 // jairouterGlobals reports the outcome of the settings for all service types, which may all
 // have their own.
-func (d *draft) jairouterGlobals(model *yaml.Node) {
-	for _, global := range []struct {
-		name    string
-		members []string
-	}{
-		{"load-balance", []string{"type"}},
-		{"rate-limit", []string{"enabled", "algorithm", "capacity", "rate", "scope", "client-ip-enable",
-			"warm-up-period"}},
-		{"circuit-breaker", []string{"enabled", "failure-threshold", "timeout", "recovery-timeout",
-			"success-threshold"}},
-		{"adapter", nil},
+func jairouterGlobals(model reading.Setting) {
+	for _, names := range [][]string{
+		{"load-balance", "type"},
+		{"rate-limit", "enabled", "algorithm", "capacity", "rate", "scope", "client-ip-enable", "warm-up-period"},
+		{"circuit-breaker", "enabled", "failure-threshold", "timeout", "recovery-timeout", "success-threshold"},
+		{"adapter"},
 	} {
-		n := reading.At(model, global.name)
-		if n == nil {
+		global := model.At(names[0])
+		if !global.Exists() {
 			continue
 		}
-		d.Text(n)
-		for _, name := range global.members {
-			d.Use(reading.At(n, name))
+		global.Text()
+		for _, member := range names[1:] {
+			global.Use(member)
 		}
-		d.Changed(n, "model."+global.name, "written at each service type that has none of its own")
+		global.Changed("written at each service type that has none of its own")
 	}
 }
 
-func (d *draft) jairouterServer(root *yaml.Node) {
-	port := reading.At(root, "server", "port")
-	if port == nil {
+func (d *draft) jairouterServer(port reading.Setting) {
+	if !port.Exists() {
 		return
 	}
-	const setting = "server.port"
-	listen := "127.0.0.1:" + d.plain(d.Text(port), setting, "8080")
-	if err := check("server:\n  listen: " + config.QuoteYAML(listen) + "\n"); err != nil {
-		d.Unsupported(port, setting, "%s", faultOf(err))
+	listen := "127.0.0.1:" + d.plain(port, "8080")
+	if fault := faultOf("server:\n  listen: " + config.QuoteYAML(listen) + "\n"); fault != "" {
+		port.Unsupported("%s", fault)
 		return
 	}
 	d.listen = listen
-	d.Changed(port, setting, "server.listen: %s, for this machine only; 0.0.0.0 in place of 127.0.0.1, with "+
+	port.Changed("server.listen: %s, for this machine only; 0.0.0.0 in place of 127.0.0.1, with "+
 		"security.enabled, is for all", listen)
 }
 
-func (d *draft) jairouterSecurity(security *yaml.Node) {
-	d.jairouterKeys(reading.At(security, "api-key", "keys"))
-	for _, path := range [][]string{{"enabled"}, {"api-key", "enabled"}} {
-		n := reading.At(security, path...)
-		if n == nil {
-			continue
-		}
-		setting := "jairouter.security." + strings.Join(path, ".")
-		switch isOff := d.IsOff(n); {
+func (d *draft) jairouterSecurity(security reading.Setting) {
+	d.jairouterKeys(security.At("api-key", "keys"))
+	for _, enabled := range []reading.Setting{security.At("enabled"), security.At("api-key", "enabled")} {
+		switch isOff := enabled.IsOff(); {
+		case !enabled.Exists():
 		case isOff && len(d.keys) > 0:
 			d.isOpen = true
-			d.Taken(n, setting, "security.enabled: false, so that the keys are not asked for")
+			enabled.Taken("security.enabled: false, so that the keys are not asked for")
 		case isOff:
-			d.Taken(n, setting, "security.enabled: false, which is the default")
+			enabled.Taken("security.enabled: false, which is the default")
 		case len(d.keys) == 0:
 			d.isSecured = true
-			d.Changed(n, setting, "security.enabled: true, and no key: keys that JAiRouter has in its database are "+
+			enabled.Changed("security.enabled: true, and no key: keys that JAiRouter has in its database are " +
 				"not in these files; issue new ones with patchbay keys create")
 		default:
-			d.Taken(n, setting, "security.enabled: true")
+			enabled.Taken("security.enabled: true")
 		}
 	}
-	if n := reading.At(security, "api-key", "header-name"); n != nil {
-		d.Use(n)
-		d.Changed(n, "jairouter.security.api-key.header-name",
-			"keys are accepted as Authorization: Bearer, X-API-Key, api-key and Jairouter_token")
+	if header := security.At("api-key", "header-name"); header.Exists() {
+		header.Use()
+		header.Changed("keys are accepted as Authorization: Bearer, X-API-Key, api-key and Jairouter_token")
 	}
 }
 
-func (d *draft) jairouterService(model, n *yaml.Node, setting string, serviceType schema.ServiceType) {
+func (d *draft) jairouterService(model, own reading.Setting, serviceType schema.ServiceType) {
 	d.service(serviceType)
-	own := func(name string) (found *yaml.Node, where string, isOwn bool) {
-		if found := reading.At(n, name); found != nil {
-			return found, setting + "." + name, true
+	// find returns the setting of the service type, or else that of all service types.
+	find := func(name string) (found reading.Setting, isOwn bool) {
+		if found := own.At(name); found.Exists() {
+			return found, true
 		}
-		return reading.At(model, name), "model." + name, false
+		return model.At(name), false
 	}
-	if balance, where, isOwn := own("load-balance"); balance != nil {
-		d.addPolicy(balance, where, serviceType, "load-balancer: "+d.jairouterStrategy(balance, where, isOwn))
+	if balance, isOwn := find("load-balance"); balance.Exists() {
+		d.addPolicy(balance, serviceType, "load-balancer: "+jairouterStrategy(balance, isOwn))
 	}
-	if limit, where, isOwn := own("rate-limit"); limit != nil {
-		if written := d.jairouterLimit(limit, where, isOwn); d.addPolicy(limit, where, serviceType, written) && isOwn {
-			d.Taken(limit, where, "rate-limit")
-		}
+	if limit, isOwn := find("rate-limit"); limit.Exists() &&
+		d.addPolicy(limit, serviceType, d.jairouterLimit(limit, isOwn)) && isOwn {
+		limit.Taken("rate-limit")
 	}
-	if breaker, where, isOwn := own("circuit-breaker"); breaker != nil {
-		if d.addPolicy(breaker, where, serviceType, d.jairouterBreaker(breaker, where)) && isOwn {
-			d.Taken(breaker, where, "circuit-breaker")
-		}
+	if breaker, isOwn := find("circuit-breaker"); breaker.Exists() &&
+		d.addPolicy(breaker, serviceType, d.jairouterBreaker(breaker)) && isOwn {
+		breaker.Taken("circuit-breaker")
 	}
 	inherited := "openai"
-	if adapter, where, _ := own("adapter"); adapter != nil {
-		if name := d.jairouterAdapter(adapter, where, serviceType); name != "" &&
-			d.addPolicy(adapter, where, serviceType, "adapter: "+config.QuoteYAML(name)) {
-			inherited = name
-		}
+	adapter, _ := find("adapter")
+	if name := d.jairouterAdapter(adapter, serviceType); name != "" &&
+		d.addPolicy(adapter, serviceType, "adapter: "+config.QuoteYAML(name)) {
+		inherited = name
 	}
-	for i, item := range reading.Items(reading.At(n, "instances")) {
-		d.jairouterInstance(item, fmt.Sprintf("%s.instances[%d]", setting, i), serviceType, inherited)
+	for _, item := range own.At("instances").Items() {
+		d.jairouterInstance(item, serviceType, inherited)
 	}
 }
 
-func (d *draft) jairouterStrategy(n *yaml.Node, setting string, isOwn bool) string {
-	written := strings.ToLower(strings.ReplaceAll(d.Text(n, "type"), "_", "-"))
+// jairouterName returns a name of JAiRouter as ours are written.
+func jairouterName(n reading.Setting) string {
+	return strings.ToLower(strings.ReplaceAll(n.Text(), "_", "-"))
+}
+
+func jairouterStrategy(n reading.Setting, isOwn bool) string {
+	written := jairouterName(n.At("type"))
 	switch written {
 	case "random", "round-robin", "least-connections", "ip-hash":
 		if isOwn {
-			d.Taken(n, setting, "load-balancer: %s", written)
+			n.Taken("load-balancer: %s", written)
 		}
 		return written
 	case "consistent-hash":
-		d.Changed(n, setting, "load-balancer: ip-hash, which also keeps a client at an instance")
+		n.Changed("load-balancer: ip-hash, which also keeps a client at an instance")
 		return "ip-hash"
 	case "latency":
-		d.Changed(n, setting, "load-balancer: least-connections, which also prefers instances that answer fast")
+		n.Changed("load-balancer: least-connections, which also prefers instances that answer fast")
 		return "least-connections"
 	}
-	d.Changed(n, setting, "load-balancer: random, which JAiRouter uses for names that it does not know, such as %q",
-		written)
+	n.Changed("load-balancer: random, which JAiRouter uses for names that it does not know, such as %q", written)
 	return "random"
 }
 
-func (d *draft) jairouterLimit(n *yaml.Node, setting string, isOwn bool) string {
+func (d *draft) jairouterLimit(n reading.Setting, isOwn bool) string {
 	fields := []string{}
-	if d.IsOff(n, "enabled") || d.Text(n, "enabled") == "" {
+	if n.IsOff("enabled") || n.Text("enabled") == "" {
 		fields = append(fields, "enabled: false")
 	}
-	if algorithm := strings.ToLower(strings.ReplaceAll(d.Text(n, "algorithm"), "_", "-")); algorithm != "" {
+	if algorithm := jairouterName(n.At("algorithm")); algorithm != "" {
 		fields = append(fields, "algorithm: "+config.QuoteYAML(algorithm))
 	}
-	for _, field := range [][3]string{{"capacity", "capacity", "100"}, {"rate", "refill-rate", "10"}} {
-		if value := d.Text(n, field[0]); value != "" {
-			fields = append(fields, field[1]+": "+d.numeral(value, setting+"."+field[0], field[2]))
-		}
-	}
-	perClient := strings.EqualFold(d.Text(n, "client-ip-enable"), "true")
-	switch scope := strings.ToLower(d.Text(n, "scope")); scope {
+	fields = d.numerals(fields, n, [][3]string{{"capacity", "capacity", "100"}, {"rate", "refill-rate", "10"}})
+	perClient := strings.EqualFold(n.Text("client-ip-enable"), "true")
+	switch scope := strings.ToLower(n.Text("scope")); scope {
 	case "", "service":
 	case "model", "instance":
 		fields = append(fields, "scope: "+scope)
 	case "client-ip":
 		perClient = true
 	default:
-		d.Unsupported(reading.At(n, "scope"), setting+".scope",
-			"a limit covers a service type, a model, an instance or a client address")
+		n.At("scope").Unsupported("a limit covers a service type, a model, an instance or a client address")
 	}
 	if perClient {
 		fields = append(fields, "client-ip-enable: true")
 	}
 	if perClient && isOwn {
-		d.Changed(n, setting+".client-ip-enable",
+		n.As(n.Name + ".client-ip-enable").Changed(
 			"each client address has its own limit here; JAiRouter reads this setting and does not enforce it")
 	}
-	if value := d.Text(n, "warm-up-period"); value != "" {
-		fields = append(fields, "warm-up-period: "+d.numeral(value, setting+".warm-up-period", "60")+"s")
+	if period := n.At("warm-up-period"); period.Text() != "" {
+		fields = append(fields, "warm-up-period: "+d.numeral(period, "60")+"s")
 	}
 	return "rate-limit: { " + strings.Join(fields, ", ") + " }"
 }
 
-func (d *draft) jairouterBreaker(n *yaml.Node, setting string) string {
-	var fields []string
-	if n := reading.At(n, "enabled"); n != nil {
-		fields = append(fields, "enabled: "+d.numeral(d.Text(n), setting+".enabled", "true"))
-	}
-	for _, field := range [][3]string{
-		{"failure-threshold", "failure-threshold", "5"}, {"timeout", "recovery-timeout", "30000"},
-		{"recovery-timeout", "recovery-timeout", "30000"}, {"success-threshold", "success-threshold", "3"},
-	} {
-		if value := d.Text(n, field[0]); value != "" &&
-			!slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, field[1]) }) {
-			fields = append(fields, field[1]+": "+d.numeral(value, setting+"."+field[0], field[2]))
-		}
-	}
+func (d *draft) jairouterBreaker(n reading.Setting) string {
+	fields := d.numerals(nil, n, [][3]string{
+		{"enabled", "enabled", "true"}, {"failure-threshold", "failure-threshold", "5"},
+		{"timeout", "recovery-timeout", "30000"}, {"recovery-timeout", "recovery-timeout", "30000"},
+		{"success-threshold", "success-threshold", "3"},
+	})
 	return "circuit-breaker: { " + strings.Join(fields, ", ") + " }"
 }
 
+// numerals adds the members that are given to fields: their names, our names, and their usual values.
+// The first of two for the same field counts.
+func (d *draft) numerals(fields []string, n reading.Setting, members [][3]string) []string {
+	for _, member := range members {
+		at := n.At(member[0])
+		if at.Text() != "" &&
+			!slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, member[1]+":") }) {
+			fields = append(fields, member[1]+": "+d.numeral(at, member[2]))
+		}
+	}
+	return fields
+}
+
 // numeral writes a number or a truth value, which may be a reference.
-func (d *draft) numeral(text, from, fallback string) string {
-	written := d.plain(text, from, fallback)
-	if strings.ContainsAny(written, "${}") || strings.ContainsAny(written, ",#:[]&*!|>'\"%@` ") {
+func (d *draft) numeral(n reading.Setting, fallback string) string {
+	written := d.plain(n, fallback)
+	if strings.ContainsAny(written, "${},#:[]&*!|>'\"%@` ") {
 		return config.QuoteYAML(written)
 	}
 	return written
 }
 
-// jairouterAdapter returns our name of an adapter.
-func (d *draft) jairouterAdapter(n *yaml.Node, setting string, serviceType schema.ServiceType) string {
-	name := d.Text(n)
+// jairouterAdapter returns our name of an adapter, empty if none is given.
+func (d *draft) jairouterAdapter(n reading.Setting, serviceType schema.ServiceType) string {
+	name := n.Text()
 	if strings.Contains(name, "${") {
-		return d.plain(name, setting, "openai")
+		return d.plain(n, "openai")
 	}
 	if name == "" {
 		return ""
@@ -255,56 +242,47 @@ func (d *draft) jairouterAdapter(n *yaml.Node, setting string, serviceType schem
 		kind, _ := kinds.Lookup(name)
 		return kind.Name
 	}
-	d.Changed(n, setting, "openai: %v", err)
+	n.Changed("openai: %v", err)
 	return "openai"
 }
 
-func (d *draft) jairouterInstance(n *yaml.Node, setting string, serviceType schema.ServiceType, inherited string) {
-	name, baseURL := d.Text(n, "name"), d.Text(n, "base-url")
-	if id := reading.At(n, "instance-id"); d.Text(id) != "" {
-		d.Changed(id, setting+".instance-id", "name and address tell instances apart")
+func (d *draft) jairouterInstance(n reading.Setting, serviceType schema.ServiceType, inherited string) {
+	name := n.Text("name")
+	if id := n.At("instance-id"); id.Text() != "" {
+		id.Changed("name and address tell instances apart")
 	}
-	if name == "" || baseURL == "" {
-		d.Unsupported(n, setting, "it has no name or no base-url")
+	if name == "" || n.Text("base-url") == "" {
+		n.Unsupported("it has no name or no base-url")
 		return
 	}
-	i := instance{name: d.plain(name, setting+".name", "model"), baseURL: d.address(baseURL, setting+".base-url", ""),
-		path: d.plain(d.Text(n, "path"), setting+".path", "")}
-	if adapter := reading.At(n, "adapter"); adapter != nil {
-		i.adapter = d.jairouterAdapter(adapter, setting+".adapter", serviceType)
-	}
-	d.jairouterPath(n, setting, serviceType, inherited, &i)
-	if weight, given := d.Number(n, "weight"); given {
+	i := instance{name: d.plain(n.At("name"), "model"), baseURL: d.address(n.At("base-url"), ""),
+		path: d.plain(n.At("path"), ""), adapter: d.jairouterAdapter(n.At("adapter"), serviceType)}
+	jairouterPath(n.As(n.Name+".path"), serviceType, inherited, &i)
+	if weight, given := n.Number("weight"); given {
 		i.weight, i.noTraffic = weight, weight == 0
-	} else if reading.At(n, "weight") != nil {
-		d.Changed(reading.At(n, "weight"), setting+".weight", "1: it is no number")
+	} else if n.At("weight").Exists() {
+		n.At("weight").Changed("1: it is no number")
 	}
-	switch strings.ToLower(d.Text(n, "status")) {
+	switch strings.ToLower(n.Text("status")) {
 	case "inactive", "disabled":
 		i.disabled = true
 	}
-	for _, header := range reading.Entries(reading.At(n, "headers")) {
-		value := d.Text(header.Value)
-		where := setting + ".headers." + header.Key
-		if bearer, isBearer := strings.CutPrefix(value, "Bearer "); isBearer &&
-			strings.EqualFold(header.Key, "Authorization") {
-			i.apiKey = d.secret(strings.TrimSpace(bearer), where, name+"_API_KEY")
-			continue
+	headers := slices.DeleteFunc(n.At("headers").Entries(), func(header reading.Setting) bool {
+		bearer, isBearer := strings.CutPrefix(header.Text(), "Bearer ")
+		if isBearer = isBearer && strings.EqualFold(header.Key, "Authorization"); isBearer {
+			i.apiKey = d.secret(header.With(strings.TrimSpace(bearer)), name+"_API_KEY")
 		}
-		if i.headers == nil {
-			i.headers = map[string]string{}
-		}
-		i.headers[header.Key] = d.secret(value, where, name+"_"+header.Key)
-	}
-	if !d.addInstance(n, setting, serviceType, i) {
-		d.Use(n)
+		return isBearer
+	})
+	i.headers = d.secretHeaders(headers, name+"_")
+	if !d.addInstance(n, serviceType, i) {
+		n.Use()
 	}
 }
 
 // jairouterPath sees to it that an instance is spoken to in the dialect of its path: JAiRouter
 // sends requests of OpenAI to the path of the instance, whatever its adapter is.
-func (d *draft) jairouterPath(n *yaml.Node, setting string, serviceType schema.ServiceType, inherited string,
-	i *instance) {
+func jairouterPath(n reading.Setting, serviceType schema.ServiceType, inherited string, i *instance) {
 	kind, err := kinds.Lookup(cmp.Or(i.adapter, inherited))
 	if i.path == "" || err != nil {
 		return
@@ -313,11 +291,11 @@ func (d *draft) jairouterPath(n *yaml.Node, setting string, serviceType schema.S
 	switch {
 	case i.path == route || route == plain:
 	case isVersionOf(i.path, strings.TrimPrefix(plain, "/v1")):
-		d.Changed(n, setting+".path", "adapter openai: %s is a path of OpenAI's dialect, which this server has "+
+		n.Changed("adapter openai: %s is a path of OpenAI's dialect, which this server has "+
 			"beside that of %s", i.path, kind.Name)
 		i.adapter = "openai"
 	default:
-		d.Changed(n, setting+".path", "%s, which the adapter %s uses, in place of %s", route, kind.Name, i.path)
+		n.Changed("%s, which the adapter %s uses, in place of %s", route, kind.Name, i.path)
 		i.path = ""
 	}
 }
@@ -330,23 +308,22 @@ func isVersionOf(path, end string) bool {
 }
 
 // jairouterKeys takes API keys by their hashes.
-func (d *draft) jairouterKeys(n *yaml.Node) {
-	for i, key := range reading.Items(n) {
-		setting := fmt.Sprintf("jairouter.security.api-key.keys[%d]", i)
-		id, value := d.Text(key, "key-id"), d.Text(key, "key-value")
+func (d *draft) jairouterKeys(n reading.Setting) {
+	for i, key := range n.Items() {
+		id, value := key.Text("key-id"), key.At("key-value")
 		switch {
-		case d.IsOff(key, "enabled"):
-			d.NotInForce(key, setting, "it is not enabled")
+		case key.IsOff("enabled"):
+			key.NotInForce("it is not enabled")
 			continue
-		case value == "":
-			d.Unsupported(key, setting, "it has no value; issue a new key with patchbay keys create")
+		case value.Text() == "":
+			key.Unsupported("it has no value; issue a new key with patchbay keys create")
 			continue
 		}
-		expires := d.Text(key, "expires-at")
+		expires := key.Text("expires-at")
 		if expires != "" && !strings.HasSuffix(expires, "Z") && !strings.Contains(expires, "+") {
 			expires = strings.Replace(expires, " ", "T", 1) + "Z"
 		}
-		d.addKey(key, setting, credential{name: cmp.Or(id, fmt.Sprintf("jairouter-%d", i+1)),
-			hash: d.hash(value, setting+".key-value"), terms: terms{expires: expires}})
+		d.addKey(key, credential{name: cmp.Or(id, fmt.Sprintf("jairouter-%d", i+1)),
+			hash: d.hash(value), terms: terms{expires: expires}})
 	}
 }

@@ -2,12 +2,10 @@ package importer
 
 import (
 	"cmp"
-	"path"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
@@ -21,54 +19,52 @@ import (
 
 // litellmEntry is an entry of the list of models.
 type litellmEntry struct {
-	node, params *yaml.Node
-	credential   *yaml.Node // the credential that litellm_credential_name names
-	setting      string
-	name         string // that callers use
-	provider     providers.Provider
-	model        string // the provider's name of it
-	serviceType  schema.ServiceType
+	reading.Setting
+	params      reading.Setting
+	credential  reading.Setting // the credential that litellm_credential_name names
+	name        string          // that callers use
+	provider    providers.Provider
+	model       string // the provider's name of it
+	serviceType schema.ServiceType
 }
 
-// param returns a parameter of the reading.Entry, or of the credential that it names.
-func (e *litellmEntry) param(names ...string) *yaml.Node {
+// param returns a parameter of the entry, or of the credential that it names. It has the name of a
+// parameter of the entry.
+func (e *litellmEntry) param(names ...string) reading.Setting {
 	for _, name := range names {
-		if n := reading.At(e.params, name); !reading.IsEmpty(n) {
-			return n
-		}
-		if n := reading.At(e.credential, name); !reading.IsEmpty(n) {
-			return n
+		for _, n := range []reading.Setting{e.params.At(name), e.credential.At(name)} {
+			if !n.IsEmpty() {
+				return n.As(e.params.At(names[0]).Name)
+			}
 		}
 	}
-	return nil
+	return e.params.At(names[0]).With("")
 }
 
-// from returns the name of a parameter in rows.
-func (e *litellmEntry) from(name string) string { return e.setting + ".litellm_params." + name }
+// address returns the parameter with the address of the provider.
+func (e *litellmEntry) address() reading.Setting { return e.param("api_base", "base_url") }
 
 // litellmModel reads one entry of the list of models.
-func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
-	e := &litellmEntry{node: n, params: reading.At(n, "litellm_params"), setting: setting,
-		name: d.Text(n, "model_name")}
-	full := d.Text(e.params, "model")
+func (d *draft) litellmModel(root, n reading.Setting) {
+	e := &litellmEntry{Setting: n, params: n.At("litellm_params"), name: n.Text("model_name")}
+	full := e.params.Text("model")
 	if e.name == "" || full == "" {
-		d.Unsupported(n, setting, "it has no model_name or no litellm_params.model")
+		n.Unsupported("it has no model_name or no litellm_params.model")
 		return
 	}
 	if d.variableIn(full) != "" {
-		d.Unsupported(n, setting, "its model is in the variable %s, so that its provider is not known; write the "+
+		n.Unsupported("its model is in the variable %s, so that its provider is not known; write the "+
 			"model into the file", d.variableIn(full))
 		return
 	}
-	if name := d.Text(e.params, "litellm_credential_name"); name != "" {
-		for _, item := range reading.Items(reading.At(root, "credential_list")) {
-			if d.Text(item, "credential_name") == name {
-				e.credential = reading.At(item, "credential_values")
+	if named := e.params.At("litellm_credential_name"); named.Text() != "" {
+		for _, item := range root.At("credential_list").Items() {
+			if item.Text("credential_name") == named.Text() {
+				e.credential = item.At("credential_values")
 			}
 		}
-		if e.credential == nil {
-			d.Unsupported(reading.At(e.params, "litellm_credential_name"), e.from("litellm_credential_name"),
-				"%s is not in credential_list; LiteLLM may have it in its database", name)
+		if !e.credential.Exists() {
+			named.Unsupported("%s is not in credential_list; LiteLLM may have it in its database", named.Text())
 		}
 	}
 	if !d.litellmProvider(e, full) {
@@ -84,12 +80,11 @@ func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
 		d.litellmWildcard(e)
 		return
 	}
-	serviceType, known := services.ServiceTypeOf(d.Text(n, "model_info", "mode"), e.model)
-	if !known {
-		d.Unsupported(n, setting, "there is no service type for the mode %s", d.Text(n, "model_info", "mode"))
+	mode, known := n.Text("model_info", "mode"), false
+	if e.serviceType, known = services.ServiceTypeOf(mode, e.model); !known {
+		n.Unsupported("there is no service type for the mode %s", mode)
 		return
 	}
-	e.serviceType = serviceType
 	i, ok := d.litellmInstance(e)
 	if !ok {
 		return
@@ -98,12 +93,12 @@ func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
 	if e.model != e.name {
 		i.upstreamModel = escaped(e.model)
 	}
-	if !d.addInstance(n, setting, serviceType, i) {
-		d.Use(n)
+	if !d.addInstance(n, e.serviceType, i) {
+		n.Use()
 		return
 	}
 	if pattern != "" {
-		d.service(serviceType).alias(escaped(pattern), i.name)
+		d.service(e.serviceType).alias(escaped(pattern), i.name)
 	}
 	d.litellmPrice(e)
 }
@@ -112,7 +107,7 @@ func (d *draft) litellmModel(root, n *yaml.Node, setting string) {
 // first slash, or the provider that LiteLLM knows by the name of the model.
 func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 	prefix, model, hasPrefix := strings.Cut(full, "/")
-	if custom := d.Text(e.params, "custom_llm_provider"); custom != "" {
+	if custom := e.params.Text("custom_llm_provider"); custom != "" {
 		if !strings.EqualFold(custom, prefix) {
 			model = full
 		}
@@ -122,21 +117,20 @@ func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 		prefix, model = services.ByModel(full), full
 	}
 	p, known := services.Find(prefix)
-	hasAddress := e.param("api_base", "base_url") != nil
 	switch {
 	case known:
-	case hasAddress && !services.IsForeign(prefix):
+	case !e.address().IsEmpty() && !services.IsForeign(prefix):
 		p, _ = services.Find("openai")
 		if !hasPrefix {
 			break
 		}
-		d.Changed(reading.At(e.params, "model"), e.from("model"),
+		e.params.At("model").Changed(
 			"the provider %s is taken for an OpenAI-compatible server, because it has an api_base", prefix)
 	case prefix == "":
-		d.Unsupported(e.node, e.setting, "its name does not say which provider has it; write it as provider/model")
+		e.Unsupported("its name does not say which provider has it; write it as provider/model")
 		return false
 	default:
-		d.Unsupported(e.node, e.setting, "%s", reasons.ForProvider(prefix))
+		e.Unsupported("%s", reasons.ForProvider(prefix))
 		return false
 	}
 	if p.Name == "openai" {
@@ -144,7 +138,7 @@ func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 	}
 	e.provider, e.model = p, model
 	if model == "" {
-		d.Unsupported(e.node, e.setting, "it names no model of the provider %s", prefix)
+		e.Unsupported("it names no model of the provider %s", prefix)
 		return false
 	}
 	return true
@@ -154,15 +148,14 @@ func (d *draft) litellmProvider(e *litellmEntry, full string) bool {
 func (d *draft) litellmWildcard(e *litellmEntry) {
 	switch {
 	case strings.Count(e.name, "*") != 1 || strings.Count(e.model, "*") != 1:
-		d.Unsupported(e.node, e.setting, "an alias has more than a * on the left, and at most one * on each side; "+
+		e.Unsupported("an alias has more than a * on the left, and at most one * on each side; " +
 			"name the models one by one")
 		return
 	case e.provider.Path != "":
-		d.Unsupported(e.node, e.setting, "the models of %s cannot be discovered; add those that you use",
-			e.provider.Title)
+		e.Unsupported("the models of %s cannot be discovered; add those that you use", e.provider.Title)
 		return
 	case strings.HasPrefix(e.provider.Name, "azure"):
-		d.Unsupported(e.node, e.setting, "deployments of Azure cannot be discovered; add those that you use")
+		e.Unsupported("deployments of Azure cannot be discovered; add those that you use")
 		return
 	}
 	from := origin{asked: []string{escaped(e.name)}, prefix: e.provider.Name + "/", families: e.provider.Distinct()}
@@ -182,7 +175,7 @@ func (d *draft) litellmWildcard(e *litellmEntry) {
 		if e.model != "*" {
 			i.models = []string{e.model}
 		}
-		d.addInstance(e.node, e.setting, serviceType, i)
+		d.addInstance(e.Setting, serviceType, i)
 	}
 }
 
@@ -190,27 +183,26 @@ func (d *draft) litellmWildcard(e *litellmEntry) {
 func (d *draft) litellmInstance(e *litellmEntry) (instance, bool) {
 	i := instance{adapter: e.provider.Adapter}
 	if kinds.Check(i.adapter, e.serviceType) != nil {
-		d.Unsupported(e.node, e.setting, "the adapter %s does not serve %s", i.adapter, e.serviceType)
+		e.Unsupported("the adapter %s does not serve %s", i.adapter, e.serviceType)
 		return i, false
 	}
 	d.litellmAddress(e, &i)
-	key, hasAddress := d.Text(e.param("api_key")), e.param("api_base", "base_url") != nil
+	key, address := e.param("api_key"), e.address()
 	switch {
-	case slices.Contains([]string{"none", "empty", "null"}, strings.ToLower(key)):
-	case key != "":
-		i.apiKey = d.secret(key, e.from("api_key"), e.name+"_API_KEY")
-	case e.provider.Variable != "" && (!hasAddress || e.provider.Name == "azure" ||
-		d.variableIn(d.Text(e.param("api_base", "base_url"))) != ""):
-		name := cmp.Or(e.provider.LiteLLM, e.provider.Variable)
-		d.variable(Variable{Name: name, Value: d.environment[name], From: e.setting +
-			": LiteLLM takes this key from the environment by itself"})
-		i.apiKey = "${" + name + ":}"
+	case slices.Contains([]string{"none", "empty", "null"}, strings.ToLower(key.Text())):
+	case key.Text() != "":
+		i.apiKey = d.secret(key, e.name+"_API_KEY")
+	case e.provider.Variable != "" && (address.IsEmpty() || e.provider.Name == "azure" ||
+		d.variableIn(address.Text()) != ""):
+		i.apiKey = d.known(cmp.Or(e.provider.LiteLLM, e.provider.Variable),
+			e.Name+": LiteLLM takes this key from the environment by itself", ":")
 	}
+	version := e.param("api_version")
 	if i.adapter == "azure" {
-		i.apiVersion = d.plain(d.Text(e.param("api_version")), e.from("api_version"), "")
+		i.apiVersion = d.plain(version, "")
 	}
 	if e.provider.Name == "azure_ai" {
-		d.litellmFoundry(e, &i)
+		d.litellmFoundry(e, version, &i)
 	}
 	d.litellmDetails(e, &i)
 	return i, true
@@ -219,49 +211,47 @@ func (d *draft) litellmInstance(e *litellmEntry) (instance, bool) {
 // endsInVersion matches addresses below which there is an API of OpenAI.
 var endsInVersion = regexp.MustCompile(`/v[0-9]+([a-z-][^/]*)?$`)
 
-// litellmAddress sets the address and, where the one that LiteLLM has does not say it, the
+// litellmAddress sets the address and, if the one that LiteLLM has does not say it, the
 // path: LiteLLM appends /chat/completions and the like to an address, with or without a
 // version in it.
 func (d *draft) litellmAddress(e *litellmEntry, i *instance) {
 	p := e.provider
 	i.baseURL, i.path = p.BaseURL, p.Path
-	n := e.param("api_base", "base_url")
-	base := strings.TrimRight(d.Text(n), "/")
+	n := e.address()
+	base := strings.TrimRight(n.Text(), "/")
 	if base == "" && p.Address == "" {
 		return
 	}
 	end := strings.TrimPrefix(services.OpenAIPath(e.serviceType), "/v1")
-	usual := p.BaseURL
-	if services.IsOpenAI(p, e.serviceType) && usual != "" && p.Path == "" {
+	usual, isOpenAI := p.BaseURL, services.IsOpenAI(p, e.serviceType)
+	if isOpenAI && usual != "" && p.Path == "" {
 		usual += "/v1"
 	}
 	if base == "" { // LiteLLM looks at a variable by itself
-		i.baseURL = d.address("os.environ/"+p.Address, e.setting+
-			": LiteLLM takes this address from the environment by itself", usual)
-		if services.IsOpenAI(p, e.serviceType) {
+		i.baseURL = d.address(n.With("os.environ/"+p.Address).As(e.Name+
+			": LiteLLM takes this address from the environment by itself"), usual)
+		if isOpenAI {
 			i.path = end
 		}
 		if usual == "" {
-			d.Changed(e.node, e.from("api_base"),
-				"the variable %s, in which LiteLLM looks for the address; where it is not set, %s", p.Address,
-				withDefaults(i.baseURL))
+			e.As(n.Name).Changed("the variable %s, in which LiteLLM looks for the address; where it is not set, %s",
+				p.Address, withDefaults(i.baseURL))
 		}
 		return
 	}
-	if services.IsOpenAI(p, e.serviceType) {
-		base = strings.TrimSuffix(base, end)
-		if i.path = end; endsInVersion.MatchString(base) {
-			i.path = ""
+	i.path = ""
+	if isOpenAI {
+		if base = strings.TrimSuffix(base, end); !endsInVersion.MatchString(base) {
+			i.path = end
 		}
 	} else {
-		i.path = ""
 		for _, whole := range []string{"/v1/messages", "/v1/rerank", "/v2/rerank"} {
 			base = strings.TrimSuffix(base, whole)
 		}
 	}
-	i.baseURL = d.address(base, e.from("api_base"), usual)
+	i.baseURL = d.address(n.With(base), usual)
 	if name := d.variableIn(base); name != "" {
-		d.Changed(n, e.from("api_base"), "the variable %s; where it is not set, %s", name, withDefaults(i.baseURL))
+		n.Changed("the variable %s; where it is not set, %s", name, withDefaults(i.baseURL))
 	}
 	if p.Name == "azure" && strings.Contains(base, "gateway.ai.cloudflare.com") {
 		i.path = "/" + escaped(e.model) + end // Cloudflare has the deployment right behind the address
@@ -270,7 +260,7 @@ func (d *draft) litellmAddress(e *litellmEntry, i *instance) {
 
 // litellmFoundry adds the settings for models of Azure AI Foundry: those of Anthropic have
 // an API of their own, and the key is in the header of Azure.
-func (d *draft) litellmFoundry(e *litellmEntry, i *instance) {
+func (d *draft) litellmFoundry(e *litellmEntry, version reading.Setting, i *instance) {
 	if strings.HasPrefix(e.model, "claude") {
 		i.adapter = "anthropic"
 		i.path = "/anthropic/v1/messages"
@@ -280,8 +270,8 @@ func (d *draft) litellmFoundry(e *litellmEntry, i *instance) {
 	} else if i.path != "" && !strings.Contains(i.baseURL, "${") &&
 		strings.Contains(i.baseURL, "services.ai.azure.com") {
 		i.path = "/models" + i.path
-		if version := d.Text(e.param("api_version")); version != "" {
-			i.path += "?api-version=" + d.plain(version, e.from("api_version"), "2024-05-01-preview")
+		if version.Text() != "" {
+			i.path += "?api-version=" + d.plain(version, "2024-05-01-preview")
 		}
 	}
 	if i.apiKey != "" && (i.adapter == "anthropic" || strings.Contains(i.baseURL, ".azure.com")) {
@@ -292,37 +282,22 @@ func (d *draft) litellmFoundry(e *litellmEntry, i *instance) {
 // litellmDetails reads the weight, the limits and the headers of an instance.
 func (d *draft) litellmDetails(e *litellmEntry, i *instance) {
 	d.litellmShare(e, i)
-	if value, given := d.Number(e.params, "max_parallel_requests"); given && value > 0 {
+	if value, given := e.params.Number("max_parallel_requests"); given && value > 0 {
 		i.maxConcurrency = int(value)
 	}
-	timeout, hasTimeout := d.Number(e.params, "timeout")
-	general, hasGeneral := d.Number(e.params, "request_timeout")
-	switch {
-	case hasTimeout && timeout > 0:
-		i.timeouts = append(i.timeouts, "total: "+seconds(timeout))
-		if hasGeneral {
-			d.NotInForce(reading.At(e.params, "request_timeout"), e.from("request_timeout"), "timeout goes before it")
-		}
-	case hasGeneral && general > 0:
-		i.timeouts = append(i.timeouts, "total: "+seconds(general))
+	general := e.params.At("request_timeout")
+	total := e.params.Seconds("timeout")
+	if _, given := general.Number(); given && total != "" {
+		general.NotInForce("timeout goes before it")
 	}
-	if value, given := d.Number(e.params, "stream_timeout"); given && value > 0 {
-		i.timeouts = append(i.timeouts, "first-token: "+seconds(value))
+	i.timeouts = timeouts("total", cmp.Or(total, general.Seconds()), "first-token", e.params.Seconds("stream_timeout"))
+	if i.headers == nil {
+		i.headers = map[string]string{}
 	}
-	headers := map[string]string{}
-	if organization := d.Text(e.params, "organization"); organization != "" {
-		headers["OpenAI-Organization"] = d.secret(organization, e.from("organization"), "OPENAI_ORGANIZATION")
+	if organization := d.secret(e.params.At("organization"), "OPENAI_ORGANIZATION"); organization != "" {
+		i.headers["OpenAI-Organization"] = organization
 	}
 	for _, name := range []string{"extra_headers", "headers"} {
-		for _, header := range reading.Entries(reading.At(e.params, name)) {
-			headers[header.Key] = d.secret(d.Text(header.Value), e.from(name)+"."+header.Key,
-				path.Join(e.name, header.Key))
-		}
-	}
-	for name, value := range headers {
-		if i.headers == nil {
-			i.headers = map[string]string{}
-		}
-		i.headers[name] = value
+		maps.Copy(i.headers, d.secretHeaders(e.params.At(name).Entries(), e.name+"/"))
 	}
 }

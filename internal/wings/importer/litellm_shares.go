@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 )
@@ -26,27 +24,27 @@ const shuffle = "simple-shuffle"
 // litellmShares decides how the entries of each model_name share its requests. simple-shuffle reads
 // the first of weight, rpm and tpm that an entry has, and picks an entry without it only if no other
 // is healthy. Entries of a lower order go first, those without one last.
-func (d *draft) litellmShares(entries []*yaml.Node, strategy string) {
+func (d *draft) litellmShares(entries []reading.Setting, strategy string) {
 	type place struct {
 		order    float64
 		isSpared bool
 	}
-	d.shares = map[*yaml.Node]share{}
-	number := func(n *yaml.Node, name string) float64 {
-		value, _ := d.Number(n, "litellm_params", name)
+	d.shares = map[reading.Setting]share{}
+	number := func(n reading.Setting, name string) float64 {
+		value, _ := n.Number("litellm_params", name)
 		return max(value, 0)
 	}
-	groups := map[string][]*yaml.Node{}
+	groups := map[string][]reading.Setting{}
 	for _, n := range entries {
-		name := d.Text(n, "model_name")
+		name := n.Text("model_name")
 		groups[name] = append(groups[name], n)
 	}
 	for _, group := range groups {
-		places := map[*yaml.Node]place{}
+		places := map[reading.Setting]place{}
 		var distinct []place
 		for _, n := range group {
 			order := cmp.Or(number(n, "order"), math.Inf(1))
-			peers := slices.DeleteFunc(slices.Clone(group), func(other *yaml.Node) bool {
+			peers := slices.DeleteFunc(slices.Clone(group), func(other reading.Setting) bool {
 				return cmp.Or(number(other, "order"), math.Inf(1)) != order
 			})
 			one, largest := share{strategy: strategy}, 0.0
@@ -79,54 +77,53 @@ func (d *draft) litellmShares(entries []*yaml.Node, strategy string) {
 // litellmShare gives an instance its part of the traffic, and explains the parameters that it is
 // made of.
 func (d *draft) litellmShare(e *litellmEntry, i *instance) {
-	one := d.shares[e.node]
+	one := d.shares[e.Setting]
 	i.weight, i.tier = one.weight, one.tier
 	for _, name := range []string{"weight", "rpm", "tpm"} {
-		n := reading.At(e.params, name)
-		switch _, given := d.Number(n); {
+		n := e.params.At(name)
+		switch _, given := n.Number(); {
 		case !given || name == "weight" && one.metric == name:
 		case one.metric == name:
-			d.Changed(n, e.from(name), "its weight among the instances of the model, as %s reads it; it is no limit",
+			n.Changed("its weight among the instances of the model, as %s reads it; it is no limit",
 				shuffle)
 		case one.metric != "":
-			d.NotInForce(n, e.from(name), "%s reads %s, which an entry of this model has", shuffle, one.metric)
+			n.NotInForce("%s reads %s, which an entry of this model has", shuffle, one.metric)
 		case one.strategy == shuffle || one.strategy == "least-busy" || name == "weight":
-			d.NotInForce(n, e.from(name), "%s does not read it", one.strategy)
+			n.NotInForce("%s does not read it", one.strategy)
 		case name == "tpm":
-			d.Unsupported(n, e.from(name), "tokens a minute are limits of keys and tenants here")
+			n.Unsupported("tokens a minute are limits of keys and tenants here")
 		}
 	}
 }
 
 // litellmLimits writes the requests a minute that strategies other than simple-shuffle and least-busy
 // allow each entry. Instances of a service type have one limit in common, of whole requests a second.
-func (d *draft) litellmLimits(entries []*yaml.Node, strategy string) {
+func (d *draft) litellmLimits(entries []reading.Setting, strategy string) {
 	if strategy == shuffle || strategy == "least-busy" {
 		return
 	}
 	limits := map[float64]bool{}
 	for _, n := range entries {
-		value, _ := d.Number(n, "litellm_params", "rpm")
+		value, _ := n.Number("litellm_params", "rpm")
 		limits[value] = true
 	}
-	for index, n := range entries {
-		at := reading.At(n, "litellm_params", "rpm")
-		rpm, given := d.Number(at)
-		setting := fmt.Sprintf("model_list[%d].litellm_params.rpm", index)
+	for _, n := range entries {
+		at := n.At("litellm_params", "rpm")
+		rpm, given := at.Number()
 		switch isWhole := rpm > 0 && rpm == float64(int64(rpm)) && int64(rpm)%60 == 0; {
 		case !given || rpm <= 0:
 		case len(limits) > 1:
-			d.Unsupported(at, setting, "rate-limit.scope: instance gives all instances of a service type the same "+
+			at.Unsupported("rate-limit.scope: instance gives all instances of a service type the same " +
 				"limit, and other models have another one or none")
 		case !isWhole:
-			d.Unsupported(at, setting, "rate-limit.refill-rate is in whole requests a second")
+			at.Unsupported("rate-limit.refill-rate is in whole requests a second")
 		default:
 			written := fmt.Sprintf("rate-limit: { algorithm: sliding-window, scope: instance, capacity: %d, "+
 				"refill-rate: %d }", int64(rpm), int64(rpm)/60)
-			d.Changed(at, setting, "%s", written)
+			at.Changed("%s", written)
 			for _, serviceType := range schema.ServiceTypes() {
 				if s := d.services[serviceType]; s != nil && !slices.Contains(s.policy, written) {
-					d.addPolicy(at, setting, serviceType, written)
+					d.addPolicy(at, serviceType, written)
 				}
 			}
 		}

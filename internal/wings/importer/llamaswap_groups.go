@@ -6,32 +6,29 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/llamaswap"
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 )
 
 // router reads which models may run together, from the section that is in force.
 func (s *swap) router() {
-	groups, matrix, setting := reading.At(s.root, "groups"), reading.At(s.root, "matrix"), ""
-	if router := reading.At(s.root, "routing", "router"); router != nil {
-		setting = "routing.router.settings."
-		groups, matrix = reading.At(router, "settings", "groups"), reading.At(router, "settings", "matrix")
-		unused, name := &matrix, "matrix"
-		if s.Text(router, "use") == "matrix" {
-			unused, name = &groups, "groups"
+	groups, matrix := s.root.At("groups"), s.root.At("matrix")
+	if router := s.root.At("routing", "router"); router.Exists() {
+		groups, matrix = router.At("settings", "groups"), router.At("settings", "matrix")
+		unused := &matrix
+		if router.Text("use") == "matrix" {
+			unused = &groups
 		}
-		if *unused != nil {
-			s.NotInForce(*unused, setting+name, "routing.router.use names the other one")
-			*unused = nil
+		if unused.Exists() {
+			unused.NotInForce("routing.router.use names the other one")
+			unused.Node = nil
 		}
 	}
-	apart := llamaswap.ByGroups(s.models, nil)
-	if matrix != nil {
-		apart = s.matrix(matrix, setting+"matrix", apart)
+	var apart llamaswap.Apart
+	if matrix.Exists() {
+		apart = s.matrix(matrix)
 	} else {
-		apart = llamaswap.ByGroups(s.models, s.groups(groups, setting+"groups"))
+		apart = llamaswap.ByGroups(s.models, s.groups(groups))
 	}
 	count, of := apart.Groups()
 	for n, model := range s.models {
@@ -46,31 +43,30 @@ func (s *swap) router() {
 }
 
 // groups reads the groups of models.
-func (s *swap) groups(n *yaml.Node, setting string) (all []llamaswap.Group) {
-	for _, e := range reading.Entries(n) {
-		at := setting + "." + e.Key
+func (s *swap) groups(n reading.Setting) (all []llamaswap.Group) {
+	for _, e := range n.Entries() {
 		is := func(name string, usual bool) bool {
-			return reading.At(e.Value, name) == nil && usual || s.Text(e.Value, name) == "true"
+			return !e.At(name).Exists() && usual || e.Text(name) == "true"
 		}
 		group := llamaswap.Group{Swap: is("swap", true), Exclusive: is("exclusive", true),
 			Persistent: is("persistent", false)}
-		for _, member := range s.Texts(e.Value, "members") {
+		for _, member := range e.Texts("members") {
 			if !slices.Contains(s.models, member) {
-				s.Partly(e.Value, at+".members", "there is no process of %s", member)
+				e.As(e.Name+".members").Partly("there is no process of %s", member)
 				continue
 			}
 			group.Members = append(group.Members, member)
 		}
 		switch {
 		case len(group.Members) == 0:
-			s.NotInForce(e.Value, at, "it has no members")
+			e.NotInForce("it has no members")
 			continue
 		case group.Exclusive == !group.Persistent: // what it does to others, they do to it
-			s.Taken(e.Value, at, "groups of the processes")
+			e.Taken("groups of the processes")
 		case group.Persistent && group.Exclusive:
-			s.Changed(e.Value, at, "its members run beside those of other groups, which do not have to leave for them")
+			e.Changed("its members run beside those of other groups, which do not have to leave for them")
 		default:
-			s.Changed(e.Value, at, "its members run beside those of other groups, and do not leave for them")
+			e.Changed("its members run beside those of other groups, and do not leave for them")
 		}
 		all = append(all, group)
 	}
@@ -78,22 +74,22 @@ func (s *swap) groups(n *yaml.Node, setting string) (all []llamaswap.Group) {
 }
 
 // matrix reads which models may run together by expressions.
-func (s *swap) matrix(n *yaml.Node, setting string, otherwise llamaswap.Apart) llamaswap.Apart {
+func (s *swap) matrix(n reading.Setting) llamaswap.Apart {
 	vars := map[string]string{}
-	for _, e := range reading.Entries(reading.At(n, "vars")) {
-		if vars[e.Key] = s.Text(e.Value); !slices.Contains(s.models, vars[e.Key]) {
-			s.Unsupported(e.Value, setting+".vars."+e.Key, "there is no process of %s", vars[e.Key])
+	for _, e := range n.At("vars").Entries() {
+		if vars[e.Key] = e.Text(); !slices.Contains(s.models, vars[e.Key]) {
+			e.Unsupported("there is no process of %s", vars[e.Key])
 			delete(vars, e.Key)
 		}
 	}
-	if costs := reading.At(n, "evict_costs"); costs != nil {
-		s.Unsupported(costs, setting+".evict_costs", "processes leave first that are likely to be needed last; "+
+	if costs := n.At("evict_costs"); costs.Exists() {
+		costs.Unsupported("processes leave first that are likely to be needed last; " +
 			"pinned: true of an instance keeps its process")
 	}
-	sets := reading.At(n, "sets")
+	sets := n.At("sets")
 	var all []llamaswap.Set
-	for _, e := range reading.Entries(sets) {
-		all = append(all, llamaswap.Set{Name: e.Key, Text: s.Text(e.Value)})
+	for _, e := range sets.Entries() {
+		all = append(all, llamaswap.Set{Name: e.Key, Text: e.Text()})
 	}
 	combinations, err := llamaswap.Combinations(all, func(word string) (string, bool) {
 		word = cmp.Or(vars[word], word)
@@ -103,37 +99,37 @@ func (s *swap) matrix(n *yaml.Node, setting string, otherwise llamaswap.Apart) l
 		err = fmt.Errorf("there are more than %d models", llamaswap.MaxModels)
 	}
 	if err != nil {
-		s.Unsupported(sets, setting+".sets", "one process runs at a time, because the sets cannot be read: %v", err)
-		return otherwise
+		sets.Unsupported("one process runs at a time, because the sets cannot be read: %v", err)
+		return llamaswap.ByGroups(s.models, nil)
 	}
 	apart, refused := llamaswap.ByCombinations(s.models, combinations)
 	for _, set := range refused {
-		s.Partly(sets, setting+".sets", "%s do not run all together: groups say which two processes may, and these "+
+		sets.Partly("%s do not run all together: groups say which two processes may, and these "+
 			"only fit by a rule for three or more", strings.Join(set, ", "))
 	}
-	s.Taken(sets, setting+".sets", "groups of the processes: two that are in no set together have one in common")
+	sets.Taken("groups of the processes: two that are in no set together have one in common")
 	return apart
 }
 
 // preload reads which processes are started with the gateway.
-func (s *swap) preload(n *yaml.Node) {
+func (s *swap) preload(n reading.Setting) {
 	taken := map[string]string{}
-	for _, name := range s.Texts(n) {
+	for _, name := range n.Texts() {
 		at := slices.Index(s.models, cmp.Or(s.names[name], name))
 		if at < 0 {
-			s.NotInForce(n, "hooks.on_startup.preload", "there is no process of %s", name)
+			n.NotInForce("there is no process of %s", name)
 			continue
 		}
 		p := s.processes[at]
 		for _, group := range p.groups { // the last one is in memory in the end
 			if before := taken[group]; before != "" {
-				s.NotInForce(n, "hooks.on_startup.preload", "%s leaves for %s, with which it does not run together",
+				n.NotInForce("%s leaves for %s, with which it does not run together",
 					before, name)
 				s.processNamed(before).preload = false
 			}
 			taken[group] = p.name
 		}
 		p.preload = true
-		s.Taken(n, "hooks.on_startup.preload", "preload of the process %s", p.name)
+		n.Taken("preload of the process %s", p.name)
 	}
 }

@@ -123,7 +123,7 @@ func (d *draft) nameWritten(s *service, i *instance) {
 	own.origin.prefix = "" // it has its name
 	if isShared {
 		s.instances = append(s.instances, own)
-		d.Changed(nil, "models "+i.name, "several providers have it: the name without a provider before it goes to "+
+		d.about("models " + i.name).Changed("several providers have it: the name without a provider before it goes to " +
 			"any of them")
 		return
 	}

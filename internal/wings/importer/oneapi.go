@@ -24,20 +24,18 @@ import (
 
 // channel is a channel of one-api or new-api.
 type channel struct {
-	node    *yaml.Node
-	setting string
-	number  int // its type
+	reading.Setting
 	name    string
 	keys    []string
-	keysOff map[int]bool // by their position
-	// isKeyless says that it has no key, although the others came with theirs.
+	keysOff map[string]bool // by their position
+	// isKeyless is true if it has no key, although the others came with theirs.
 	isKeyless bool
-	variable  string // that has its key where the export has none
+	variable  string // that has its key if the export has none
 	kind      services.Channel
 	version   string // of the API of Azure
 	keepDots  bool   // in the names of deployments
 	mapping   map[string]string
-	headers   map[string]string
+	headers   []reading.Setting
 	proxy     string
 	isOff     bool
 	weight    float64
@@ -46,17 +44,14 @@ type channel struct {
 
 // channelsOf returns the list of channels in a reply of the gateway's API, in a list of
 // such replies, or the list itself.
-func channelsOf(root *yaml.Node) []*yaml.Node {
-	for _, list := range []*yaml.Node{reading.Resolved(root), reading.At(root, "data"),
-		reading.At(root, "data", "items"), reading.At(root, "channels")} {
-		if found := reading.Items(list); len(found) > 0 && reading.At(found[0], "models") != nil &&
-			reading.At(found[0], "type") != nil {
+func channelsOf(root reading.Setting) (all []reading.Setting) {
+	for _, list := range []reading.Setting{root, root.At("data"), root.At("data", "items"), root.At("channels")} {
+		if found := list.Items(); len(found) > 0 && found[0].At("models").Exists() && found[0].At("type").Exists() {
 			return found
 		}
 	}
-	var all []*yaml.Node
-	for _, page := range reading.Items(root) {
-		if reading.At(page, "data") != nil {
+	for _, page := range root.Items() {
+		if page.At("data").Exists() {
 			all = append(all, channelsOf(page)...)
 		}
 	}
@@ -65,7 +60,7 @@ func channelsOf(root *yaml.Node) []*yaml.Node {
 
 // oneAPI reads exports of channels, or a database.
 func (d *draft) oneAPI(files []File) error {
-	var pages, nodes []*yaml.Node
+	var pages, replies, nodes []reading.Setting
 	for _, file := range files {
 		documents, err := d.channelDocuments(file)
 		if err != nil {
@@ -75,35 +70,36 @@ func (d *draft) oneAPI(files []File) error {
 	}
 	for _, page := range pages {
 		list := channelsOf(page)
-		if list == nil && len(reading.Items(reading.At(page, "data"))) == 0 && reading.At(page, "data") == nil {
+		if list == nil && !page.At("data").Exists() {
 			return errors.New("there is no list of channels: export the reply of GET /api/channel, or give the " +
 				"SQLite file (of MySQL and PostgreSQL, export the table channels as JSON)")
 		}
 		nodes = append(nodes, list...)
-		for _, reply := range append([]*yaml.Node{page}, reading.Items(page)...) {
-			for _, name := range []string{"success", "message", "page", "page_size", "type_counts"} {
-				d.Use(reading.At(reply, name))
-				d.Use(reading.At(reply, "data", name))
-			}
+		replies = append(append(replies, page), page.Items()...)
+	}
+	for _, reply := range replies {
+		for _, envelope := range []reading.Setting{reply, reply.At("data")} {
+			envelope.Use("success", "message", "page", "page_size", "type_counts")
 		}
 	}
-	nodes = d.distinct(nodes)
-	d.pageNotes(pages, nodes)
+	nodes = distinct(nodes)
+	d.pageNotes(pages, replies, nodes)
 	var channels []channel
-	for i, n := range nodes {
-		if c, ok := d.readChannel(n, i); ok {
+	for i := range nodes {
+		nodes[i] = nodes[i].As(fmt.Sprintf("channels[%d]", i))
+		if c, ok := d.readChannel(nodes[i]); ok {
 			channels = append(channels, c)
 		}
 	}
 	d.nameKeys(channels)
 	d.channels(channels)
 	d.records(nodes)
-	for i, n := range nodes {
-		d.leftovers(n, fmt.Sprintf("channels[%d]", i))
-		d.Use(n)
+	for _, n := range nodes {
+		d.leftovers(n)
+		n.Use()
 	}
 	for _, page := range pages {
-		d.leftovers(page, "")
+		d.leftovers(page)
 	}
 	return nil
 }
@@ -122,21 +118,20 @@ func (d *draft) nameKeys(channels []channel) {
 			continue
 		}
 		if c.variable = c.kind.Variable; users[c.variable] > 1 {
-			c.variable = d.freeName(cmp.Or(c.name, c.setting) + "_API_KEY")
+			c.variable = d.freeName(cmp.Or(c.name, c.Name) + "_API_KEY")
 		}
-		d.variable(Variable{Name: c.variable, From: c.setting + ".key"})
-		d.Changed(c.node, c.setting+".key", "an export has no keys: set the variable %s, or import the database",
-			c.variable)
-		if size, given := d.Number(c.node, "channel_info", "multi_key_size"); given && size > 1 {
-			d.Unsupported(reading.At(c.node, "channel_info"), c.setting+".channel_info",
-				"it has %d keys, of which there is room for one without the database", int(size))
+		d.variable(Variable{Name: c.variable, From: c.Name + ".key"})
+		c.As(c.Name+".key").Changed("an export has no keys: set the variable %s, or import the database", c.variable)
+		info := c.At("channel_info")
+		if size, given := info.Number("multi_key_size"); given && size > 1 {
+			info.Unsupported("it has %d keys, of which there is room for one without the database", int(size))
 		}
 	}
 }
 
 // channelDocuments returns the replies of a file, or the channels of a database in the
 // same form.
-func (d *draft) channelDocuments(file File) ([]*yaml.Node, error) {
+func (d *draft) channelDocuments(file File) ([]reading.Setting, error) {
 	if !isSQLite(file.Content) {
 		return d.parseAll(file)
 	}
@@ -144,51 +139,48 @@ func (d *draft) channelDocuments(file File) ([]*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.Own(root, file.Name)
-	return []*yaml.Node{root}, nil
+	return []reading.Setting{d.Own(root, file.Name)}, nil
 }
 
 // distinct drops channels that are on several pages, because pages move while they are
 // read.
-func (d *draft) distinct(nodes []*yaml.Node) []*yaml.Node {
+func distinct(nodes []reading.Setting) []reading.Setting {
 	seen := map[string]bool{}
-	return slices.DeleteFunc(nodes, func(n *yaml.Node) bool {
-		id := d.Text(n, "id")
+	return slices.DeleteFunc(nodes, func(n reading.Setting) bool {
+		id := n.Text("id")
 		if id == "" || !seen[id] {
 			seen[id] = true
 			return false
 		}
-		d.NotInForce(n, "channel "+id, "it is in the export already")
+		n.As("channel " + id).NotInForce("it is in the export already")
 		return true
 	})
 }
 
-// onePage is how many channels a page of one-api has. The page does not tell the number of
-// all channels.
+// onePage is how many channels a page of one-api has. The page has no total number of
+// channels.
 const onePage = 10
 
-// pageNotes tells of channels that are on pages which were not given.
-func (d *draft) pageNotes(pages, nodes []*yaml.Node) {
+// pageNotes reports channels that are on pages which were not given.
+func (d *draft) pageNotes(pages, replies, nodes []reading.Setting) {
 	advice := "give the replies for ?p=0, ?p=1 and so on as further files, or import the database"
 	if d.source == NewAPI {
 		advice = "give the replies for ?page_size=100&p=1, &p=2 and so on as further files, or import the database"
 	}
 	total := 0
-	var where *yaml.Node
-	for _, page := range pages {
-		for _, reply := range append([]*yaml.Node{page}, reading.Items(page)...) {
-			for _, n := range []*yaml.Node{reading.At(reply, "data", "total"), reading.At(reply, "total")} {
-				if value, given := d.Number(n); given && int(value) > total {
-					total, where = int(value), n
-				}
+	var where reading.Setting
+	for _, reply := range replies {
+		for _, n := range []reading.Setting{reply.At("data", "total"), reply.At("total")} {
+			if value, given := n.Number(); given && int(value) > total {
+				total, where = int(value), n.As("total")
 			}
 		}
 	}
 	switch {
 	case total > len(nodes):
-		d.Unsupported(where, "total", "the export has %d of %d channels: %s", len(nodes), total, advice)
-	case total == 0 && d.source == OneAPI && len(pages) == 1 && len(nodes) == onePage && d.Text(nodes[0], "key") == "":
-		d.Changed(pages[0], "data", "%d channels are a whole page of one-api: if there are more, %s", onePage, advice)
+		where.Unsupported("the export has %d of %d channels: %s", len(nodes), total, advice)
+	case total == 0 && d.source == OneAPI && len(pages) == 1 && len(nodes) == onePage && nodes[0].Text("key") == "":
+		pages[0].As("data").Changed("%d channels are a whole page of one-api: if there are more, %s", onePage, advice)
 	}
 }
 
@@ -197,107 +189,103 @@ var recorded = []string{"id", "created_time", "test_time", "response_time", "bal
 	"used_quota", "other_info"}
 
 // records names them once for all channels.
-func (d *draft) records(nodes []*yaml.Node) {
+func (d *draft) records(nodes []reading.Setting) {
 	found := slices.DeleteFunc(slices.Clone(recorded), func(name string) bool {
-		return !slices.ContainsFunc(nodes, func(n *yaml.Node) bool { return !reading.IsEmpty(reading.At(n, name)) })
+		return !slices.ContainsFunc(nodes, func(n reading.Setting) bool { return !n.At(name).IsEmpty() })
 	})
 	if len(found) > 0 {
-		d.Add(reading.NotInForce, d.in.Files[0].Name, 0, "channels", strings.Join(found, ", ")+": records of "+
-			string(d.source)+", and no settings")
+		d.about("channels").NotInForce("%s: records of %s, and no settings", strings.Join(found, ", "), d.source)
 	}
 }
 
 // readChannel reads a channel.
-func (d *draft) readChannel(n *yaml.Node, position int) (channel, bool) {
-	number, _ := d.Number(n, "type")
-	c := channel{node: n, setting: fmt.Sprintf("channels[%d]", position), number: int(number), name: d.Text(n, "name")}
-	c.mapping = d.object(n, c.setting, "model_mapping")
-	if status, given := d.Number(n, "status"); given {
+func (d *draft) readChannel(n reading.Setting) (channel, bool) {
+	number, _ := n.Number("type")
+	c := channel{Setting: n, name: n.Text("name"), mapping: object(n.At("model_mapping")),
+		keys: strings.Fields(n.Text("key"))}
+	if status, given := n.Number("status"); given {
 		c.isOff = status != 1
 	}
-	c.weight, _ = d.Number(n, "weight")
-	priority, _ := d.Number(n, "priority")
+	c.weight, _ = n.Number("weight")
+	priority, _ := n.Number("priority")
 	c.priority = int64(priority)
-	c.keys = strings.Fields(d.Text(n, "key"))
-	created, _ := d.Number(n, "created_time")
+	created, _ := n.Number("created_time")
 	const dotsKeptFrom = 1746835200 // 10 May 2025: since then new-api leaves the names of deployments alone
 	c.keepDots = d.source == NewAPI && created >= dotsKeptFrom
-	for _, name := range recorded {
-		d.Use(reading.At(n, name))
+	n.Use(recorded...)
+	c.keysOff = map[string]bool{}
+	for _, status := range n.At("channel_info", "multi_key_status_list").Entries() {
+		c.keysOff[status.Key] = status.Text() != "1"
 	}
-	for _, e := range reading.Entries(reading.At(n, "channel_info", "multi_key_status_list")) {
-		if index, err := strconv.Atoi(e.Key); err == nil && d.Text(e.Value) != "1" {
-			if c.keysOff == nil {
-				c.keysOff = map[int]bool{}
-			}
-			c.keysOff[index] = true
-		}
+	n.Use("channel_info")
+	if group := n.At("group"); group.Text() != "" && group.Text() != "default" {
+		group.Unsupported("there are no groups of users; limit keys to models (patchbay keys create --model)")
 	}
-	d.Use(reading.At(n, "channel_info"))
-	if group := d.Text(n, "group"); group != "" && group != "default" {
-		d.Unsupported(reading.At(n, "group"), c.setting+".group",
-			"there are no groups of users; limit keys to models (patchbay keys create --model)")
+	if ban := n.At("auto_ban"); ban.Text() == "0" {
+		ban.Unsupported("the breaker is set for a service type, not for an instance")
 	}
-	if d.Text(n, "auto_ban") == "0" {
-		d.Unsupported(reading.At(n, "auto_ban"), c.setting+".auto_ban",
-			"the breaker is set for a service type, not for an instance")
-	}
-	kind, known := services.FindChannel(c.number, d.source == NewAPI)
-	if provider := services.Instead(c.number); !known && provider != "" {
-		d.Unsupported(n, c.setting, "channels of type %d (%s) have keys of an earlier API; make one for the API of "+
-			"OpenAI's shape, and add it with patchbay add %s", c.number, c.name, provider)
+	kind, known := services.FindChannel(int(number), d.source == NewAPI)
+	if provider := services.Instead(int(number)); !known && provider != "" {
+		n.Unsupported("channels of type %d (%s) have keys of an earlier API; make one for the API of "+
+			"OpenAI's shape, and add it with patchbay add %s", int(number), c.name, provider)
 		return c, false
 	}
 	if !known {
-		d.Unsupported(n, c.setting, "no adapter speaks to channels of type %d (%s); if it has an OpenAI-compatible "+
-			"endpoint, add it with that address", c.number, c.name)
+		n.Unsupported("no adapter speaks to channels of type %d (%s); if it has an OpenAI-compatible "+
+			"endpoint, add it with that address", int(number), c.name)
 		return c, false
 	}
 	c.kind = kind
-	if base := d.Text(n, "base_url"); base != "" {
-		c.kind.BaseURL = strings.TrimRight(base, "/")
-	}
+	c.kind.BaseURL = cmp.Or(strings.TrimRight(n.Text("base_url"), "/"), c.kind.BaseURL)
 	if c.kind.BaseURL == "" {
-		d.Unsupported(n, c.setting, "it has no base_url, and its type no usual address")
+		n.Unsupported("it has no base_url, and its type no usual address")
 		return c, false
 	}
-	d.channelDetails(n, &c)
+	d.channelDetails(&c)
 	return c, true
 }
 
 // channelDetails reads settings that only some channels have.
-func (d *draft) channelDetails(n *yaml.Node, c *channel) {
+func (d *draft) channelDetails(c *channel) {
+	config, setting, overrides := object(c.At("config")), object(c.At("setting")), object(c.At("header_override"))
 	if c.kind.Adapter == "azure" {
-		other := d.Text(n, "other")
-		c.version = cmp.Or(d.object(n, c.setting, "config")["api_version"], other)
+		other := c.Text("other")
+		c.version = cmp.Or(config["api_version"], other)
 		if d.source == NewAPI {
 			c.version = cmp.Or(other, "2025-04-01-preview") // the default of new-api
 		}
 	}
-	c.headers = map[string]string{}
-	if organization := d.Text(n, "openai_organization"); organization != "" {
-		c.headers["OpenAI-Organization"] = organization
+	override := c.At("header_override")
+	if organization := c.At("openai_organization"); organization.Text() != "" && overrides["OpenAI-Organization"] == "" {
+		overrides["OpenAI-Organization"] = organization.Text()
 	}
-	overrides := d.object(n, c.setting, "header_override")
 	for _, name := range sortedKeys(overrides) {
+		header := override.As(override.Name + "." + name)
 		if strings.Contains(overrides[name], "{") { // new-api puts the key or a header of the caller there
-			d.Partly(reading.At(n, "header_override"), c.setting+".header_override."+name, "headers have fixed values")
+			header.Partly("headers have fixed values")
 			continue
 		}
-		c.headers[name] = overrides[name]
+		header = header.With(overrides[name])
+		header.Key = name
+		c.headers = append(c.headers, header)
 	}
-	if proxy := d.object(n, c.setting, "setting")["proxy"]; strings.HasPrefix(proxy, "http://") ||
-		strings.HasPrefix(proxy, "https://") {
-		c.proxy = proxy
-	} else if proxy != "" {
-		d.Partly(reading.At(n, "setting"), c.setting+".setting.proxy", "only proxies that speak HTTP are used")
+	proxy := c.At("setting").As(c.Name + ".setting.proxy")
+	switch parsed, err := url.Parse(setting["proxy"]); {
+	case setting["proxy"] == "":
+	case !strings.HasPrefix(setting["proxy"], "http://") && !strings.HasPrefix(setting["proxy"], "https://"):
+		proxy.Partly("only proxies that speak HTTP are used")
+	case err != nil || parsed.User == nil:
+		c.proxy = escaped(setting["proxy"])
+	default: // it may have a password
+		c.proxy = d.secretProxy(proxy.With(setting["proxy"]), c.name+"_PROXY")
 	}
+	delete(setting, "proxy")
+	delete(config, "api_version")
+	members := map[string]map[string]string{"setting": setting, "config": config}
 	for _, name := range []string{"setting", "config"} {
-		members := d.object(n, c.setting, name)
-		for _, key := range sortedKeys(members) {
-			if value := members[key]; key != "proxy" && key != "api_version" && value != "" && value != "false" &&
-				value != "0" {
-				d.Partly(reading.At(n, name), c.setting+"."+name+"."+key, "the import makes nothing of it")
+		for _, key := range sortedKeys(members[name]) {
+			if value := members[name][key]; value != "" && value != "false" && value != "0" {
+				c.At(name).As(c.Name + "." + name + "." + key).Partly("the import makes nothing of it")
 			}
 		}
 	}
@@ -305,22 +293,18 @@ func (d *draft) channelDetails(n *yaml.Node, c *channel) {
 
 // object reads a mapping of texts, which may be a text of JSON itself. Members that are no
 // texts are written as JSON.
-func (d *draft) object(n *yaml.Node, setting, name string) map[string]string {
-	n = reading.At(n, name)
+func object(n reading.Setting) map[string]string {
 	object := map[string]string{}
-	if n == nil || n.Kind == yaml.MappingNode {
-		for _, e := range reading.Entries(n) {
-			object[e.Key] = d.Text(e.Value)
-		}
-		return object
+	for _, member := range n.Entries() {
+		object[member.Key] = member.Text()
 	}
-	text := d.Text(n)
+	text := n.Text()
 	if text == "" {
 		return object
 	}
 	var members map[string]any
 	if err := json.Unmarshal([]byte(text), &members); err != nil {
-		d.Unsupported(n, setting+"."+name, "it is no object of JSON")
+		n.Unsupported("it is no object of JSON")
 		return object
 	}
 	for key, value := range members {
@@ -350,18 +334,19 @@ func (d *draft) channels(channels []channel) {
 }
 
 func (d *draft) channel(c channel, tier int) {
-	models := slices.DeleteFunc(strings.Split(d.Text(c.node, "models"), ","),
-		func(model string) bool { return strings.TrimSpace(model) == "" })
-	for i := range models {
-		models[i] = strings.TrimSpace(models[i])
+	var models []string
+	for model := range strings.SplitSeq(c.Text("models"), ",") {
+		if model = strings.TrimSpace(model); model != "" {
+			models = append(models, model)
+		}
 	}
 	if len(models) == 0 {
-		d.Unsupported(c.node, c.setting, "it lists no models")
+		c.Unsupported("it lists no models")
 		return
 	}
 	for _, name := range sortedKeys(c.mapping) {
 		if !slices.Contains(models, name) {
-			d.Partly(reading.At(c.node, "model_mapping"), c.setting+".model_mapping."+name,
+			c.At("model_mapping").As(c.Name + ".model_mapping." + name).Partly(
 				"the channel does not list this model, so nobody can ask for it")
 		}
 	}
@@ -372,34 +357,29 @@ func (d *draft) channel(c channel, tier int) {
 	for _, model := range models {
 		serviceType := discover.GuessService(model)
 		if kinds.Check(c.kind.Adapter, serviceType) != nil {
-			d.Partly(c.node, c.setting+" "+model, "the adapter %s does not serve %s", c.kind.Adapter, serviceType)
+			c.As(c.Name+" "+model).Partly("the adapter %s does not serve %s", c.kind.Adapter, serviceType)
 			continue
 		}
 		for position, key := range keys {
+			upstream := c.upstream(model)
+			baseURL, path := c.kind.Where(serviceType, upstream, model)
 			i := instance{
-				name: escaped(model), adapter: c.kind.Adapter, upstreamModel: escaped(c.upstream(model)),
-				apiVersion: escaped(c.version),
-				weight:     c.weight, tier: tier, disabled: c.isOff || c.keysOff[position], proxy: d.proxyOf(c),
+				name: escaped(model), adapter: c.kind.Adapter, upstreamModel: escaped(upstream),
+				baseURL: escaped(baseURL), path: escaped(path), apiVersion: escaped(c.version), weight: c.weight,
+				tier: tier, disabled: c.isOff || c.keysOff[strconv.Itoa(position)], proxy: c.proxy,
 			}
-			baseURL, path := c.kind.Where(serviceType, c.upstream(model), model)
-			i.baseURL, i.path = escaped(baseURL), escaped(path)
 			if key != "" {
-				i.apiKey = d.secret(key, c.setting+".key", c.name+"_API_KEY")
+				i.apiKey = d.secret(c.At("key").With(key), c.name+"_API_KEY")
 			} else if !c.isKeyless {
 				i.apiKey = "${" + c.variable + ":}"
 			}
-			for _, name := range sortedKeys(c.headers) {
-				if i.headers == nil {
-					i.headers = map[string]string{}
-				}
-				i.headers[name] = d.secret(c.headers[name], c.setting+".header_override."+name, c.name+"_"+name)
-			}
-			d.addInstance(c.node, c.setting, serviceType, i)
+			i.headers = d.secretHeaders(c.headers, c.name+"_")
+			d.addInstance(c.Setting, serviceType, i)
 		}
 	}
 }
 
-// upstream returns the name that a backend has for a model, empty where it is the same.
+// upstream returns the name that a backend has for a model, empty if it is the same.
 func (c channel) upstream(model string) string {
 	name := cmp.Or(c.mapping[model], model)
 	if c.kind.Adapter == "azure" && !c.keepDots {
@@ -409,15 +389,6 @@ func (c channel) upstream(model string) string {
 		return ""
 	}
 	return name
-}
-
-// proxyOf returns the proxy of a channel. A password in it is a secret.
-func (d *draft) proxyOf(c channel) string {
-	parsed, err := url.Parse(c.proxy)
-	if c.proxy == "" || err != nil || parsed.User == nil {
-		return escaped(c.proxy)
-	}
-	return d.secretProxy(c.proxy, c.setting+".setting.proxy", c.name+"_PROXY")
 }
 
 // readDatabase reads the channels of a SQLite file, which is not changed, with all of

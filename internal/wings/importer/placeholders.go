@@ -20,8 +20,8 @@ func always(text string) fallback { return func(string, string) string { return 
 
 // translate writes a text of Spring as one of ours: a setting of the same configuration is
 // replaced by its value, and any other reference by a variable.
-func (d *draft) translate(text, from string, missing fallback) string {
-	return d.translated(text, from, missing, 0)
+func (d *draft) translate(n reading.Setting, missing fallback) string {
+	return d.translated(n.Text(), n.Name, missing, 0)
 }
 
 func (d *draft) translated(text, from string, missing fallback, depth int) string {
@@ -69,9 +69,9 @@ func nowhere(before, name string) string {
 
 // springValue returns the value of a setting of the configuration by its full name.
 func (d *draft) springValue(name string) (string, bool) {
-	n := reading.At(d.springRoot, strings.Split(name, ".")...)
-	if n == nil || n.Kind != yaml.ScalarNode {
+	s := d.springRoot.At(strings.Split(name, ".")...)
+	if !s.Exists() || s.Node.Kind != yaml.ScalarNode {
 		return "", false
 	}
-	return d.Text(n), true
+	return s.Text(), true
 }

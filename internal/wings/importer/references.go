@@ -23,12 +23,11 @@ var (
 
 // reserve notes the variables that a tree refers to: no other secret gets one of their
 // names.
-func (d *draft) reserve(root *yaml.Node) {
+func (d *draft) reserve(root reading.Setting) {
 	seen := map[*yaml.Node]bool{}
 	var visit func(*yaml.Node)
 	visit = func(n *yaml.Node) {
-		n = reading.Resolved(n)
-		if n == nil || seen[n] {
+		if n = reading.Resolved(n); n == nil || seen[n] {
 			return
 		}
 		seen[n] = true
@@ -41,7 +40,7 @@ func (d *draft) reserve(root *yaml.Node) {
 			visit(below)
 		}
 	}
-	visit(root)
+	visit(root.Node)
 }
 
 // namesIn returns the variables that a text of the source refers to.
@@ -74,30 +73,35 @@ func (d *draft) variableIn(text string) string {
 
 // plain returns a text that is no secret as the configuration has it. The usual text takes
 // the place of a variable that is not set.
-func (d *draft) plain(text, from, usual string) string {
-	return d.withFallback(text, from, always(usual))
+func (d *draft) plain(n reading.Setting, usual string) string {
+	return d.withFallback(n, always(usual))
 }
 
-func (d *draft) withFallback(text, from string, missing fallback) string {
+func (d *draft) withFallback(n reading.Setting, missing fallback) string {
 	if d.source == JAiRouter {
-		return d.translate(text, from, missing)
+		return d.translate(n, missing)
 	}
-	name := d.variableIn(text)
+	name := d.variableIn(n.Text())
 	if name == "" {
-		return escaped(text)
+		return escaped(n.Text())
 	}
+	return d.known(name, n.Name, ":-"+escaped(cmp.Or(d.environment[name], missing("", name))))
+}
+
+// known returns a reference to a variable that the source refers to, with its default.
+func (d *draft) known(name, from, byDefault string) string {
 	d.variable(Variable{Name: name, Value: d.environment[name], From: from})
-	return "${" + name + ":-" + escaped(cmp.Or(d.environment[name], missing("", name))) + "}"
+	return "${" + name + byDefault + "}"
 }
 
 // address returns the address of a backend as the configuration has it. The usual address,
 // or one that leads nowhere, takes the place of a variable that is not set.
-func (d *draft) address(text, from, usual string) string {
+func (d *draft) address(n reading.Setting, usual string) string {
 	missing := fallback(nowhere)
 	if usual != "" {
 		missing = always(usual)
 	}
-	return strings.TrimRight(d.withFallback(text, from, missing), "/")
+	return strings.TrimRight(d.withFallback(n, missing), "/")
 }
 
 // withDefaults returns an address with the defaults of all its variables.
@@ -106,26 +110,32 @@ func withDefaults(address string) string { return references.Resolver{}.Expand(a
 // escaped escapes the characters of a text that begin a reference.
 func escaped(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
-// secret returns a reference to a secret in the environment. The text is the secret, or
+// secret returns a reference to a secret in the environment. The setting is the secret, or
 // says in the way of the source which variable has it. The default of a variable is a
 // secret as well, and gets a variable of its own.
-func (d *draft) secret(text, from, proposed string) string {
+func (d *draft) secret(n reading.Setting, proposed string) string {
+	text := n.Text()
 	if text == "" {
 		return ""
 	}
 	if d.source == JAiRouter && strings.Contains(text, "${") {
-		whole := spring.Placeholders(text)
-		if len(whole) != 1 || whole[0].Start != 0 || whole[0].End != len(text) {
-			return d.translate(text, from, always(""))
+		whole, isWhole := wholePlaceholder(text)
+		if !isWhole {
+			return d.translate(n, always(""))
 		}
-		if value, found := d.springValue(whole[0].Name); found && value != text {
-			return d.secret(value, from, proposed)
+		if value, found := d.springValue(whole.Name); found && value != text {
+			return d.secret(n.With(value), proposed)
 		}
-		return d.variableWithDefault(spring.EnvironmentName(whole[0].Name), whole[0].Fallback, from)
+		name := spring.EnvironmentName(whole.Name)
+		d.variable(Variable{Name: name, From: n.Name})
+		if whole.Fallback == "" {
+			return "${" + name + ":}"
+		}
+		own := n.With(whole.Fallback).As("the default of " + name + ", " + n.Name)
+		return "${" + name + ":" + d.secret(own, name+"_DEFAULT") + "}"
 	}
 	if name := d.variableIn(text); name != "" {
-		d.variable(Variable{Name: name, Value: d.environment[name], From: from})
-		return "${" + name + ":}"
+		return d.known(name, n.Name, ":")
 	}
 	for _, known := range d.variables {
 		if known.Value == text {
@@ -133,34 +143,43 @@ func (d *draft) secret(text, from, proposed string) string {
 		}
 	}
 	name := d.freeName(proposed)
-	d.variable(Variable{name, text, from})
+	d.variable(Variable{name, text, n.Name})
 	return "${" + name + ":}"
 }
 
+// wholePlaceholder returns the placeholder that a text is, if there is nothing else in it.
+func wholePlaceholder(text string) (spring.Placeholder, bool) {
+	all := spring.Placeholders(text)
+	if len(all) != 1 || all[0].Start != 0 || all[0].End != len(text) {
+		return spring.Placeholder{}, false
+	}
+	return all[0], true
+}
+
 // secretProxy is secret for the address of a proxy, without which calls must not go out.
-func (d *draft) secretProxy(text, from, proposed string) string {
-	name := strings.TrimSuffix(strings.TrimPrefix(d.secret(text, from, proposed), "${"), ":}")
+func (d *draft) secretProxy(n reading.Setting, proposed string) string {
+	name := strings.TrimSuffix(strings.TrimPrefix(d.secret(n, proposed), "${"), ":}")
 	return "${" + name + ":-" + nowhere("", name) + ":3128}"
 }
 
-func (d *draft) variableWithDefault(name, fallback, from string) string {
-	d.variable(Variable{Name: name, From: from})
-	if fallback == "" {
-		return "${" + name + ":}"
+// secretHeaders returns headers whose values are secrets.
+func (d *draft) secretHeaders(headers []reading.Setting, prefix string) map[string]string {
+	all := map[string]string{}
+	for _, header := range headers {
+		all[header.Key] = d.secret(header, prefix+header.Key)
 	}
-	return "${" + name + ":" + d.secret(fallback, "the default of "+name+", "+from, name+"_DEFAULT") + "}"
+	return all
 }
 
-// hash returns the hash of a credential, or a reference to it where only the source's
+// hash returns the hash of a credential, or a reference to it if only the source's
 // environment has the credential. It is empty for a text that is put together of several
 // references.
-func (d *draft) hash(text, from string) string {
-	if len(d.namesIn(text)) == 0 {
-		return access.HashOf(text)
+func (d *draft) hash(n reading.Setting) string {
+	if len(d.namesIn(n.Text())) == 0 {
+		return access.HashOf(n.Text())
 	}
-	reference := d.secret(text, from, "")
-	if whole := spring.Placeholders(reference); len(whole) != 1 || whole[0].Start != 0 ||
-		whole[0].End != len(reference) {
+	reference := d.secret(n, "")
+	if _, isWhole := wholePlaceholder(reference); !isWhole {
 		return ""
 	}
 	return "${sha256:" + strings.TrimPrefix(reference, "${")

@@ -11,7 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/request/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 )
 
 // result writes the configuration.
@@ -23,9 +22,8 @@ func (d *draft) result() *Result {
 	}
 	if d.isSecured && len(d.keys) == 0 {
 		d.keys = []credential{{name: "nobody", hash: access.NobodysHash}}
-		d.Add(reading.Changed, d.in.Files[0].Name, 0, "security.keys",
-			"callers need a key, and none could be imported: there is one that nobody has, so that /v1 is closed "+
-				"until one is issued (patchbay keys create)")
+		d.about("security.keys").Changed("callers need a key, and none could be imported: there is one that nobody has, so that /v1 is closed " +
+			"until one is issued (patchbay keys create)")
 	}
 	d.writeServer(&b)
 	b.WriteString(d.processesText())
@@ -154,13 +152,6 @@ func (t terms) written() string {
 	return b.String()
 }
 
-// serviceWith writes a service type that has one instance.
-func serviceWith(serviceType schema.ServiceType, i instance) string {
-	var b strings.Builder
-	(&service{instances: []instance{i}}).write(&b, serviceType)
-	return b.String()
-}
-
 func (s *service) write(b *strings.Builder, serviceType schema.ServiceType) {
 	fmt.Fprintf(b, "  %s:\n", serviceType)
 	for _, line := range s.policy {
@@ -232,10 +223,12 @@ func (i instance) write(b *strings.Builder) {
 	}
 }
 
-// seconds writes seconds as a length of time.
-func seconds(s float64) string {
-	if whole := int64(s); s == float64(whole) {
-		return strconv.FormatInt(whole, 10) + "s"
+// timeouts writes the timeouts of an instance: their names, each with its length, which may be empty.
+func timeouts(namesAndLengths ...string) (lines []string) {
+	for pair := range slices.Chunk(namesAndLengths, 2) {
+		if pair[1] != "" {
+			lines = append(lines, pair[0]+": "+pair[1])
+		}
 	}
-	return strconv.FormatInt(max(int64(s*1000+0.5), 1), 10) + "ms"
+	return lines
 }

@@ -57,36 +57,31 @@ func (a *Account) Add(outcome Outcome, file string, line int, setting, text stri
 	a.rows = append(a.rows, Row{outcome, file, line, setting, text})
 }
 
-func (a *Account) row(outcome Outcome, n *yaml.Node, setting, format string, args ...any) {
-	a.Add(outcome, cmp.Or(a.files[n], a.main), Line(n), setting, fmt.Sprintf(format, args...))
+func (s Setting) row(outcome Outcome, format string, args ...any) {
+	s.account.Add(outcome, cmp.Or(s.account.files[s.Node], s.account.main), s.Line(), s.Name,
+		fmt.Sprintf(format, args...))
 }
 
-// Taken notes the new form of a setting.
-func (a *Account) Taken(n *yaml.Node, setting, format string, args ...any) {
-	a.row(Taken, n, setting, format, args...)
+// Taken notes the new form of the setting.
+func (s Setting) Taken(format string, args ...any) { s.row(Taken, format, args...) }
+
+// Changed notes the new form of the setting, which does not mean quite the same.
+func (s Setting) Changed(format string, args ...any) { s.row(Changed, format, args...) }
+
+// NotInForce notes that the setting, with all that is below it, has no effect in the source.
+func (s Setting) NotInForce(format string, args ...any) {
+	s.Use()
+	s.row(NotInForce, format, args...)
 }
 
-// Changed notes the new form of a setting that does not mean quite the same.
-func (a *Account) Changed(n *yaml.Node, setting, format string, args ...any) {
-	a.row(Changed, n, setting, format, args...)
+// Unsupported notes that the setting, with all that is below it, is not imported.
+func (s Setting) Unsupported(format string, args ...any) {
+	s.Use()
+	s.row(Unsupported, format, args...)
 }
 
-// NotInForce names a setting, with all that is below it, that has no effect in the source.
-func (a *Account) NotInForce(n *yaml.Node, setting, format string, args ...any) {
-	a.Use(n)
-	a.row(NotInForce, n, setting, format, args...)
-}
-
-// Unsupported names a setting, with all that is below it, that has no place here.
-func (a *Account) Unsupported(n *yaml.Node, setting, format string, args ...any) {
-	a.Use(n)
-	a.row(Unsupported, n, setting, format, args...)
-}
-
-// Partly names a part of a setting that has no place here; the rest is read on.
-func (a *Account) Partly(n *yaml.Node, setting, format string, args ...any) {
-	a.row(Unsupported, n, setting, format, args...)
-}
+// Partly notes that a part of the setting is not imported; the rest is read on.
+func (s Setting) Partly(format string, args ...any) { s.row(Unsupported, format, args...) }
 
 // Rows returns the rows in the order of files and lines, each once.
 func (a *Account) Rows() []Row {

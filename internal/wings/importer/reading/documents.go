@@ -17,30 +17,34 @@ type File struct {
 	Content []byte
 }
 
-// Parse reads the documents of a file, with the lines of everything, and puts merged
-// mappings of YAML into their places.
-func (a *Account) Parse(file File) ([]*yaml.Node, error) {
-	documents, err := Documents(file)
+// Parse reads the documents of a file, with the lines of everything, and puts merged mappings of
+// YAML into their places.
+func (a *Account) Parse(file File) ([]Setting, error) {
+	roots, err := documents(file)
 	if err != nil {
 		return nil, err
 	}
-	for _, root := range documents {
-		a.Own(root, file.Name)
+	var all []Setting
+	for _, root := range roots {
+		all = append(all, a.Own(root, file.Name))
 	}
-	return documents, nil
+	return all, nil
 }
 
-// Own notes that a tree is of a file.
-func (a *Account) Own(root *yaml.Node, file string) { a.settle(root, "", file) }
+// Own returns the document of a file that a tree is.
+func (a *Account) Own(root *yaml.Node, file string) Setting {
+	a.settle(a.Setting("", root), file)
+	return a.Setting("", root)
+}
 
-// Documents reads documents of YAML, or values of JSON that follow each other.
-func Documents(file File) ([]*yaml.Node, error) {
+// documents reads documents of YAML, or values of JSON that follow each other.
+func documents(file File) ([]*yaml.Node, error) {
 	text := bytes.TrimPrefix(file.Content, []byte("\xef\xbb\xbf"))
 	parts := [][]byte{text}
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
 		parts = jsonValues(text)
 	}
-	var documents []*yaml.Node
+	var all []*yaml.Node
 	for _, part := range parts {
 		decoder := yaml.NewDecoder(bytes.NewReader(part))
 		for {
@@ -52,15 +56,15 @@ func Documents(file File) ([]*yaml.Node, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s", file.Name, strings.TrimPrefix(err.Error(), "yaml: "))
 			}
-			if root := document.Content[0]; !IsEmpty(root) {
-				documents = append(documents, root)
+			if root := document.Content[0]; !(Setting{Node: root}).IsEmpty() {
+				all = append(all, root)
 			}
 		}
 	}
-	if len(documents) == 0 {
+	if len(all) == 0 {
 		return nil, fmt.Errorf("%s says nothing", file.Name)
 	}
-	return documents, nil
+	return all, nil
 }
 
 // jsonValues returns the values of a text of JSON as YAML that has them on the same lines.
@@ -99,32 +103,31 @@ const mergeKey = "<<"
 
 // settle notes the file of every node, drops all but the last of equal keys in a mapping,
 // and puts the members of merged mappings into their places.
-func (a *Account) settle(n *yaml.Node, path, file string) {
-	n = Resolved(n)
+func (a *Account) settle(s Setting, file string) {
+	n := s.Node
 	if n == nil || a.files[n] != "" {
 		return
 	}
 	a.files[n] = file
-	for i, item := range Items(n) {
-		a.settle(item, fmt.Sprintf("%s[%d]", path, i), file)
-	}
-	if n.Kind != yaml.MappingNode {
-		return
+	for _, item := range s.Items() {
+		a.settle(item, file)
 	}
 	last := map[string]*yaml.Node{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		last[n.Content[i].Value] = n.Content[i+1]
+	for i, all := 0, members(n); i+1 < len(all); i += 2 {
+		last[all[i].Value] = all[i+1]
 	}
 	var own, merged []*yaml.Node
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		here := strings.TrimPrefix(path+"."+key.Value, ".")
-		a.settle(value, here, file)
+	for i, all := 0, members(n); i+1 < len(all); i += 2 {
+		key, value := all[i], all[i+1]
+		below := s.below(key.Value, value)
+		a.settle(below, file)
 		switch {
 		case key.Value == mergeKey:
-			merged = append(merged, mergedMembers(value)...)
+			for _, one := range below.ItemsOrOne() {
+				merged = append(merged, members(one.Node)...)
+			}
 		case last[key.Value] != value:
-			a.Add(NotInForce, file, key.Line, here,
+			a.Add(NotInForce, file, key.Line, below.Name,
 				fmt.Sprintf("is said again on line %d, which counts", last[key.Value].Line))
 		default:
 			own = append(own, key, value)
@@ -136,23 +139,7 @@ func (a *Account) settle(n *yaml.Node, path, file string) {
 			own = append(own, key, merged[i+1])
 		}
 	}
-	n.Content = own
-}
-
-// mergedMembers returns the members of a mapping, or of each mapping of a list.
-func mergedMembers(n *yaml.Node) []*yaml.Node {
-	n = Resolved(n)
-	if n == nil || n.Kind == yaml.MappingNode {
-		if n == nil {
-			return nil
-		}
-		return n.Content
+	if n.Kind == yaml.MappingNode {
+		n.Content = own
 	}
-	var members []*yaml.Node
-	for _, item := range Items(n) {
-		if item != nil && item.Kind == yaml.MappingNode {
-			members = append(members, item.Content...)
-		}
-	}
-	return members
 }

@@ -17,7 +17,7 @@ func parsed(t *testing.T, content string) (*reading.Account, string) {
 	}
 	var lines []string
 	for _, root := range documents {
-		lines = append(lines, fmt.Sprintf("%d:%s", reading.Line(reading.At(root, "a")), account.Text(root, "a")))
+		lines = append(lines, fmt.Sprintf("%d:%s", root.At("a").Line(), root.Text("a")))
 	}
 	return account, strings.Join(lines, " ")
 }
@@ -53,9 +53,9 @@ func TestWhatWasNotLookedAtIsLeftOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := documents[0]
-	account.Text(root, "known", "b", "c")
-	account.Text(reading.Items(reading.At(root, "list"))[1], "a")
-	account.Leftovers(root, "", func(path string) (string, bool) { return "why", path == "branch" })
+	root.Text("known", "b", "c")
+	root.At("list").Items()[1].Text("a")
+	root.Leftovers(func(path string) (string, bool) { return "why", path == "branch" })
 	var got []string
 	for _, row := range account.Rows() {
 		got = append(got, row.Setting)

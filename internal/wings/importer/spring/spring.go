@@ -19,9 +19,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
 )
 
-// activeProfiles leads to the setting that names profiles.
-var activeProfiles = []string{"spring", "profiles", "active"}
-
 // Input is a configuration: a file, a function that reads included files by their names
 // there, and profiles in place of the named ones.
 type Input struct {
@@ -36,7 +33,7 @@ type reader struct {
 	open     func(name string) ([]byte, error)
 	profiles []string
 	read     map[string]bool
-	layers   []*yaml.Node // the one that counts is the last
+	layers   []*yaml.Node // the last one counts
 }
 
 func newReader(account *reading.Account, in Input, profiles []string) *reader {
@@ -45,47 +42,53 @@ func newReader(account *reading.Account, in Input, profiles []string) *reader {
 
 // Read returns the configuration that a file and the files that belong to it make up.
 // Settings that are not in force get a row.
-func Read(account *reading.Account, in Input) (*yaml.Node, error) {
-	profiles := in.Profiles
+func Read(account *reading.Account, in Input) (reading.Setting, error) {
+	profiles, none := in.Profiles, reading.Setting{}
 	if len(profiles) == 0 { // the files name them; their rows come later
 		first := newReader(reading.NewAccount(in.Main.Name), in, nil)
 		if err := first.file(in.Main); err != nil {
-			return nil, err
+			return none, err
 		}
-		for _, item := range reading.ItemsOrOne(reading.At(first.merged(), activeProfiles...)) {
-			for name := range strings.SplitSeq(first.account.Text(item), ",") {
-				if name = strings.TrimSpace(name); name != "" {
-					profiles = append(profiles, name)
-				}
-			}
-		}
+		profiles = names(first.merged().At("spring", "profiles", "active"))
 	}
 	r := newReader(account, in, profiles)
 	if err := r.file(in.Main); err != nil {
-		return nil, err
+		return none, err
 	}
-	active, setting := reading.At(r.merged(), activeProfiles...), strings.Join(activeProfiles, ".")
+	active := account.Setting("", r.merged().Node).At("spring", "profiles", "active")
 	if len(in.Profiles) > 0 {
-		if active != nil {
-			account.NotInForce(active, setting, "--profile goes before it")
+		if active.Exists() {
+			active.NotInForce("--profile goes before it")
 		}
-		active, setting = nil, "--profile"
+		active = account.Setting("--profile", nil)
 	}
-	if err := r.profileFiles(in.Main, active, setting); err != nil {
-		return nil, err
+	if err := r.profileFiles(in.Main, active); err != nil {
+		return none, err
 	}
 	return merge(account, r.layers), nil
 }
 
-// merged returns the layers as one tree, without a word about overridden settings.
-func (r *reader) merged() *yaml.Node { return merge(reading.NewAccount(""), r.layers) }
+// names returns the names in a list of texts or in one text, which commas separate.
+func names(s reading.Setting) (all []string) {
+	for _, item := range s.ItemsOrOne() {
+		for name := range strings.SplitSeq(item.Text(), ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
 
-func merge(account *reading.Account, layers []*yaml.Node) *yaml.Node {
+// merged returns the layers as one tree, without rows about overridden settings.
+func (r *reader) merged() reading.Setting { return merge(reading.NewAccount(""), r.layers) }
+
+func merge(account *reading.Account, layers []*yaml.Node) reading.Setting {
 	root := layers[0]
 	for _, layer := range layers[1:] {
 		root = overlay(account, root, layer, "")
 	}
-	return root
+	return account.Setting("", root)
 }
 
 // file reads a file: each of its documents, and after it the files that the document
@@ -97,11 +100,11 @@ func (r *reader) file(file reading.File) error {
 		return err
 	}
 	for _, document := range documents {
-		document = nested(r.account, document, "")
+		document = r.account.Setting("", nested(r.account, document.Node, ""))
 		if !r.isActive(document) {
 			continue
 		}
-		r.layers = append(r.layers, document)
+		r.layers = append(r.layers, document.Node)
 		if err := r.includes(document); err != nil {
 			return err
 		}
@@ -113,55 +116,42 @@ func (r *reader) file(file reading.File) error {
 }
 
 // isActive reports whether a document counts with the profiles that are active.
-func (r *reader) isActive(document *yaml.Node) bool {
-	condition := reading.At(document, "spring", "config", "activate", "on-profile")
-	if condition == nil {
-		if condition = reading.At(document, "spring", "profiles"); condition != nil &&
-			condition.Kind == yaml.MappingNode {
-			condition = nil
-		}
+func (r *reader) isActive(document reading.Setting) bool {
+	condition := document.At("spring", "config", "activate", "on-profile")
+	if !condition.Exists() {
+		condition = document.At("spring", "profiles")
 	}
-	if condition == nil {
+	if !condition.Exists() || condition.Node.Kind == yaml.MappingNode {
 		return true
 	}
-	var wanted []string
-	for _, item := range reading.ItemsOrOne(condition) {
-		for name := range strings.SplitSeq(r.account.Text(item), ",") {
-			wanted = append(wanted, strings.TrimSpace(name))
-		}
-	}
+	wanted := names(condition)
 	for _, name := range wanted {
 		if negated, isNegated := strings.CutPrefix(name, "!"); isNegated && !slices.Contains(r.profiles, negated) ||
 			slices.Contains(r.profiles, name) {
 			return true
 		}
 	}
-	r.account.NotInForce(document, "spring.config.activate.on-profile",
+	document.As("spring.config.activate.on-profile").NotInForce(
 		"a document for the profile %s, which is not active; --profile takes it", strings.Join(wanted, ", "))
 	return false
 }
 
 // includes reads the files that a document includes.
-func (r *reader) includes(document *yaml.Node) error {
-	const setting = "spring.config.import"
-	for _, item := range reading.ItemsOrOne(reading.At(document, "spring", "config", "import")) {
-		for location := range strings.SplitSeq(r.account.Text(item), ",") {
-			location, isOptional := strings.CutPrefix(strings.TrimSpace(location), "optional:")
-			name, isFile := location, false
-			for _, prefix := range []string{"classpath:", "file:"} {
-				if rest, found := strings.CutPrefix(location, prefix); found {
-					name, isFile = rest, true
-				}
+func (r *reader) includes(document reading.Setting) error {
+	setting := document.At("spring", "config", "import")
+	for _, item := range setting.ItemsOrOne() {
+		item = item.As(setting.Name)
+		for _, location := range names(item) {
+			location, isOptional := strings.CutPrefix(location, "optional:")
+			name, isFile := strings.CutPrefix(location, "file:")
+			if rest, isResource := strings.CutPrefix(location, "classpath:"); isResource {
+				name, isFile = strings.TrimPrefix(rest, "/"), true
 			}
 			if kind, _, has := strings.Cut(location, ":"); has && !isFile {
-				r.account.Unsupported(item, setting, "%s cannot be read: only files are included, not %s", location,
-					kind)
+				item.Unsupported("%s cannot be read: only files are included, not %s", location, kind)
 				continue
 			}
-			if strings.HasPrefix(location, "classpath:") {
-				name = strings.TrimPrefix(name, "/")
-			}
-			if err := r.include(item, setting, name, isOptional); err != nil {
+			if err := r.include(item, name, isOptional); err != nil {
 				return err
 			}
 		}
@@ -169,7 +159,7 @@ func (r *reader) includes(document *yaml.Node) error {
 	return nil
 }
 
-func (r *reader) include(from *yaml.Node, setting, name string, isOptional bool) error {
+func (r *reader) include(from reading.Setting, name string, isOptional bool) error {
 	if name == "" || r.read[name] {
 		return nil
 	}
@@ -178,33 +168,31 @@ func (r *reader) include(from *yaml.Node, setting, name string, isOptional bool)
 	case err == nil:
 		return r.file(reading.File{Name: name, Content: content})
 	case errors.Is(err, fs.ErrNotExist) && isOptional:
-		r.account.NotInForce(from, setting, "%s is optional, and not there", name)
+		from.NotInForce("%s is optional, and not there", name)
 	default:
-		r.account.Unsupported(from, setting, "%s cannot be read: %v", name, err)
+		from.Unsupported("%s cannot be read: %v", name, err)
 	}
 	return nil
 }
 
 // profileFiles reads the files of the active profiles, which are in the folder of the main
 // one.
-func (r *reader) profileFiles(main reading.File, active *yaml.Node, setting string) error {
+func (r *reader) profileFiles(main reading.File, active reading.Setting) error {
 	base := path.Base(strings.ReplaceAll(main.Name, `\`, "/"))
 	ending := path.Ext(base)
 	for _, profile := range r.profiles {
 		name := strings.TrimSuffix(base, ending) + "-" + profile + ending
 		content, err := r.open(name)
-		switch {
+		switch active.Use(); {
 		case err == nil:
-			r.account.Use(active)
-			r.account.Taken(active, setting, "%s goes before the other files", name)
+			active.Taken("%s goes before the other files", name)
 			if err := r.file(reading.File{Name: name, Content: content}); err != nil {
 				return err
 			}
 		case errors.Is(err, fs.ErrNotExist):
-			r.account.Use(active)
-			r.account.Changed(active, setting, "the profile %s has no file: there is no %s", profile, name)
+			active.Changed("the profile %s has no file: there is no %s", profile, name)
 		default:
-			r.account.Unsupported(active, setting, "%s cannot be read: %v", name, err)
+			active.Unsupported("%s cannot be read: %v", name, err)
 		}
 	}
 	return nil
@@ -245,38 +233,31 @@ func nested(account *reading.Account, n *yaml.Node, path string) *yaml.Node {
 // overlay returns the members of both trees; where they differ, high counts. Overridden
 // settings of low get a row.
 func overlay(account *reading.Account, low, high *yaml.Node, path string) *yaml.Node {
-	low, high = reading.Resolved(low), reading.Resolved(high)
+	below, above := account.Setting(path, low), account.Setting(path, high)
+	low, high = below.Node, above.Node
 	switch {
-	case low == nil || reading.IsEmpty(low):
+	case below.IsEmpty():
 		return high
-	case high == nil || reading.IsEmpty(high) && low.Kind == yaml.MappingNode:
+	case high == nil || above.IsEmpty() && low.Kind == yaml.MappingNode:
 		return low
 	case low.Kind != yaml.MappingNode || high.Kind != yaml.MappingNode:
 		if !sameTree(low, high) {
-			account.NotInForce(low, path, "%s:%d goes before it", account.FileOf(high), high.Line)
+			below.NotInForce("%s:%d goes before it", account.FileOf(high), high.Line)
 		}
 		return high
 	}
 	result := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: high.Line, Column: high.Column}
 	account.Derive(result, high)
-	byName := func(n *yaml.Node, name string) *yaml.Node {
-		for _, e := range reading.Entries(n) {
-			if schema.Fold(e.Key) == schema.Fold(name) {
-				return e.Value
-			}
-		}
-		return nil
-	}
 	for i := 0; i+1 < len(low.Content); i += 2 {
 		key := low.Content[i]
 		value := reading.Resolved(low.Content[i+1])
-		if over := byName(high, key.Value); over != nil {
-			value = overlay(account, value, over, strings.TrimPrefix(path+"."+key.Value, "."))
+		if over := above.At(key.Value); over.Exists() {
+			value = overlay(account, value, over.Node, over.Name)
 		}
 		result.Content = append(result.Content, key, value)
 	}
 	for i := 0; i+1 < len(high.Content); i += 2 {
-		if byName(low, high.Content[i].Value) == nil {
+		if !below.At(high.Content[i].Value).Exists() {
 			result.Content = append(result.Content, high.Content[i], reading.Resolved(high.Content[i+1]))
 		}
 	}
