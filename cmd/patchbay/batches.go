@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,209 +15,198 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 )
 
-func newBatches(env []string, stdout, stderr io.Writer) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "batches",
-		Short: "Submit files of requests, follow them, and fetch their results",
-		Long: `Submits a file of requests that a running gateway works through in slots that nobody
+func newBatches(env []string) *cobra.Command {
+	flags := flagsIn(env)
+	flags.isClient = true
+	verbs := []remoteVerb{{
+		use:   "submit FILE",
+		short: "Upload a file and make a batch of it",
+		long: `Uploads a file and makes a batch of it. Each line is a request as OpenAI's batches
+have it (custom_id, method, url, body). With --model each line is a prompt in plain
+text, of which a chat is made; its custom_id is the number of the line.`,
+		example: `  patchbay batches submit requests.jsonl
+  patchbay batches submit requests.jsonl --endpoint /v1/embeddings
+  patchbay batches submit prompts.txt --model qwen3 --system "Answer in one word."`,
+		args: cobra.ExactArgs(1), isPlain: true, does: submitBatch,
+		flags: []flag{
+			{"endpoint", "", defaultEndpoint,
+				"where the requests go: /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses", nil},
+			{"model", "", "", "make a chat with this model of each line", nil},
+			{"system", "", "", "with --model: what stands before each prompt", nil},
+			{"window", "", "24h", "the time in which the batch is to end", nil},
+		},
+		setup: func(cmd *cobra.Command) { cmd.PreRunE = checkSubmit },
+	}, {
+		use:   "follow [ID]",
+		short: "Show how far a batch is until it ends",
+		example: `  patchbay batches follow
+  patchbay batches follow batch_4f2c`,
+		long: `Shows how far a batch is, the newest if none is named, until it ends. With --output
+its results are then fetched. The exit status is 1 where requests failed.`,
+		args: cobra.MaximumNArgs(1), isPlain: true, does: followBatch, setup: outputFlag("file for the results"),
+	}, {
+		use:   "results [ID]",
+		short: "Fetch the results of a batch",
+		example: `  patchbay batches results > results.jsonl
+  patchbay batches results batch_4f2c`,
+		long: `Fetches the results of a batch that has ended, the newest if none is named: first the
+answers, then the errors, each in a line with its custom_id.`,
+		args: cobra.MaximumNArgs(1), isPlain: true, does: fetchResults,
+		setup: outputFlag("file for the results (default: standard output)"),
+	}, {
+		use:     "list",
+		short:   "List batches, the newest first",
+		example: `  patchbay batches list`,
+		long:    "Lists the newest hundred batches that the key sees.",
+		args:    cobra.NoArgs,
+		does: func(a *asking) error {
+			var list struct {
+				Data jsontext.Value `json:"data"`
+			}
+			if err := a.call(a.ctx, http.MethodGet, "/v1/batches?limit=100", nil, &list); err != nil {
+				return err
+			}
+			a.data = list.Data
+			return table("ID\tSTATE\tCREATED\tENDPOINT\tREQUESTS", func(b *submitted) []string {
+				return []string{b.ID, b.Status, time.Unix(b.CreatedAt, 0).Format(time.DateTime), b.Endpoint, b.counts()}
+			})(a)
+		},
+	}, {
+		use:   "cancel [ID]",
+		short: "Stop a batch; what was done is kept",
+		example: `  patchbay batches cancel
+  patchbay batches cancel batch_4f2c`,
+		long: "Stops a batch, the newest if none is named. Requests that run end, and what was done is kept.",
+		args: cobra.MaximumNArgs(1), isPlain: true,
+		does: func(a *asking) error {
+			b, err := findBatch(a)
+			if err == nil {
+				err = a.call(a.ctx, http.MethodPost, "/v1/batches/"+b.ID+"/cancel", nil, &b)
+			}
+			if err != nil {
+				return err
+			}
+			return b.print(a)
+		},
+	}}
+	for i := range verbs {
+		verbs[i].long += "\n\n" + batchPlaces
+	}
+	cmd := newFamily(flags, "batch", false, remoteVerb{
+		use:   "batches",
+		short: "Submit files of requests, follow them, and fetch their results",
+		long: `Submits a file of requests that a running gateway works through in slots that nobody
 else needs (batches.enabled), shows how far it is, and fetches the results.
 
 ` + batchPlaces,
-		Example: `  patchbay batches submit prompts.txt --model qwen3
+		example: `  patchbay batches submit prompts.txt --model qwen3
   patchbay batches follow --output answers.jsonl
   patchbay batches list`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newBatchesSubmit(env, stdout), newBatchesFollow(env, stdout, stderr), newBatchesResults(env, stdout),
-		newBatchesList(env, stdout), newBatchesCancel(env, stdout), newBatchesDelete(env))
-	return cmd
-}
-
-// newBatchVerb completes a command that asks the gateway in its flags.
-func newBatchVerb(env []string, cmd *cobra.Command,
-	do func(ctx context.Context, g *batchClient, args []string) error) *cobra.Command {
-	flags := flagsIn(env)
-	flags.isClient = true
-	cmd.Long += "\n\n" + batchPlaces
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return flags.at(cmd.Context(), func(ctx context.Context, r remote) error {
-			return do(ctx, &batchClient{r}, args)
-		})
-	}
-	flags.register(cmd)
-	return cmd
-}
-
-func newBatchesSubmit(env []string, stdout io.Writer) *cobra.Command {
-	var endpoint, model, window, system string
-	cmd := &cobra.Command{
-		Use:   "submit FILE",
-		Short: "Upload a file and make a batch of it",
-		Long: `Uploads a file and makes a batch of it. Each line is a request as OpenAI's batches
-have it (custom_id, method, url, body). With --model each line is a prompt in plain
-text, of which a chat is made; its custom_id is the number of the line.`,
-		Example: `  patchbay batches submit requests.jsonl
-  patchbay batches submit requests.jsonl --endpoint /v1/embeddings
-  patchbay batches submit prompts.txt --model qwen3 --system "Answer in one word."`,
-		Args: cobra.ExactArgs(1),
-		PreRunE: func(*cobra.Command, []string) error {
-			if (model != "" || system != "") && (model == "" || endpoint != defaultEndpoint) {
-				return &exitError{exitUsage, errors.New("--system needs --model, which makes chats: it has no other " +
-					"--endpoint")}
-			}
-			return nil
-		},
-	}
-	cmd = newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, args []string) error {
-		content, err := os.Open(args[0])
-		if err != nil {
-			return err
-		}
-		defer func() { _ = content.Close() }()
-		var from io.Reader
-		if model != "" {
-			from = newPromptReader(content, model, system)
-		} else if from, err = requestsOf(content); err != nil {
-			return err
-		}
-		made, err := g.submit(ctx, filepath.Base(args[0]), from, endpoint, window)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(stdout, "%s\n", made.ID)
-		return nil
-	})
-	cmd.Flags().StringVar(&endpoint, "endpoint", defaultEndpoint,
-		"where the requests go: /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses")
-	cmd.Flags().StringVar(&model, "model", "", "make a chat with this model of each line")
-	cmd.Flags().StringVar(&system, "system", "", "with --model: what stands before each prompt")
-	cmd.Flags().StringVar(&window, "window", "24h", "the time in which the batch is to end")
+	}, verbs...)
+	cmd.AddCommand(newBatchesDelete(env))
 	return cmd
 }
 
 const defaultEndpoint = "/v1/chat/completions"
 
-func newBatchesFollow(env []string, stdout, stderr io.Writer) *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use:   "follow [ID]",
-		Short: "Show how far a batch is until it ends",
-		Example: `  patchbay batches follow
-  patchbay batches follow batch_4f2c`,
-		Long: `Shows how far a batch is, the newest if none is named, until it ends. With --output
-its results are then fetched. The exit status is 1 where requests failed.`,
-		Args: cobra.MaximumNArgs(1),
-	}
-	cmd = newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, args []string) error {
-		ended, err := g.follow(ctx, args, newBatchBar(stderr))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(stdout, "%s is %s: %s\n", ended.ID, ended.Status, ended.counts())
-		for _, fault := range ended.Errors.Data {
-			fmt.Fprintf(stdout, "  line %d: %s\n", fault.Line, fault.Message)
-		}
-		if output != "" {
-			if err := g.save(ctx, ended, output, stdout); err != nil {
-				return err
-			}
-		}
-		switch {
-		case ended.Status != "completed":
-			return errors.New("the batch was not completed")
-		case ended.Counts.Failed > 0:
-			return fmt.Errorf("%d of %d requests failed; patchbay batches results shows why", ended.Counts.Failed,
-				ended.Counts.Total)
-		}
-		return nil
-	})
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file for the results")
-	return cmd
+// outputFlag returns the setup of a verb with a file for results.
+func outputFlag(usage string) func(*cobra.Command) {
+	return func(cmd *cobra.Command) { cmd.Flags().StringP("output", "o", "", usage) }
 }
 
-func newBatchesResults(env []string, stdout io.Writer) *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use:   "results [ID]",
-		Short: "Fetch the results of a batch",
-		Example: `  patchbay batches results > results.jsonl
-  patchbay batches results batch_4f2c`,
-		Long: `Fetches the results of a batch that has ended, the newest if none is named: first the
-answers, then the errors, each in a line with its custom_id.`,
-		Args: cobra.MaximumNArgs(1),
+// text returns the value of a flag.
+func (a *asking) text(flag string) string { return a.cmd.Flag(flag).Value.String() }
+
+// checkSubmit refuses --system without --model, and --model with an endpoint that is not for chats.
+func checkSubmit(cmd *cobra.Command, _ []string) error {
+	model, system := cmd.Flag("model").Value.String(), cmd.Flag("system").Value.String()
+	if (model != "" || system != "") && (model == "" || cmd.Flag("endpoint").Value.String() != defaultEndpoint) {
+		return &exitError{exitUsage, errors.New("--system needs --model, which makes chats: it has no other " +
+			"--endpoint")}
 	}
-	cmd = newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, args []string) error {
-		b, err := g.find(ctx, args)
-		if err != nil {
-			return err
-		}
-		if !b.hasEnded() {
-			return fmt.Errorf("%s is %s and has no results yet; patchbay batches follow waits for them", b.ID, b.Status)
-		}
-		if output == "" {
-			return g.writeResults(ctx, b, stdout)
-		}
-		return g.save(ctx, b, output, stdout)
-	})
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file for the results (default: standard output)")
-	return cmd
+	return nil
 }
 
-func newBatchesList(env []string, stdout io.Writer) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List batches, the newest first",
-		Example: `  patchbay batches list`,
-		Long:    "Lists the newest hundred batches that the key sees.",
-		Args:    cobra.NoArgs,
+// submitBatch uploads a file as it is read, and makes a batch of it.
+func submitBatch(a *asking) error {
+	content, err := os.Open(a.args[0])
+	if err != nil {
+		return err
 	}
-	cmd = newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, _ []string) error {
-		all, err := g.list(ctx, 100)
-		if err != nil {
-			return err
-		}
-		if asJSON {
-			return writeJSON(stdout, all)
-		}
-		rows := [][]string{{"ID\tSTATE\tCREATED\tENDPOINT\tREQUESTS"}}
-		for _, b := range all {
-			rows = append(rows, []string{b.ID, b.Status, time.Unix(b.CreatedAt, 0).Format(time.DateTime), b.Endpoint,
-				b.counts()})
-		}
-		return writeTable(stdout, rows)
-	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	defer func() { _ = content.Close() }()
+	var from io.Reader
+	if model := a.text("model"); model != "" {
+		from = newPromptReader(content, model, a.text("system"))
+	} else if from, err = requestsOf(content); err != nil {
+		return err
+	}
+	file, err := a.upload(filepath.Base(a.args[0]), from)
+	if err != nil {
+		return err
+	}
+	var made submitted
+	wanted := map[string]string{"input_file_id": file, "endpoint": a.text("endpoint"),
+		"completion_window": a.text("window")}
+	if err := a.call(a.ctx, http.MethodPost, "/v1/batches", wanted, &made); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.out(), "%s\n", made.ID)
+	return err
 }
 
-func newBatchesCancel(env []string, stdout io.Writer) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "cancel [ID]",
-		Short: "Stop a batch; what was done is kept",
-		Example: `  patchbay batches cancel
-  patchbay batches cancel batch_4f2c`,
-		Long: "Stops a batch, the newest if none is named. Requests that run end, and what was done is kept.",
-		Args: cobra.MaximumNArgs(1),
+// followBatch asks how far a batch is until it ends, and fetches its results if a file for them is named.
+func followBatch(a *asking) error {
+	b, err := findBatch(a)
+	for show := newBatchBar(a.cmd.ErrOrStderr()); err == nil; b, err = findBatch(a) {
+		if show(b); b.hasEnded() {
+			break
+		}
+		if waiting.Pause(a.ctx, time.Second) != nil {
+			return errors.New("interrupted; the batch goes on")
+		}
+		a.args = []string{b.ID}
 	}
-	return newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, args []string) error {
-		b, err := g.find(ctx, args)
-		if err != nil {
+	if err != nil {
+		return err
+	}
+	_ = b.print(a)
+	for _, fault := range b.Errors.Data {
+		fmt.Fprintf(a.out(), "  line %d: %s\n", fault.Line, fault.Message)
+	}
+	if output := a.text("output"); output != "" {
+		if err := a.save(b, output); err != nil {
 			return err
 		}
-		if err := g.call(ctx, http.MethodPost, "/v1/batches/"+b.ID+"/cancel", nil, &b); err != nil {
-			return err
-		}
-		fmt.Fprintf(stdout, "%s is %s: %s\n", b.ID, b.Status, b.counts())
-		return nil
-	})
+	}
+	switch {
+	case b.Status != "completed":
+		return errors.New("the batch was not completed")
+	case b.Counts.Failed > 0:
+		return fmt.Errorf("%d of %d requests failed; patchbay batches results shows why", b.Counts.Failed,
+			b.Counts.Total)
+	}
+	return nil
+}
+
+func fetchResults(a *asking) error {
+	b, err := findBatch(a)
+	switch output := a.text("output"); {
+	case err != nil:
+		return err
+	case !b.hasEnded():
+		return fmt.Errorf("%s is %s and has no results yet; patchbay batches follow waits for them", b.ID, b.Status)
+	case output == "":
+		return a.writeResults(b, a.out())
+	default:
+		return a.save(b, output)
+	}
 }
 
 // newBatchBar returns a function that draws the progress of a batch on a terminal.
@@ -288,22 +276,4 @@ func requestsOf(content io.Reader) (io.Reader, error) {
 			"--model says for which model")
 	}
 	return from, nil
-}
-
-var errNoBatch = errors.New("there is no batch; patchbay batches submit makes one")
-
-// follow asks how far a batch is until it ends.
-func (c *batchClient) follow(ctx context.Context, args []string, show func(submitted)) (submitted, error) {
-	b, err := c.find(ctx, args)
-	for err == nil {
-		show(b)
-		if b.hasEnded() {
-			return b, nil
-		}
-		if waiting.Pause(ctx, time.Second) != nil {
-			return b, errors.New("interrupted; the batch goes on")
-		}
-		b, err = c.find(ctx, []string{b.ID})
-	}
-	return b, err
 }

@@ -4,7 +4,8 @@ package main
 
 import (
 	"bytes"
-	"context"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -15,9 +16,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 )
-
-// batchClient speaks to the endpoints of files and batches.
-type batchClient struct{ remote }
 
 // submitted is a batch as the gateway shows it.
 type submitted struct {
@@ -68,9 +66,14 @@ func (b *submitted) left(now time.Time) string {
 	return ", " + rest.Round(time.Second).String() + " left"
 }
 
-// submit uploads a file as it is read, and makes a batch of it.
-func (c *batchClient) submit(ctx context.Context, name string, content io.Reader, endpoint, window string) (submitted,
-	error) {
+// print prints the state of the batch.
+func (b *submitted) print(a *asking) error {
+	_, err := fmt.Fprintf(a.out(), "%s is %s: %s\n", b.ID, b.Status, b.counts())
+	return err
+}
+
+// upload uploads a file as it is read, and returns its id.
+func (a *asking) upload(name string, content io.Reader) (id string, err error) {
 	var head bytes.Buffer
 	form := multipart.NewWriter(&head)
 	_ = form.WriteField("purpose", "batch") // into memory
@@ -78,22 +81,17 @@ func (c *batchClient) submit(ctx context.Context, name string, content io.Reader
 	before := head.String()
 	head.Reset()
 	_ = form.Close()
-	response, err := c.open(ctx, http.MethodPost, "/v1/files",
+	response, err := a.open(a.ctx, http.MethodPost, "/v1/files",
 		io.MultiReader(strings.NewReader(before), content, &head), form.FormDataContentType())
 	if err != nil {
-		return submitted{}, err
+		return "", err
 	}
 	defer func() { _ = response.Body.Close() }()
 	var file struct {
 		ID string `json:"id"`
 	}
-	if err := c.read(response, &file); err != nil {
-		return submitted{}, err
-	}
-	var made submitted
-	asks := map[string]string{"input_file_id": file.ID, "endpoint": endpoint, "completion_window": window}
-	err = c.call(ctx, http.MethodPost, "/v1/batches", asks, &made)
-	return made, err
+	err = a.remote.read(response, &file)
+	return file.ID, err
 }
 
 // promptLine returns the request for a prompt.
@@ -122,38 +120,31 @@ func promptLine(number int, model, system, text string) []byte {
 	return append(line, '\n')
 }
 
-func (c *batchClient) list(ctx context.Context, limit int) ([]submitted, error) {
+// findBatch returns the batch of the id in the arguments, the newest if none is given.
+func findBatch(a *asking) (b submitted, err error) {
+	if len(a.args) > 0 {
+		err = a.call(a.ctx, http.MethodGet, "/v1/batches/"+a.args[0], nil, &b)
+		return b, err
+	}
 	var list struct {
 		Data []submitted `json:"data"`
 	}
-	err := c.call(ctx, http.MethodGet, fmt.Sprintf("/v1/batches?limit=%d", limit), nil, &list)
-	return list.Data, err
-}
-
-// find returns the batch of an id, the newest where none is given.
-func (c *batchClient) find(ctx context.Context, args []string) (submitted, error) {
-	if len(args) == 0 {
-		all, err := c.list(ctx, 1)
-		if err == nil && len(all) == 0 {
-			err = errNoBatch
-		}
-		if err != nil {
-			return submitted{}, err
-		}
-		return all[0], nil
+	if err = a.call(a.ctx, http.MethodGet, "/v1/batches?limit=1", nil, &list); err != nil {
+		return b, err
 	}
-	var b submitted
-	err := c.call(ctx, http.MethodGet, "/v1/batches/"+args[0], nil, &b)
-	return b, err
+	if len(list.Data) == 0 {
+		return b, errors.New("there is no batch; patchbay batches submit makes one")
+	}
+	return list.Data[0], nil
 }
 
 // writeResults writes the answers and then the errors of a batch.
-func (c *batchClient) writeResults(ctx context.Context, b submitted, to io.Writer) error {
+func (a *asking) writeResults(b submitted, to io.Writer) error {
 	for _, file := range []string{b.Output, b.ErrorFile} {
 		if file == "" {
 			continue
 		}
-		response, err := c.open(ctx, http.MethodGet, "/v1/files/"+file+"/content", nil, "")
+		response, err := a.open(a.ctx, http.MethodGet, "/v1/files/"+file+"/content", nil, "")
 		if err != nil {
 			return err
 		}
@@ -167,22 +158,19 @@ func (c *batchClient) writeResults(ctx context.Context, b submitted, to io.Write
 }
 
 // save writes the results of a batch to a file, which is whole or not there.
-func (c *batchClient) save(ctx context.Context, b submitted, path string, stdout io.Writer) error {
-	file, err := os.Create(path + ".part")
+func (a *asking) save(b submitted, path string) error {
+	part := path + ".part"
+	file, err := os.Create(part)
 	if err != nil {
 		return err
 	}
-	err = c.writeResults(ctx, b, file)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(path+".part", path)
+	if err = cmp.Or(a.writeResults(b, file), file.Close()); err == nil {
+		err = os.Rename(part, path)
 	}
 	if err != nil {
-		_ = os.Remove(path + ".part")
+		_ = os.Remove(part)
 		return err
 	}
-	fmt.Fprintf(stdout, "the results are in %s\n", path)
-	return nil
+	_, err = fmt.Fprintf(a.out(), "the results are in %s\n", path)
+	return err
 }

@@ -19,7 +19,7 @@ func wingVerbs(env []string, stdout, stderr io.Writer) []*cobra.Command {
 		newBackup(env, stdout, stderr),  // wing: backup
 		newRestore(env, stdout, stderr), // wing: backup
 		newRekey(env, stdout, stderr),   // wing: backup
-		newBatches(env, stdout, stderr), // wing: batches
+		newBatches(env),                 // wing: batches
 		newFiles(env),                   // wing: batches
 		newDemo(env, stderr),            // wing: demo
 		newDoctor(env, stdout),          // wing: doctor
