@@ -95,8 +95,8 @@ func (d *draft) bifrostProvider(n reading.Setting, allowsByDefault bool) *bifros
 		p.provider.BaseURL, p.provider.Path = d.address(base, ""), ""
 	}
 	p.shared = instance{baseURL: p.provider.BaseURL, path: p.provider.Path, adapter: p.provider.Adapter,
-		timeouts: timeouts("first-byte", network.Seconds("default_request_timeout_in_seconds"),
-			"idle", network.Seconds("stream_idle_timeout_in_seconds")),
+		timeouts: members{{"first-byte", network.Seconds("default_request_timeout_in_seconds")},
+			{"idle", network.Seconds("stream_idle_timeout_in_seconds")}},
 		headers: d.secretHeaders(network.At("extra_headers").Entries(), p.name+"_"),
 		proxy:   d.bifrostProxy(p.name, n.At("proxy_config"))}
 	retries := network.At("max_retries")

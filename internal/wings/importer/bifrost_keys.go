@@ -354,7 +354,7 @@ func readLimit(n reading.Setting, t *terms) {
 			limit.Unsupported("limits are for a minute, and budgets for a day, a month or in all, not for %s",
 				cmp.Or(duration, "no time"))
 		case window == "minute":
-			t.perMinute = append(t.perMinute, plural+"-per-minute: "+written)
+			t.perMinute = append(t.perMinute, [2]string{plural + "-per-minute", written})
 			limit.Taken("limits.%s-per-minute: %s", plural, written)
 		case t.add(window, plural, written):
 			limit.Changed("budgets.%s.%s: %s", window, plural, written)
@@ -366,12 +366,12 @@ func readLimit(n reading.Setting, t *terms) {
 
 // add adds a budget, and reports whether there was none of its kind.
 func (t *terms) add(window, unit, amount string) bool {
-	if slices.ContainsFunc(t.budgets[window], func(line string) bool { return strings.HasPrefix(line, unit+": ") }) {
+	if slices.ContainsFunc(t.budgets[window], func(one [2]string) bool { return one[0] == unit }) {
 		return false
 	}
 	if t.budgets == nil {
-		t.budgets = map[string][]string{}
+		t.budgets = map[string]members{}
 	}
-	t.budgets[window] = append(t.budgets[window], unit+": "+amount)
+	t.budgets[window] = append(t.budgets[window], [2]string{unit, amount})
 	return true
 }

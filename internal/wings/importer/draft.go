@@ -43,14 +43,14 @@ type draft struct {
 	tokens, keys      []credential
 	tenants           []tenant
 	prices            []prices.Model
-	answerCache       map[string]string
+	answerCache       string                    // section
 	shares            map[reading.Setting]share // of LiteLLM's entries
 }
 
 // service holds the settings to write for a service type.
 type service struct {
 	policy    []string // lines
-	aliases   []string // name: model
+	aliases   members  // names and models
 	fallbacks []fallbacks
 	instances []instance
 }
@@ -75,7 +75,7 @@ type instance struct {
 	weight                 float64 // 0 is left out; noTraffic is 0
 	noTraffic, disabled    bool
 	maxConcurrency, tier   int
-	timeouts               []string
+	timeouts               members
 	origin                 origin
 }
 
@@ -111,8 +111,8 @@ type terms struct {
 	models    []string
 	instances []string // ids
 	expires   string
-	perMinute []string            // requests-per-minute: 5
-	budgets   map[string][]string // month: [cost: 5]
+	perMinute members            // requests-per-minute: 5
+	budgets   map[string]members // month: [cost: 5]
 }
 
 func newDraft(source Source, in Input) *draft {

@@ -240,7 +240,7 @@ func (d *draft) addFallbacks(serviceType schema.ServiceType, model string, names
 func (d *draft) addAlias(serviceType schema.ServiceType, name, model string) (fault string) {
 	s := d.services[serviceType]
 	more := *s
-	more.aliases = append(slices.Clone(s.aliases), quoted(escaped(name))+": "+quoted(escaped(model)))
+	more.aliases = append(slices.Clone(s.aliases), [2]string{quoted(escaped(name)), quoted(escaped(model))})
 	if fault = d.faultIn(serviceType, more); fault == "" {
 		s.aliases = more.aliases
 	}

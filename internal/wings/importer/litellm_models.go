@@ -290,7 +290,8 @@ func (d *draft) litellmDetails(e *litellmEntry, i *instance) {
 	if _, given := general.Number(); given && total != "" {
 		general.NotInForce("timeout goes before it")
 	}
-	i.timeouts = timeouts("total", cmp.Or(total, general.Seconds()), "first-token", e.params.Seconds("stream_timeout"))
+	i.timeouts = members{{"total", cmp.Or(total, general.Seconds())},
+		{"first-token", e.params.Seconds("stream_timeout")}}
 	if i.headers == nil {
 		i.headers = map[string]string{}
 	}

@@ -93,10 +93,8 @@ func (d *draft) litellmCache(settings reading.Setting) {
 		n.Unsupported("no service type that is imported has answers that are kept; docs/caching.md")
 		return
 	}
-	cache := map[string]string{"services": list(kept), "ttl": params.Seconds("ttl")}
-	var written strings.Builder
-	section(&written, "answer-cache", cache)
-	if fault := faultOf(written.String()); fault != "" {
+	cache := members{{"services", list(kept)}, {"ttl", params.Seconds("ttl")}}.section("answer-cache")
+	if fault := faultOf(cache); fault != "" {
 		n.Unsupported("%s", fault)
 		return
 	}

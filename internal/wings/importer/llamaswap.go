@@ -120,10 +120,10 @@ func (s *swap) model(n reading.Setting) {
 	m.process = &process{name: s.processName(n.Key), command: m.swapText(m.withoutSecrets(command)),
 		stop: m.swapText(stop), env: m.environment()}
 	path := m.ready(proxy)
-	m.process.lines = timeouts("stop-after", m.seconds("ttl", "globalTTL"),
-		"stop-timeout", m.seconds("unloadTimeout", "unloadTimeout"))
+	m.process.more = members{{"stop-after", m.seconds("ttl", "globalTTL")},
+		{"stop-timeout", m.seconds("unloadTimeout", "unloadTimeout")}}
 	if timeout, given := s.root.Number("healthCheckTimeout"); given {
-		m.process.lines = append(m.process.lines, "start-timeout: "+reading.Seconds(max(timeout, 15)))
+		m.process.more = append(m.process.more, [2]string{"start-timeout", reading.Seconds(max(timeout, 15))})
 	}
 	s.processes = append(s.processes, m.process)
 	if !m.instances(command.Text(), path) {
@@ -247,7 +247,7 @@ func (m *swapModel) instances(command, path string) bool {
 	i.body = m.body(filters, m.scope, m.node.Key)
 	i.timeouts = swapTimeouts(m.node)
 	if !m.node.At("timeouts", "responseHeader").Exists() { // which means no bound
-		i.timeouts = append(i.timeouts, "first-byte: 1h")
+		i.timeouts = append(i.timeouts, [2]string{"first-byte", "1h"})
 	}
 	for _, serviceType := range types {
 		if !m.addInstance(m.node, serviceType, i) {
@@ -324,12 +324,12 @@ func (s *swap) body(filters reading.Setting, scope []llamaswap.Macro, name strin
 }
 
 // swapTimeouts reads how long a call to a model or a peer may take.
-func swapTimeouts(n reading.Setting) []string {
+func swapTimeouts(n reading.Setting) members {
 	connect := n.At("timeouts", "connect")
 	if _, given := connect.Number(); given && connect.Seconds() == "" {
 		connect.Changed("limits.connect-timeout counts: no timeout can be left out")
 	}
-	return timeouts("connect", connect.Seconds(), "first-byte", n.At("timeouts").Seconds("responseHeader"))
+	return members{{"connect", connect.Seconds()}, {"first-byte", n.At("timeouts").Seconds("responseHeader")}}
 }
 
 // peers adds an instance for each model of other servers.
@@ -444,8 +444,8 @@ func (s *swap) globals() {
 		return
 	}
 	s.about("timeouts").Changed("an answer of a process may take an hour to begin, which llama-swap does not bound")
-	s.about("env").Changed("a process gets its env, and of the other variables only PATH, HOME and others that are no " +
-		"secrets; docs/processes.md lists them")
+	s.about("env").Changed("a process gets its env, and of the other variables only PATH, HOME and others that are " +
+		"no secrets; docs/processes.md lists them")
 }
 
 // same reads a setting that has the same values here.

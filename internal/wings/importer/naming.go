@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -14,7 +13,7 @@ import (
 
 // discovers writes which models the instance discovers.
 func (i instance) discovers() string {
-	if i.models[0] == backend.Discover {
+	if slices.Contains(i.models, backend.Discover) {
 		return backend.Discover
 	}
 	return list(i.models)
@@ -123,8 +122,8 @@ func (d *draft) nameWritten(s *service, i *instance) {
 	own.origin.prefix = "" // it has its name
 	if isShared {
 		s.instances = append(s.instances, own)
-		d.about("models " + i.name).Changed("several providers have it: the name without a provider before it goes to " +
-			"any of them")
+		d.about("models " + i.name).Changed("several providers have it: the name without a provider before it goes " +
+			"to any of them")
 		return
 	}
 	bare := i.name
@@ -134,12 +133,12 @@ func (d *draft) nameWritten(s *service, i *instance) {
 
 // alias adds an alias that leads somewhere else, once.
 func (s *service) alias(name, model string) {
-	written := config.QuoteYAML(name) + ": "
+	written := quoted(name)
 	isModel := slices.ContainsFunc(s.instances, func(i instance) bool { return i.name == name })
-	if name == model || name == "*" || isModel || slices.ContainsFunc(s.aliases, func(other string) bool {
-		return strings.HasPrefix(other, written)
+	if name == model || name == "*" || isModel || slices.ContainsFunc(s.aliases, func(other [2]string) bool {
+		return other[0] == written
 	}) {
 		return
 	}
-	s.aliases = append(s.aliases, written+config.QuoteYAML(model))
+	s.aliases = append(s.aliases, [2]string{written, quoted(model)})
 }

@@ -256,8 +256,8 @@ func (d *draft) channelDetails(c *channel) {
 		}
 	}
 	override := c.At("header_override")
-	if organization := c.At("openai_organization"); organization.Text() != "" && overrides["OpenAI-Organization"] == "" {
-		overrides["OpenAI-Organization"] = organization.Text()
+	if overrides["OpenAI-Organization"] == "" && c.Text("openai_organization") != "" {
+		overrides["OpenAI-Organization"] = c.Text("openai_organization")
 	}
 	for _, name := range sortedKeys(overrides) {
 		header := override.As(override.Name + "." + name)

@@ -3,7 +3,6 @@ package importer
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +17,7 @@ type process struct {
 	command, stop, ready string
 	env                  map[string]string
 	groups               []string
-	lines                []string // further settings
+	more                 members // further settings
 	preload              bool
 }
 
@@ -47,58 +46,27 @@ func (d *draft) processNamed(name string) *process {
 
 // processesText writes the processes.
 func (d *draft) processesText() string {
-	if len(d.processes) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString("processes:\n")
+	var all members
 	for _, p := range d.processes {
-		p.write(&b)
-	}
-	return b.String()
-}
-
-func (p *process) write(b *strings.Builder) {
-	fmt.Fprintf(b, "  %s:\n", config.QuoteYAML(p.name))
-	writeCommand(b, "command", p.command)
-	if len(p.env) > 0 {
-		b.WriteString("    env:\n")
-		for _, name := range slices.Sorted(maps.Keys(p.env)) {
-			fmt.Fprintf(b, "      %s: %s\n", config.QuoteYAML(name), config.QuoteYAML(p.env[name]))
+		group := list(p.groups)
+		if len(p.groups) == 1 {
+			group = p.groups[0]
 		}
+		m := members{{"command", commandText(p.command)}, {"env", textsOf(p.env).nested("      ")},
+			{"ready", quoted(p.ready)}, {"stop", commandText(p.stop)}, {"group", group}}
+		m = append(append(m, p.more...), [2]string{"preload", truth(p.preload, "true")})
+		all = append(all, [2]string{config.QuoteYAML(p.name), m.nested("    ")})
 	}
-	if p.ready != "" {
-		fmt.Fprintf(b, "    ready: %s\n", config.QuoteYAML(p.ready))
-	}
-	if p.stop != "" {
-		writeCommand(b, "stop", p.stop)
-	}
-	switch len(p.groups) {
-	case 0:
-	case 1:
-		fmt.Fprintf(b, "    group: %s\n", p.groups[0])
-	default:
-		fmt.Fprintf(b, "    group: %s\n", list(p.groups))
-	}
-	for _, line := range p.lines {
-		fmt.Fprintf(b, "    %s\n", line)
-	}
-	if p.preload {
-		b.WriteString("    preload: true\n")
-	}
+	return all.section("processes")
 }
 
 // notInBlock finds characters that a block of YAML does not have as they are.
 var notInBlock = regexp.MustCompile(`[^\t\n -~\x{a0}-\x{d7ff}]`)
 
-// writeCommand writes a command of several lines on lines of its own.
-func writeCommand(b *strings.Builder, name, text string) {
+// commandText writes a command, one of several lines on lines of its own.
+func commandText(text string) string {
 	if !strings.Contains(text, "\n") || notInBlock.MatchString(text) {
-		fmt.Fprintf(b, "    %s: %s\n", name, config.QuoteYAML(text))
-		return
+		return quoted(text)
 	}
-	fmt.Fprintf(b, "    %s: |-\n", name)
-	for line := range strings.Lines(text) {
-		b.WriteString("      " + strings.TrimRight(line, "\n") + "\n")
-	}
+	return "|-\n      " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n      ")
 }

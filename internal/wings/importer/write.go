@@ -13,63 +13,65 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// result writes the configuration.
-func (d *draft) result() *Result {
+// members are the names and values of a mapping in YAML. Those with an empty value are left out.
+type members [][2]string
+
+// flow writes the members in braces, or nothing if there are none.
+func (m members) flow() string {
+	var parts []string
+	for _, member := range m {
+		if member[1] != "" {
+			parts = append(parts, member[0]+": "+member[1])
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "{ " + strings.Join(parts, ", ") + " }"
+}
+
+// block writes the members on lines of their own, or nothing if there are none. A value with lines of its
+// own ends with a line break.
+func (m members) block(indent string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Made by patchbay import from a configuration of %s.\n", d.source)
-	if len(d.variables) > 0 {
-		b.WriteString("# It refers to variables of the environment; .env.example names them.\n")
-	}
-	if d.isSecured && len(d.keys) == 0 {
-		d.keys = []credential{{name: "nobody", hash: access.NobodysHash}}
-		d.about("security.keys").Changed("callers need a key, and none could be imported: there is one that nobody has, so that /v1 is closed " +
-			"until one is issued (patchbay keys create)")
-	}
-	d.writeServer(&b)
-	b.WriteString(d.processesText())
-	if len(d.services) > 0 {
-		b.WriteString("services:\n")
-	}
-	for _, serviceType := range schema.ServiceTypes() {
-		if s := d.services[serviceType]; s != nil {
-			s.write(&b, serviceType)
+	for _, member := range m {
+		name, value := indent+member[0]+":", strings.TrimSuffix(member[1], "\n")
+		switch {
+		case value == "":
+		case value[0] == '\n':
+			b.WriteString(name + value + "\n")
+		default:
+			b.WriteString(name + " " + value + "\n")
 		}
 	}
-	section(&b, "answer-cache", d.answerCache)
-	if len(d.prices) > 0 {
-		b.WriteString(prices.YAML(prices.Settings{Currency: prices.DefaultSettings().Currency, Models: d.prices}))
-	}
-	b.WriteString(d.security())
-	return &Result{YAML: b.String(), Rows: d.Rows(), Variables: d.variables}
+	return b.String()
 }
 
-func (d *draft) writeServer(b *strings.Builder) {
-	section(b, "server", map[string]string{"listen": quoted(d.listen), "cors-origins": list(d.origins)})
-	attempts := ""
-	if d.maxAttempts > 0 {
-		attempts = strconv.Itoa(d.maxAttempts)
+// nested writes the members as the value of another one.
+func (m members) nested(indent string) string {
+	if text := m.block(indent); text != "" {
+		return "\n" + text
 	}
-	section(b, "limits", map[string]string{
-		"max-attempts": attempts, "total-timeout": d.totalTimeout, "first-token-timeout": d.firstTokenTimeout,
-		"json-body": d.jsonBody,
-	})
-	section(b, "log", map[string]string{"level": d.logLevel, "access": d.logAccess})
-	section(b, "monitoring", map[string]string{"calls": d.calls})
+	return ""
 }
 
-// section writes the members of a section that have a value, if there are any.
-func section(b *strings.Builder, name string, members map[string]string) {
-	begun := false
-	for _, key := range slices.Sorted(maps.Keys(members)) {
-		if members[key] == "" {
-			continue
-		}
-		if !begun {
-			b.WriteString(name + ":\n")
-			begun = true
-		}
-		fmt.Fprintf(b, "  %s: %s\n", key, members[key])
+// section writes the members as a section of the configuration, or nothing if there are none.
+func (m members) section(name string) string { return members{{name, m.nested("  ")}}.block("") }
+
+// items writes a list with an item on each line.
+func items(written []string) (text string) {
+	for _, item := range written {
+		text += "\n    - " + item
 	}
+	return text
+}
+
+// textsOf returns texts as members, by their names.
+func textsOf(texts map[string]string) (m members) {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		m = append(m, [2]string{config.QuoteYAML(name), config.QuoteYAML(texts[name])})
+	}
+	return m
 }
 
 // quoted writes a text, or nothing for an empty one.
@@ -92,64 +94,85 @@ func list(texts []string) string {
 	return "[" + strings.Join(written, ", ") + "]"
 }
 
+// number writes a number, or nothing for 0.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// truth writes a text if it holds.
+func truth(holds bool, text string) string {
+	if holds {
+		return text
+	}
+	return ""
+}
+
+// result writes the configuration.
+func (d *draft) result() *Result {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Made by patchbay import from a configuration of %s.\n", d.source)
+	if len(d.variables) > 0 {
+		b.WriteString("# It refers to variables of the environment; .env.example names them.\n")
+	}
+	if d.isSecured && len(d.keys) == 0 {
+		d.keys = []credential{{name: "nobody", hash: access.NobodysHash}}
+		d.about("security.keys").Changed("callers need a key, and none could be imported: there is one that nobody " +
+			"has, so that /v1 is closed until one is issued (patchbay keys create)")
+	}
+	b.WriteString(members{{"cors-origins", list(d.origins)}, {"listen", quoted(d.listen)}}.section("server"))
+	b.WriteString(members{{"first-token-timeout", d.firstTokenTimeout}, {"json-body", d.jsonBody},
+		{"max-attempts", number(d.maxAttempts)}, {"total-timeout", d.totalTimeout}}.section("limits"))
+	b.WriteString(members{{"access", d.logAccess}, {"level", d.logLevel}}.section("log"))
+	b.WriteString(members{{"calls", d.calls}}.section("monitoring"))
+	b.WriteString(d.processesText())
+	if len(d.services) > 0 {
+		b.WriteString("services:\n")
+	}
+	for _, serviceType := range schema.ServiceTypes() {
+		if s := d.services[serviceType]; s != nil {
+			s.write(&b, serviceType)
+		}
+	}
+	b.WriteString(d.answerCache)
+	if len(d.prices) > 0 {
+		b.WriteString(prices.YAML(prices.Settings{Currency: prices.DefaultSettings().Currency, Models: d.prices}))
+	}
+	b.WriteString(d.security())
+	return &Result{YAML: b.String(), Rows: d.Rows(), Variables: d.variables}
+}
+
 // security writes who is let in.
 func (d *draft) security() string {
 	if len(d.tokens)+len(d.keys)+len(d.tenants) == 0 && !d.isSecured {
 		return ""
 	}
-	b := new(strings.Builder)
-	fmt.Fprintf(b, "security:\n  enabled: %t\n", !d.isOpen)
-	for i, token := range d.tokens {
-		if i == 0 {
-			b.WriteString("  tokens:\n")
-		}
-		fmt.Fprintf(b, "    - { name: %s, role: %s, token-sha256: %s }\n", config.QuoteYAML(token.name), token.role,
-			config.QuoteYAML(token.hash))
+	var tokens, keys, tenants []string
+	for _, token := range d.tokens {
+		tokens = append(tokens, members{{"name", quoted(token.name)}, {"role", token.role},
+			{"token-sha256", quoted(token.hash)}}.flow())
 	}
-	for i, key := range d.keys {
-		if i == 0 {
-			b.WriteString("  keys:\n")
-		}
-		fmt.Fprintf(b, "    - { id: %s, ", config.QuoteYAML(key.name))
-		if key.tenant != "" {
-			fmt.Fprintf(b, "tenant: %s, ", config.QuoteYAML(key.tenant))
-		}
-		fmt.Fprintf(b, "key-sha256: %s%s }\n", config.QuoteYAML(key.hash), key.terms.written())
+	for _, key := range d.keys {
+		keys = append(keys, append(members{{"id", quoted(key.name)}, {"tenant", quoted(key.tenant)},
+			{"key-sha256", quoted(key.hash)}}, key.terms.members()...).flow())
 	}
-	for i, tenant := range d.tenants {
-		if i == 0 {
-			b.WriteString("  tenants:\n")
-		}
-		fmt.Fprintf(b, "    - { name: %s%s }\n", config.QuoteYAML(tenant.name), tenant.terms.written())
+	for _, tenant := range d.tenants {
+		tenants = append(tenants, append(members{{"name", quoted(tenant.name)}}, tenant.terms.members()...).flow())
 	}
-	return b.String()
+	return members{{"enabled", strconv.FormatBool(!d.isOpen)}, {"tokens", items(tokens)}, {"keys", items(keys)},
+		{"tenants", items(tenants)}}.section("security")
 }
 
-// written returns terms as further members of a mapping.
-func (t terms) written() string {
-	var b strings.Builder
-	if len(t.models) > 0 {
-		b.WriteString(", models: " + list(t.models))
-	}
-	if len(t.instances) > 0 {
-		b.WriteString(", instances: " + list(t.instances))
-	}
-	if t.expires != "" {
-		b.WriteString(", expires-at: " + config.QuoteYAML(t.expires))
-	}
-	if len(t.perMinute) > 0 {
-		b.WriteString(", limits: { " + strings.Join(t.perMinute, ", ") + " }")
-	}
-	var budgets []string
+// members returns the terms as members of a key or a tenant.
+func (t terms) members() members {
+	var budgets members
 	for _, window := range []string{"day", "month", "total"} {
-		if lines := t.budgets[window]; len(lines) > 0 {
-			budgets = append(budgets, window+": { "+strings.Join(lines, ", ")+" }")
-		}
+		budgets = append(budgets, [2]string{window, t.budgets[window].flow()})
 	}
-	if len(budgets) > 0 {
-		b.WriteString(", budgets: { " + strings.Join(budgets, ", ") + " }")
-	}
-	return b.String()
+	return members{{"models", list(t.models)}, {"instances", list(t.instances)}, {"expires-at", quoted(t.expires)},
+		{"limits", t.perMinute.flow()}, {"budgets", budgets.flow()}}
 }
 
 func (s *service) write(b *strings.Builder, serviceType schema.ServiceType) {
@@ -157,78 +180,34 @@ func (s *service) write(b *strings.Builder, serviceType schema.ServiceType) {
 	for _, line := range s.policy {
 		fmt.Fprintf(b, "    %s\n", line)
 	}
-	if len(s.aliases) > 0 {
-		fmt.Fprintf(b, "    aliases: { %s }\n", strings.Join(s.aliases, ", "))
+	var others members
+	for _, f := range s.fallbacks {
+		others = append(others, [2]string{config.QuoteYAML(f.model), list(f.others)})
 	}
-	if len(s.fallbacks) > 0 {
-		var written []string
-		for _, f := range s.fallbacks {
-			written = append(written, config.QuoteYAML(f.model)+": "+list(f.others))
-		}
-		fmt.Fprintf(b, "    fallbacks: { %s }\n", strings.Join(written, ", "))
-	}
-	if len(s.instances) == 0 {
-		b.WriteString("    instances: []\n")
-		return
-	}
-	b.WriteString("    instances:\n")
-	for _, i := range s.instances {
-		i.write(b)
+	b.WriteString(members{{"aliases", s.aliases.flow()}, {"fallbacks", others.flow()},
+		{"instances", truth(len(s.instances) == 0, "[]")}}.block("    "))
+	for n, i := range s.instances {
+		text := strings.TrimPrefix(i.members().block("        "), "        ")
+		b.WriteString(truth(n == 0, "    instances:\n") + "      - " + text)
 	}
 }
 
-func (i instance) write(b *strings.Builder) {
-	name := config.QuoteYAML(i.name)
-	switch {
-	case len(i.models) == 0:
-		fmt.Fprintf(b, "      - name: %s\n", name)
-	case i.name == discovered:
-		fmt.Fprintf(b, "      - models: %s\n", i.discovers())
-	default:
-		fmt.Fprintf(b, "      - models: %s\n        name: %s\n", i.discovers(), name)
-	}
-	for _, field := range []struct{ name, value string }{
-		{"base-url", i.baseURL}, {"process", i.process}, {"adapter", i.adapter},
-		{"upstream-model", i.upstreamModel}, {"path", i.path},
-		{"api-version", i.apiVersion}, {"api-key", i.apiKey}, {"proxy", i.proxy},
-		{"body", i.body},
-	} {
-		if field.value != "" {
-			fmt.Fprintf(b, "        %s: %s\n", field.name, config.QuoteYAML(field.value))
-		}
-	}
+// members returns the settings of the instance.
+func (i instance) members() members {
+	weight := ""
 	switch {
 	case i.noTraffic:
-		b.WriteString("        weight: 0\n")
+		weight = "0"
 	case i.weight != 0 && i.weight != 1:
-		fmt.Fprintf(b, "        weight: %s\n", strconv.FormatFloat(i.weight, 'f', -1, 64))
+		weight = strconv.FormatFloat(i.weight, 'f', -1, 64)
 	}
-	if i.disabled {
-		b.WriteString("        enabled: false\n")
+	return members{
+		{"models", i.discovers()}, {"name", truth(len(i.models) == 0 || i.name != discovered, quoted(i.name))},
+		{"base-url", quoted(i.baseURL)}, {"process", quoted(i.process)}, {"adapter", quoted(i.adapter)},
+		{"upstream-model", quoted(i.upstreamModel)}, {"path", quoted(i.path)}, {"api-version", quoted(i.apiVersion)},
+		{"api-key", quoted(i.apiKey)}, {"proxy", quoted(i.proxy)}, {"body", quoted(i.body)}, {"weight", weight},
+		{"enabled", truth(i.disabled, "false")}, {"tier", number(i.tier)},
+		{"max-concurrency", number(i.maxConcurrency)}, {"timeouts", i.timeouts.flow()},
+		{"headers", textsOf(i.headers).nested("          ")},
 	}
-	if i.tier > 0 {
-		fmt.Fprintf(b, "        tier: %d\n", i.tier)
-	}
-	if i.maxConcurrency > 0 {
-		fmt.Fprintf(b, "        max-concurrency: %d\n", i.maxConcurrency)
-	}
-	if len(i.timeouts) > 0 {
-		fmt.Fprintf(b, "        timeouts: { %s }\n", strings.Join(i.timeouts, ", "))
-	}
-	if len(i.headers) > 0 {
-		b.WriteString("        headers:\n")
-		for _, name := range slices.Sorted(maps.Keys(i.headers)) {
-			fmt.Fprintf(b, "          %s: %s\n", config.QuoteYAML(name), config.QuoteYAML(i.headers[name]))
-		}
-	}
-}
-
-// timeouts writes the timeouts of an instance: their names, each with its length, which may be empty.
-func timeouts(namesAndLengths ...string) (lines []string) {
-	for pair := range slices.Chunk(namesAndLengths, 2) {
-		if pair[1] != "" {
-			lines = append(lines, pair[0]+": "+pair[1])
-		}
-	}
-	return lines
 }
