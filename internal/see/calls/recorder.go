@@ -89,11 +89,13 @@ func (r *Running) Note(model, instance string) {
 	r.mu.Unlock()
 }
 
-// Served returns who has the request, and how many instances were asked.
-func (r *Running) Served() (Serving, int) {
+// Record returns the request so far as a record.
+func (r *Running) Record() Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.serving, r.attempts
+	return Record{RequestID: r.RequestID, Started: r.Started, Service: r.Service, Door: r.Door, KeyID: r.KeyID,
+		Tenant: r.Tenant, User: r.User, Client: r.Client, Model: r.serving.Model, Instance: r.serving.Instance,
+		Attempts: r.attempts}
 }
 
 // runningList is the requests that run, the newest first.

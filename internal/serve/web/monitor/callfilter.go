@@ -2,10 +2,7 @@ package monitor
 
 import (
 	"cmp"
-	"encoding/base64"
-	"encoding/binary"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +15,8 @@ import (
 // CallsQuery chooses calls; the filters are compared whole, except q and errorText.
 type CallsQuery struct {
 	Limit         int       `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
-	Cursor        string    `json:"cursor" doc:"The member next of a page: the page behind it."`
-	After         string    `json:"after" doc:"The member latest of a page: only calls recorded after it."`
+	Cursor        Cursor    `json:"cursor" empty:"true" want:"field.cursor" doc:"The member next of a page: the page behind it."`
+	After         Cursor    `json:"after" empty:"true" want:"field.cursor" doc:"The member latest of a page: only calls recorded after it."`
 	Parts         bool      `json:"parts" doc:"Names are compared by a part of them, in any case."`
 	Brief         bool      `json:"brief" doc:"Calls without timeline, candidates, handles and times of attempts."`
 	Before        string    `json:"before" doc:"A request id: only calls that were recorded before it. Prefer cursor."`
@@ -59,65 +56,104 @@ func (CallsQuery) Docs() map[string]string {
 	}
 }
 
-// callFilter holds the conditions of a query.
+// callFilter is a checked query with its conditions.
 type callFilter struct {
-	query             url.Values
-	limit             int
-	isBrief, isParts  bool
-	from, to          time.Time
-	shortest, longest time.Duration
-	text, errorText   string
-	words             web.Wording // how texts are seen that are searched
-	// before and after bound the numbers of the calls; neither is included. beforeID is the
-	// id of the call with the number before.
-	before, after uint64
-	beforeID      string
-	// belongs reports whether a call belongs to those that the caller may see; nil means all.
-	belongs func(*calls.Record) bool
+	*CallsQuery
+	words      web.Wording // how texts of errors are seen
+	conditions []func(*calls.Record) bool
 }
 
-func newCallFilter(c *web.Call, q *CallsQuery) (*callFilter, error) {
-	f := &callFilter{
-		query: c.URL.Query(), words: c.Words(), limit: cmp.Or(q.Limit, 100), isBrief: q.Brief, isParts: q.Parts,
-		from: q.From, to: q.To,
-		text: strings.ToLower(q.Q), errorText: strings.ToLower(q.ErrorText), beforeID: q.Before, before: math.MaxUint64,
-		longest: math.MaxInt64,
+// newCallFilter checks a query. It adds only the conditions that are given.
+func newCallFilter(q *CallsQuery, words web.Wording) (*callFilter, error) {
+	f := &callFilter{CallsQuery: q, words: words}
+	f.Limit, f.Cursor = cmp.Or(q.Limit, 100), cmp.Or(q.Cursor, math.MaxUint64)
+	f.names(q.Service, false, func(c *calls.Record) string { return c.Service.String() })
+	f.names(q.Model, q.Parts, func(c *calls.Record) string { return c.Model })
+	f.names(q.Asked, q.Parts, func(c *calls.Record) string { return cmp.Or(c.Asked, c.Model) })
+	f.names(q.Status, false, func(c *calls.Record) string { return string(statusOf(c)) })
+	f.names(q.RequestID, false, func(c *calls.Record) string { return c.RequestID })
+	f.names(q.ErrorCode, q.Parts, func(c *calls.Record) string { return c.Code })
+	f.names(q.RefusedBy, q.Parts, refuserOf)
+	f.names(q.KeyID, q.Parts, func(c *calls.Record) string { return c.KeyID })
+	f.names(q.Tenant, q.Parts, func(c *calls.Record) string { return c.Tenant })
+	f.names(q.User, q.Parts, func(c *calls.Record) string { return c.User })
+	f.names(q.Run, false, func(c *calls.Record) string { return c.Run })
+	if q.Instance != "" || q.Host != "" {
+		f.add(f.isTried)
 	}
-	var err error
-	for name, to := range map[string]*uint64{"cursor": &f.before, "after": &f.after} {
-		if text := f.query.Get(name); text != "" {
-			if *to, err = parseCursor(text); err != nil {
-				return nil, web.BadInput(name, "field.cursor")
-			}
-		}
+	if q.HTTPStatus != 0 {
+		f.add(func(c *calls.Record) bool { return c.Status == q.HTTPStatus })
 	}
-	for name, to := range map[string]*time.Duration{"minDurationMs": &f.shortest, "maxDurationMs": &f.longest} {
-		if text := f.query.Get(name); text != "" {
-			milliseconds, err := strconv.ParseFloat(text, 64)
-			if err != nil || !(milliseconds >= 0 && milliseconds < 1e12) {
-				return nil, web.BadInput(name, "field.ms")
-			}
-			*to = time.Duration(milliseconds * float64(time.Millisecond))
+	if !q.From.IsZero() {
+		f.add(func(c *calls.Record) bool { return !c.Started.Before(q.From) })
+	}
+	if !q.To.IsZero() {
+		f.add(func(c *calls.Record) bool { return c.Started.Before(q.To) })
+	}
+	if q.MinDurationMs != 0 {
+		f.add(func(c *calls.Record) bool { return inMilliseconds(c.Ended) >= q.MinDurationMs })
+	}
+	if q.MaxDurationMs != 0 {
+		f.add(func(c *calls.Record) bool { return inMilliseconds(c.Ended) <= q.MaxDurationMs })
+	}
+	if q.Outcome != "" {
+		f.add(q.Outcome.has)
+	}
+	if q.Q != "" {
+		f.add(func(c *calls.Record) bool { return haveText(namesOf(c), q.Q) })
+	}
+	if q.ErrorText != "" {
+		f.add(func(c *calls.Record) bool { return haveText(f.errorTexts(c), q.ErrorText) })
+	}
+	return f, q.check()
+}
+
+// check returns an error for a value that cannot be.
+func (q *CallsQuery) check() error {
+	for name, ms := range map[string]float64{"minDurationMs": q.MinDurationMs, "maxDurationMs": q.MaxDurationMs} {
+		if !(ms >= 0 && ms < 1e12) { // this way round it catches NaN too
+			return web.BadInput(name, "field.ms")
 		}
 	}
 	if known := endings(); q.Outcome != "" && !slices.Contains(known, string(q.Outcome)) {
-		return nil, web.BadInput("outcome", "field.want_one_of", "known", strings.Join(known, ", "))
+		return web.BadInput("outcome", "field.want_one_of", "known", strings.Join(known, ", "))
 	}
-	return f, nil
+	return nil
+}
+
+func (f *callFilter) add(condition func(*calls.Record) bool) {
+	f.conditions = append(f.conditions, condition)
+}
+
+// names adds the condition that a name is the wanted one, or has it as a part.
+func (f *callFilter) names(wanted string, isPart bool, of func(*calls.Record) string) {
+	if wanted != "" {
+		f.add(func(c *calls.Record) bool { return isNamed(of(c), wanted, isPart) })
+	}
+}
+
+// isNamed reports whether a name is the wanted one, or has it as a part in any case.
+func isNamed(name, wanted string, isPart bool) bool {
+	return name == wanted || isPart && haveText([]string{name}, wanted)
+}
+
+// wants reports whether a call meets all conditions.
+func (f *callFilter) wants(c *calls.Record) bool {
+	return !slices.ContainsFunc(f.conditions, func(is func(*calls.Record) bool) bool { return !is(c) })
 }
 
 // Ending chooses calls by their end: an outcome of a call, or one of those below.
 type Ending string
 
 const (
-	failed   = "failed"
-	retried  = "retried"
-	troubled = "troubled"
+	failed   Ending = "failed"
+	retried  Ending = "retried"
+	troubled Ending = "troubled"
 )
 
 // endings returns the names of all endings.
 func endings() []string {
-	names := []string{failed, retried, troubled}
+	names := []string{string(failed), string(retried), string(troubled)}
 	for _, outcome := range calls.Outcomes() {
 		names = append(names, string(outcome))
 	}
@@ -127,15 +163,13 @@ func endings() []string {
 // Keywords describes endings in the OpenAPI document.
 func (Ending) Keywords() map[string]any { return map[string]any{"enum": append(endings(), "")} }
 
-// has reports whether a call has the outcome that is asked for.
-func (f *callFilter) has(c *calls.Record) bool {
+// has reports whether a call ended so.
+func (e Ending) has(c *calls.Record) bool {
 	got := c.Outcome()
 	isAnswered := got == calls.Answered || got == calls.Rescued
-	isFailed := !isAnswered && got != calls.Gone // a caller who goes away is no failure
-	switch wanted := f.query.Get("outcome"); wanted {
-	case "":
-		return true
-	case string(calls.Answered):
+	isFailed := !isAnswered && got != calls.Gone // a caller who disconnects is no failure
+	switch e {
+	case Ending(calls.Answered):
 		return isAnswered
 	case failed:
 		return isFailed
@@ -143,87 +177,39 @@ func (f *callFilter) has(c *calls.Record) bool {
 		return c.Attempts > 1
 	case troubled:
 		return isFailed || c.Attempts > 1
-	default:
-		return wanted == string(got)
 	}
-}
-
-// wants reports whether a call meets the conditions.
-func (f *callFilter) wants(c *calls.Record) bool {
-	switch {
-	case f.belongs != nil && !f.belongs(c):
-		return false
-	case !f.is("service", c.Service.String()), !f.names("model", c.Model), !f.is("status", string(statusOf(c))),
-		!f.is("requestId", c.RequestID), !f.names("errorCode", c.Code), !f.names("keyId", c.KeyID),
-		!f.names("tenant", c.Tenant), !f.names("user", c.User), !f.is("run", c.Run):
-		return false
-	case !f.isAsked(c), !f.isTried(c), !f.isRefused(c), !f.has(c):
-		return false
-	case f.query.Get("httpStatus") != "" && f.query.Get("httpStatus") != strconv.Itoa(c.Status):
-		return false
-	case !f.from.IsZero() && c.Started.Before(f.from), !f.to.IsZero() &&
-		!c.Started.Before(f.to), c.Ended < f.shortest, c.Ended > f.longest:
-		return false
-	}
-	return (f.text == "" || f.hasName(c)) && (f.errorText == "" || f.isTold(c))
-}
-
-func (f *callFilter) is(name, value string) bool {
-	return !f.query.Has(name) || f.query.Get(name) == value
-}
-
-// names reports whether a name is the one that is asked for, or has it as a part where parts
-// are compared.
-func (f *callFilter) names(name, value string) bool {
-	if !f.isParts || !f.query.Has(name) {
-		return f.is(name, value)
-	}
-	return strings.Contains(strings.ToLower(value), strings.ToLower(f.query.Get(name)))
-}
-
-// isAsked compares the name that the caller gave, which is the model's where no other is noted.
-func (f *callFilter) isAsked(c *calls.Record) bool {
-	if c.Asked == "" {
-		return f.names("asked", c.Model)
-	}
-	return f.names("asked", c.Asked)
+	return e == Ending(got)
 }
 
 // isTried reports whether the wanted instance, or an instance of the wanted host, answered,
 // or failed before another one did.
 func (f *callFilter) isTried(c *calls.Record) bool {
-	if f.isAt(c.Instance) {
-		return true
+	isAt := func(instance string) bool {
+		return (f.Instance == "" || isNamed(instance, f.Instance, f.Parts)) &&
+			(f.Host == "" || isNamed(calls.HostOf(instance), f.Host, f.Parts))
 	}
-	return slices.ContainsFunc(c.Described(), func(try calls.Try) bool { return f.isAt(try.Instance) })
+	return isAt(c.Instance) || slices.ContainsFunc(c.Described(), func(try calls.Try) bool { return isAt(try.Instance) })
 }
 
-func (f *callFilter) isAt(instance string) bool {
-	return f.names("instance", instance) && (!f.query.Has("host") || f.names("host", calls.HostOf(instance)))
-}
-
-func (f *callFilter) isRefused(c *calls.Record) bool {
+// refuserOf returns whose limit or budget refused a call.
+func refuserOf(c *calls.Record) string {
 	if c.Told == nil {
-		return f.names("refusedBy", "")
+		return ""
 	}
-	return f.names("refusedBy", c.Told.Of)
+	return c.Told.Of
 }
 
-// hasName reports whether a name of the call has the text that is asked for.
-func (f *callFilter) hasName(c *calls.Record) bool {
-	texts := []string{c.RequestID, c.Model, c.Asked, c.Instance, c.KeyID, c.Tenant, c.User, c.Run, c.Code}
-	if c.Told != nil {
-		texts = append(texts, c.Told.Of)
-	}
+// namesOf returns the names that a call has.
+func namesOf(c *calls.Record) []string {
+	names := []string{c.RequestID, c.Model, c.Asked, c.Instance, c.KeyID, c.Tenant, c.User, c.Run, c.Code, refuserOf(c)}
 	for _, try := range c.Described() {
-		texts = append(texts, try.Instance, try.Code)
+		names = append(names, try.Instance, try.Code)
 	}
-	return haveText(texts, f.text)
+	return names
 }
 
-// isTold reports whether an error of the call, as it was told or as it happened, has the text that is asked for.
-func (f *callFilter) isTold(c *calls.Record) bool {
-	var texts []string
+// errorTexts returns the errors of a call: what the caller was told, and why attempts failed.
+func (f *callFilter) errorTexts(c *calls.Record) (texts []string) {
 	if c.Told != nil {
 		text, _ := f.words(c.Told.Said)
 		texts = append(texts, text)
@@ -232,30 +218,24 @@ func (f *callFilter) isTold(c *calls.Record) bool {
 		text, _ := f.words(try.Sentence())
 		texts = append(texts, try.Cause, text)
 	}
-	return haveText(texts, f.errorText)
+	return texts
 }
 
-func haveText(texts []string, wanted string) bool {
-	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), wanted) })
+// haveText reports whether one of some texts has a part, in any case.
+func haveText(texts []string, part string) bool {
+	part = strings.ToLower(part)
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), part) })
 }
 
-// cursorVersion begins every cursor. A later release can then change the form.
-const cursorVersion = 1
+// Cursor is the number of a call, which is its place in the list of calls. For clients it is a text.
+type Cursor uint64
 
-// cursorOf returns the place of a number in the list of calls as clients keep it.
-func cursorOf(number uint64) string {
-	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint([]byte{cursorVersion}, number))
-}
+// MarshalText writes the number.
+func (c Cursor) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(c), 10), nil }
 
-// parseCursor returns the number of a cursor.
-func parseCursor(text string) (uint64, error) {
-	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(data) < 2 || data[0] != cursorVersion {
-		return 0, strconv.ErrSyntax
-	}
-	number, size := binary.Uvarint(data[1:])
-	if size != len(data)-1 {
-		return 0, strconv.ErrSyntax
-	}
-	return number, nil
+// UnmarshalText reads the number.
+func (c *Cursor) UnmarshalText(text []byte) error {
+	number, err := strconv.ParseUint(string(text), 10, 64)
+	*c = Cursor(number)
+	return err
 }

@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"context"
 	"math"
 	"net/http"
 	"strings"
@@ -20,8 +19,8 @@ const maxBrief = 160
 // CallList is a page of calls.
 type CallList struct {
 	Calls        []CallView `json:"calls"`
-	Next         string     `json:"next,omitzero"`
-	Latest       string     `json:"latest,omitzero" doc:"The cursor of the newest call that is kept, for after."`
+	Next         Cursor     `json:"next,omitzero"`
+	Latest       Cursor     `json:"latest,omitzero" doc:"The cursor of the newest call that is kept, for after."`
 	Reached      string     `json:"reached,omitzero" format:"date-time" doc:"Where the search stopped, if more follow."`
 	Capacity     int        `json:"capacity" doc:"How many calls are remembered."`
 	FileDays     int        `json:"fileDays,omitzero" doc:"How many days calls are kept on disk, if they are."`
@@ -34,24 +33,6 @@ func (CallList) Docs() map[string]string {
 		"next": "The cursor of the page behind this one. Left out where there is nothing more; a page may have " +
 			"fewer calls than its limit, or none, and still have one behind it.",
 	}
-}
-
-// found holds the calls that a search has found so far.
-type found struct {
-	filter  *callFilter
-	views   []CallView
-	reached string // when the last call began that was looked at
-	isFull  bool
-}
-
-// look takes a call, and reports whether the search goes on.
-func (f *found) look(c *calls.Record) bool {
-	f.reached = web.Time(c.Started)
-	if f.filter.wants(c) {
-		f.views = append(f.views, viewOf(c, f.filter.isBrief, f.filter.words))
-		f.isFull = len(f.views) == f.filter.limit
-	}
-	return !f.isFull
 }
 
 // viewOf returns the view of a call, a short one if isBrief is set.
@@ -72,36 +53,42 @@ func viewOf(c *calls.Record, isBrief bool, words web.Wording) CallView {
 	return view
 }
 
-// search returns a page of the calls that a filter wants: first the calls in memory, then
-// the ones on disk. Calls are numbered as they are recorded, and a page ends at a number.
-// No call is therefore on two pages, and none between them, however many are recorded
-// meanwhile.
-func search(ctx context.Context, recorder *calls.Recorder, f *callFilter) (CallList, error) {
+// Search returns a page of the calls that a query asks for and that belong to the caller; nil means
+// that all do. It looks at the calls in memory first, then at those on disk. Calls are numbered as
+// they are recorded, and a page ends at a number. No call is therefore on two pages, and none between
+// them, however many are recorded meanwhile.
+func Search(c *web.Call, recorder *calls.Recorder, q *CallsQuery, belongs func(*calls.Record) bool) (CallList, error) {
+	filter, err := newCallFilter(q, c.Words())
+	if err != nil {
+		return CallList{}, err
+	}
 	page := CallList{
-		Capacity: recorder.Settings().Calls, SamplingRate: recorder.SamplingRate(),
+		Calls: []CallView{}, Capacity: recorder.Settings().Calls, SamplingRate: recorder.SamplingRate(),
 		FileDays: recorder.ArchivedDays(),
 	}
-	newest, before, isKnown := placeOf(recorder, f.beforeID)
-	s := found{filter: f, views: []CallView{}}
-	var next uint64
-	var err error
-	if isKnown {
-		query := calls.Query{Before: min(f.before, before), After: f.after, From: f.from, To: f.to, Most: maxLooked}
-		next, err = recorder.Search(ctx, query, s.look)
+	newest, before, isKnown := placeOf(recorder, q.Before)
+	page.Latest = Cursor(newest)
+	if !isKnown {
+		return page, nil
 	}
-	page.Calls = s.views
+	var reached string
+	next, err := recorder.Search(c.Context(), calls.Query{Before: min(uint64(filter.Cursor), before), After: uint64(q.After),
+		From: q.From, To: q.To, Most: maxLooked}, func(call *calls.Record) bool {
+		reached = web.Time(call.Started)
+		if (belongs == nil || belongs(call)) && filter.wants(call) {
+			page.Calls = append(page.Calls, viewOf(call, q.Brief, filter.words))
+		}
+		return len(page.Calls) < filter.Limit
+	})
 	if next > 1 {
-		page.Next, page.Reached = cursorOf(next), s.reached
-	}
-	if newest > 0 {
-		page.Latest = cursorOf(newest)
+		page.Next, page.Reached = Cursor(next), reached
 	}
 	return page, err
 }
 
 // placeOf returns the number of the newest call in memory, and the number of the call with
 // a request id. It looks for the id in memory only. An empty id is behind the newest: calls
-// that come meanwhile are not on the page.
+// that are recorded meanwhile are not on the page.
 func placeOf(recorder *calls.Recorder, id string) (newest, number uint64, isKnown bool) {
 	number, isKnown = math.MaxUint64, id == ""
 	for c := range recorder.Calls() {
@@ -116,27 +103,13 @@ func placeOf(recorder *calls.Recorder, id string) (newest, number uint64, isKnow
 	return newest, number, isKnown
 }
 
-// Search returns the calls of a recorder that a query asks for and that belong to the caller.
-func Search(c *web.Call, recorder *calls.Recorder, q *CallsQuery, belongs func(*calls.Record) bool) (CallList, error) {
-	filter, err := newCallFilter(c, q)
-	if err != nil {
-		return CallList{}, err
-	}
-	filter.belongs = belongs
-	return search(c.Context(), recorder, filter)
-}
-
 const mediaNDJSON = "application/x-ndjson"
 
 // calls answers GET /api/monitoring/calls. It writes one line for each call if the caller
 // accepts that.
 func (a *API) calls(c *web.Call, q *CallsQuery) (CallList, error) {
-	filter, err := newCallFilter(c, q)
-	if err != nil {
-		return CallList{}, err
-	}
-	page, err := search(c.Context(), a.recorder, filter)
-	if strings.Contains(c.Header.Get("Accept"), mediaNDJSON) {
+	page, err := Search(c, a.recorder, q, nil)
+	if err == nil && strings.Contains(c.Header.Get("Accept"), mediaNDJSON) {
 		c.Instead = page.writeLines
 	}
 	return page, err

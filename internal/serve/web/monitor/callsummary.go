@@ -36,7 +36,7 @@ type callNames struct {
 
 // summary answers GET /api/monitoring/calls/summary.
 func (a *API) summary(c *web.Call, q *CallsQuery) (callSummary, error) {
-	filter, err := newCallFilter(c, q)
+	filter, err := newCallFilter(q, c.Words())
 	if err != nil {
 		return callSummary{}, err
 	}

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
@@ -51,48 +50,35 @@ type runningCall struct {
 
 // running answers GET /api/monitoring/running.
 func (a *API) running(c *web.Call, q *runningQuery) (runningCalls, error) {
-	query, now := c.URL.Query(), time.Now()
-	limit := min(cmp.Or(q.Limit, maxRunning), maxRunning)
+	filter, err := newCallFilter(&CallsQuery{Service: q.Service, Model: q.Model, Instance: q.Instance, Host: q.Host,
+		KeyID: q.KeyID, Tenant: q.Tenant, User: q.User, Q: q.Q}, c.Words())
+	if err != nil {
+		return runningCalls{}, err
+	}
+	now, limit := time.Now(), min(cmp.Or(q.Limit, maxRunning), maxRunning)
 	list := runningCalls{Running: []runningCall{}}
-	text := strings.ToLower(q.Q)
 	for one := range a.recorder.Running() {
-		view := viewRunning(one, now)
-		if !view.is(query, text) {
+		call := one.Record()
+		if !filter.wants(&call) {
 			continue
 		}
 		if list.Total++; len(list.Running) < limit {
-			list.Running = append(list.Running, view)
+			list.Running = append(list.Running, viewRunning(&call, now))
 		}
 	}
 	return list, nil
 }
 
-func viewRunning(one *calls.Running, now time.Time) runningCall {
-	serving, attempts := one.Served()
+func viewRunning(c *calls.Record, now time.Time) runningCall {
 	view := runningCall{
-		RequestID: one.RequestID, Time: web.Time(one.Started), RunningMs: inMilliseconds(now.Sub(one.Started)),
-		Service: one.Service, Door: one.Door,
-		Model: serving.Model, Instance: serving.Instance, Attempts: attempts, KeyID: one.KeyID, Tenant: one.Tenant,
-		User: one.User,
+		RequestID: c.RequestID, Time: web.Time(c.Started), RunningMs: inMilliseconds(now.Sub(c.Started)),
+		Service: c.Service, Door: c.Door, Model: c.Model, Instance: c.Instance, Attempts: c.Attempts, KeyID: c.KeyID,
+		Tenant: c.Tenant, User: c.User,
 	}
-	if one.Client.IsValid() {
-		view.ClientIP = one.Client.String()
+	if c.Client.IsValid() {
+		view.ClientIP = c.Client.String()
 	}
 	return view
-}
-
-// is reports whether a request is asked for.
-func (c *runningCall) is(query map[string][]string, text string) bool {
-	values := map[string]string{"service": c.Service.String(), "model": c.Model, "instance": c.Instance,
-		"host": calls.HostOf(c.Instance), "keyId": c.KeyID, "tenant": c.Tenant, "user": c.User}
-	for name, value := range values {
-		if wanted := query[name]; len(wanted) > 0 && wanted[0] != value {
-			return false
-		}
-	}
-	return text == "" ||
-		strings.Contains(strings.ToLower(strings.Join([]string{c.RequestID, c.Model, c.Instance, c.KeyID, c.Tenant,
-			c.User}, "\n")), text)
 }
 
 // stopRequest says why a request is stopped.

@@ -396,8 +396,7 @@ func (o *office) show(c *web.Call) (runDetail, error) {
 	if err != nil {
 		return runDetail{}, err
 	}
-	page, err := monitor.Search(c, o.core.Recorder, &monitor.CallsQuery{Limit: mostCalls},
-		func(call *calls.Record) bool { return call.Run == r.id })
+	page, err := monitor.Search(c, o.core.Recorder, &monitor.CallsQuery{Limit: mostCalls, Run: r.id}, nil)
 	if !c.Scope.All {
 		for i := range page.Calls {
 			page.Calls[i].HideHosts()

@@ -96,8 +96,8 @@ func (d *desk) budgetsOf(accounts map[string]bool) monitor.BudgetUses {
 // callsQuery chooses calls; the filters are compared whole.
 type callsQuery struct {
 	Limit     int            `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
-	Cursor    string         `json:"cursor" doc:"The member next of a page: the page behind it."`
-	After     string         `json:"after" doc:"The member latest of a page: only calls recorded after it."`
+	Cursor    monitor.Cursor `json:"cursor" empty:"true" want:"field.cursor" doc:"The member next of a page: the page behind it."`
+	After     monitor.Cursor `json:"after" empty:"true" want:"field.cursor" doc:"The member latest of a page: only calls recorded after it."`
 	From      time.Time      `json:"from" empty:"true" doc:"Only calls that began then or later."`
 	To        time.Time      `json:"to" empty:"true" doc:"Only calls that began before then."`
 	Service   string         `json:"service"`
@@ -131,8 +131,9 @@ func (d *desk) teamCalls(c *web.Call, q *callsQuery) (monitor.CallList, error) {
 
 // calls returns a page of calls, without the instances behind the gateway.
 func (d *desk) calls(c *web.Call, q *callsQuery, belongs func(*calls.Record) bool) (monitor.CallList, error) {
-	page, err := monitor.Search(c, d.core.Recorder, &monitor.CallsQuery{Limit: q.Limit, From: q.From, To: q.To,
-		Outcome: q.Outcome}, belongs)
+	page, err := monitor.Search(c, d.core.Recorder, &monitor.CallsQuery{Limit: q.Limit, Cursor: q.Cursor,
+		After: q.After, From: q.From, To: q.To, Service: q.Service, Asked: q.Asked, Outcome: q.Outcome,
+		RequestID: q.RequestID, ErrorCode: q.ErrorCode, KeyID: q.KeyID}, belongs)
 	for i := range page.Calls {
 		page.Calls[i].HideHosts()
 	}
