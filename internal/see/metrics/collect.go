@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"time"
-
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
@@ -58,9 +56,7 @@ func (s *scrape) service(service schema.ServiceType) {
 	if n := series.none.Requests(schema.ResultSuccess); n > 0 { // answered without an instance
 		s.value("model_router_requests_total", float64(n), name, none, schema.ResultSuccess.String())
 	}
-	duration, _, _, _ := series.none.snapshots()
-	s.histogram("model_router_request_duration_seconds", &duration, name, none)
-	s.value("model_router_request_duration_seconds_max", duration.Max.Seconds(), name, none)
+	s.longest("model_router_request_duration_seconds", read(requestBounds, 1, &series.none.duration), name, none)
 	s.value("model_router_cancelled_requests_total", float64(series.none.cancelledRequests()), name, none)
 	for reason := schema.ResultInvalid; reason < schema.ResultOverloaded; reason++ {
 		s.value("model_router_rejected_requests_total", float64(series.rejected[reason].Value()), name, reason.String())
@@ -84,16 +80,13 @@ func (s *scrape) service(service schema.ServiceType) {
 	for _, what := range [...]Target{TargetKept, TargetMissed} {
 		s.value("model_router_ttft_targets_total", float64(series.targets[what].Value()), name, targetNames[what])
 	}
-	wait, overhead := series.queueWait.Snapshot(requestBounds), series.overhead.Snapshot(overheadBounds)
-	s.histogram("model_router_queue_wait_seconds", &wait, name)
-	s.value("model_router_queue_wait_seconds_max", wait.Max.Seconds(), name)
+	s.longest("model_router_queue_wait_seconds", read(requestBounds, 1, &series.queueWait), name)
 	for _, class := range schema.Classes() {
-		if wait := series.classWait[class].Snapshot(requestBounds); wait.Count > 0 || class == schema.Normal {
+		if wait := read(requestBounds, 1, &series.classWait[class]); wait.count > 0 || class == schema.Normal {
 			s.histogram("model_router_queue_class_wait_seconds", &wait, name, class.String())
 		}
 	}
-	s.histogram("model_router_gateway_overhead_seconds", &overhead, name)
-	s.value("model_router_gateway_overhead_seconds_max", overhead.Max.Seconds(), name)
+	s.longest("model_router_gateway_overhead_seconds", read(overheadBounds, 1, &series.overhead), name)
 }
 
 // door adds the counts of an endpoint. Successes and errors are always there; the other
@@ -113,24 +106,26 @@ func streams(t schema.ServiceType) bool { return t == schema.Chat || t == schema
 
 func (s *scrape) instance(m *mergedInstance) {
 	service, label := m.Service.String(), m.Label
-	for result, n := range m.requests {
+	counts := m.count()
+	for result, n := range counts.requests {
 		s.value("model_router_requests_total", float64(n), service, label, schema.Result(result).String())
 	}
-	s.histogram("model_router_request_duration_seconds", &m.duration, service, label)
-	s.value("model_router_request_duration_seconds_max", m.duration.Max.Seconds(), service, label)
+	s.longest("model_router_request_duration_seconds",
+		m.read(requestBounds, 1, func(i *Instance) *Histogram { return &i.duration }), service, label)
 	if streams(m.Service) {
-		s.histogram("model_router_time_to_first_token_seconds", &m.firstToken, service, label)
-		s.value("model_router_time_to_first_token_seconds_max", m.firstToken.Max.Seconds(), service, label)
-		s.histogram("model_router_time_per_output_token_seconds", &m.perToken, service, label)
+		s.longest("model_router_time_to_first_token_seconds",
+			m.read(requestBounds, 1, func(i *Instance) *Histogram { return &i.firstToken }), service, label)
+		perToken := m.read(tokenBounds, 1, func(i *Instance) *Histogram { return &i.perToken })
+		s.histogram("model_router_time_per_output_token_seconds", &perToken, service, label)
 	}
-	s.value("model_router_tokens_total", float64(m.tokensIn), service, label, "input")
-	s.value("model_router_tokens_total", float64(m.tokensOut), service, label, "output")
-	s.value("model_router_cached_prompt_tokens_total", float64(m.tokensCached), service, label)
-	s.value("model_router_cost_total", float64(m.cost)/1e12, service, label)
+	s.value("model_router_tokens_total", float64(counts.TokensIn), service, label, "input")
+	s.value("model_router_tokens_total", float64(counts.TokensOut), service, label, "output")
+	s.value("model_router_cached_prompt_tokens_total", float64(counts.TokensCached), service, label)
+	s.value("model_router_cost_total", float64(counts.Cost)/1e12, service, label)
 	s.value("model_router_requests_in_flight", float64(m.InFlight), service, label)
-	s.value("model_router_failovers_total", float64(m.failovers), service, label)
-	s.value("model_router_mended_tool_arguments_total", float64(m.mended), service, label)
-	s.value("model_router_cancelled_requests_total", float64(m.cancelled), service, label)
+	s.value("model_router_failovers_total", float64(counts.Failovers), service, label)
+	s.value("model_router_mended_tool_arguments_total", float64(counts.mended), service, label)
+	s.value("model_router_cancelled_requests_total", float64(counts.cancelled), service, label)
 	s.value("model_router_circuit_breaker_state", float64(m.Breaker), service, label)
 	s.value("model_router_load_balancer_weight", m.Weight, service, label)
 	s.value("model_router_load_balancer_tier", float64(m.Tier), service, label)
@@ -139,7 +134,8 @@ func (s *scrape) instance(m *mergedInstance) {
 		s.value("model_router_instance_slots", float64(m.Slots), service, label)
 	}
 	if m.Engine != nil {
-		s.histogram("model_router_first_token_estimate_ratio", &m.estimate, service, label)
+		estimate := m.read(ratioBounds, ratioScale, func(i *Instance) *Histogram { return &i.estimate })
+		s.histogram("model_router_first_token_estimate_ratio", &estimate, service, label)
 		s.engine(m.Engine, service, label)
 	}
 }
@@ -171,15 +167,12 @@ func boolValue(b bool) float64 {
 func (s *scrape) http() {
 	for surface := range s.registry.http {
 		for class := range s.registry.http[surface] {
-			t := &s.registry.http[surface][class]
-			count := t.count.Load()
-			if count == 0 && outcomeNames[class] != "SUCCESS" {
+			r := read(nil, 1, &s.registry.http[surface][class])
+			if r.count == 0 && outcomeNames[class] != "SUCCESS" {
 				continue // most combinations never happen
 			}
-			s.timer("http_server_requests_seconds", uint64(count), time.Duration(t.sum.Load()).Seconds(),
-				surfaceNames[surface], outcomeNames[class])
-			s.value("http_server_requests_seconds_max", time.Duration(t.longest.Load()).Seconds(),
-				surfaceNames[surface], outcomeNames[class])
+			s.timer("http_server_requests_seconds", r.count, r.sum.Seconds(), surfaceNames[surface], outcomeNames[class])
+			s.value("http_server_requests_seconds_max", r.max.Seconds(), surfaceNames[surface], outcomeNames[class])
 		}
 	}
 }

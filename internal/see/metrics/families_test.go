@@ -24,7 +24,7 @@ func TestEveryFamilyIsCollectedByItsName(t *testing.T) {
 	ofWing := regexp.MustCompile(`Name: "(model_router_[a-z_]+)"`)
 	labelsOf := regexp.MustCompile(`Labels: \[\]string\{(.*?)\}`)
 	used := map[string]bool{buildInfo: true}
-	collected := regexp.MustCompile(`(\.value|\.histogram|\.timer|\.Value|\.Count|\.Flag|[sS]toresState|\.Store)\((?:to, )?"([a-z_]+)"`)
+	collected := regexp.MustCompile(`(\.value|\.histogram|\.longest|\.timer|\.Value|\.Count|\.Flag|[sS]toresState|\.Store)\((?:to, )?"([a-z_]+)"`)
 	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
@@ -44,6 +44,9 @@ func TestEveryFamilyIsCollectedByItsName(t *testing.T) {
 		}
 		for _, found := range collected.FindAllStringSubmatch(string(source), -1) {
 			names := []string{found[2]}
+			if found[1] == ".longest" {
+				names = append(names, found[2]+"_max")
+			}
 			if strings.Contains(strings.ToLower(found[1]), "store") {
 				names = []string{found[2] + "_healthy", found[2] + "_failures_total"}
 			}

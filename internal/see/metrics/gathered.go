@@ -73,8 +73,14 @@ func (s *gathered) timer(family string, count uint64, sum float64, labels ...str
 	s.add(family, &dto.Metric{Summary: &dto.Summary{SampleCount: &count, SampleSum: &sum}}, labels)
 }
 
+// longest adds a histogram, and its longest length of time as a family of its own.
+func (s *gathered) longest(family string, h reading, labels ...string) {
+	s.histogram(family, &h, labels...)
+	s.value(family+"_max", h.max.Seconds(), labels...)
+}
+
 // histogram adds a histogram with its exemplars.
-func (s *gathered) histogram(family string, h *HistogramSnapshot, labels ...string) {
+func (s *gathered) histogram(family string, h *reading, labels ...string) {
 	buckets := make([]dto.Bucket, len(h.bounds)+1)
 	list := make([]*dto.Bucket, len(buckets))
 	counts, bounds := make([]uint64, len(buckets)), make([]float64, len(buckets))
@@ -95,8 +101,8 @@ func (s *gathered) histogram(family string, h *HistogramSnapshot, labels ...stri
 		}
 		list[i] = &buckets[i]
 	}
-	sum := h.Sum.Seconds()
-	s.add(family, &dto.Metric{Histogram: &dto.Histogram{SampleCount: &h.Count, SampleSum: &sum, Bucket: list}}, labels)
+	sum := h.sum.Seconds()
+	s.add(family, &dto.Metric{Histogram: &dto.Histogram{SampleCount: &h.count, SampleSum: &sum, Bucket: list}}, labels)
 }
 
 func exemplarOf(e *exemplar) *dto.Exemplar {

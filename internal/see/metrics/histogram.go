@@ -77,6 +77,7 @@ func boundsOf(bucket int) (low, high time.Duration) {
 type Histogram struct {
 	counts       [pages]atomic.Pointer[page]
 	sum, longest atomic.Int64
+	exemplars    [maxBuckets + 1]atomic.Pointer[exemplar] // one for each bucket that a scrape shows
 }
 
 // page holds the counts of neighbouring buckets.
@@ -105,18 +106,28 @@ type Seen [pages]*[pageSize]uint64
 
 // Since passes on how much the buckets have grown since the last look.
 func (h *Histogram) Since(seen *Seen, grown func(bucket int, by uint64)) {
+	h.each(func(bucket int, now uint64) {
+		page := &seen[bucket/pageSize]
+		if *page == nil {
+			*page = new([pageSize]uint64)
+		}
+		if before := &(*page)[bucket%pageSize]; now != *before {
+			grown(bucket, now-*before)
+			*before = now
+		}
+	})
+}
+
+// each passes on the counts of the buckets that have one.
+func (h *Histogram) each(yield func(bucket int, count uint64)) {
 	for n := range h.counts {
 		p := h.counts[n].Load()
 		if p == nil {
 			continue
 		}
-		if seen[n] == nil {
-			seen[n] = new([pageSize]uint64)
-		}
 		for i := range p {
-			if now := p[i].Load(); now != seen[n][i] {
-				grown(n*pageSize+i, now-seen[n][i])
-				seen[n][i] = now
+			if count := p[i].Load(); count > 0 {
+				yield(n*pageSize+i, count)
 			}
 		}
 	}
@@ -196,18 +207,16 @@ var ratioBounds = []time.Duration{
 	ratio * 5 / 4, ratio * 3 / 2, ratio * 2, ratio * 3, ratio * 5, ratio * 10, ratio * 30,
 }
 
-// exemplars are observations that can be looked up as traces, one for each shown bucket.
-type exemplars [maxBuckets + 1]atomic.Pointer[exemplar]
-
+// exemplar is an observation that can be looked up as a trace.
 type exemplar struct {
 	trace string
 	took  time.Duration
 	at    time.Time
 }
 
-// keep keeps an observation as the example of its bucket.
-func (e *exemplars) keep(bounds []time.Duration, trace string, took time.Duration, at time.Time) {
-	e[shownBucket(bounds, took)].Store(&exemplar{trace, took, at})
+// keepExemplar keeps an observation as the example of its bucket among bounds.
+func (h *Histogram) keepExemplar(bounds []time.Duration, e exemplar) {
+	h.exemplars[shownBucket(bounds, e.took)].Store(&e)
 }
 
 // shownBucket returns the place of a length of time among bounds that a scrape shows.
@@ -220,53 +229,35 @@ func shownBucket(bounds []time.Duration, d time.Duration) int {
 	return maxBuckets
 }
 
-// HistogramSnapshot is a histogram at one moment, with the few bounds that a scrape shows.
-type HistogramSnapshot struct {
+// reading is what a scrape shows of histograms, with few bounds. Its count is the sum of its
+// buckets, whatever is counted meanwhile.
+type reading struct {
 	bounds    []time.Duration
 	counts    [maxBuckets + 1]uint64
 	exemplars [maxBuckets + 1]*exemplar
-	Count     uint64
-	Sum, Max  time.Duration
+	count     uint64
+	sum, max  time.Duration
 }
 
-// Snapshot returns the histogram as it is now. Its count is the sum of its
-// buckets, whatever is counted meanwhile.
-func (h *Histogram) Snapshot(bounds []time.Duration) HistogramSnapshot { return h.snapshot(bounds, 1) }
-
-// snapshot returns a histogram of quantities that are scale times too large.
-func (h *Histogram) snapshot(bounds []time.Duration, scale time.Duration) HistogramSnapshot {
-	s := HistogramSnapshot{bounds: bounds, Sum: time.Duration(h.sum.Load()) / scale,
-		Max: time.Duration(h.longest.Load()) / scale}
-	for n := range h.counts {
-		p := h.counts[n].Load()
-		if p == nil {
-			continue
-		}
-		for i := range p {
-			count := p[i].Load()
-			if count == 0 {
-				continue
-			}
-			_, high := boundsOf(n*pageSize + i)
-			if n*pageSize+i == BucketCount-1 {
+// read adds up histograms of quantities that are scale times too large.
+func read(bounds []time.Duration, scale time.Duration, histograms ...*Histogram) reading {
+	r := reading{bounds: bounds}
+	for _, h := range histograms {
+		r.sum += time.Duration(h.sum.Load()) / scale
+		r.max = max(r.max, time.Duration(h.longest.Load())/scale)
+		h.each(func(bucket int, count uint64) {
+			_, high := boundsOf(bucket)
+			if bucket == BucketCount-1 {
 				high = math.MaxInt64
 			}
-			s.counts[shownBucket(bounds, high/scale)] += count
-			s.Count += count
+			r.counts[shownBucket(bounds, high/scale)] += count
+			r.count += count
+		})
+		for i := range h.exemplars {
+			if r.exemplars[i] == nil {
+				r.exemplars[i] = h.exemplars[i].Load()
+			}
 		}
 	}
-	return s
-}
-
-// merge adds another histogram of the same bounds.
-func (s *HistogramSnapshot) merge(other *HistogramSnapshot) {
-	for i := range s.counts {
-		s.counts[i] += other.counts[i]
-		if s.exemplars[i] == nil {
-			s.exemplars[i] = other.exemplars[i]
-		}
-	}
-	s.Count += other.Count
-	s.Sum += other.Sum
-	s.Max = max(s.Max, other.Max)
+	return r
 }

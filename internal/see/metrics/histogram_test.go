@@ -53,9 +53,9 @@ func TestAScrapeShowsTheSameBucketsAsEver(t *testing.T) {
 			count(time.Duration(math.Pow(10, 2+9*random.Float64())))
 		}
 		count(20_000 * time.Second / one.scale)
-		got := h.snapshot(one.bounds, one.scale)
-		if got.counts != want || got.Count != uint64(3*len(one.bounds)+2001) || got.Max != 20_000*time.Second/one.scale {
-			t.Errorf("%s: %v, not %v; %d, the longest %v", name, got.counts, want, got.Count, got.Max)
+		got := read(one.bounds, one.scale, &h)
+		if got.counts != want || got.count != uint64(3*len(one.bounds)+2001) || got.max != 20_000*time.Second/one.scale {
+			t.Errorf("%s: %v, not %v; %d, the longest %v", name, got.counts, want, got.count, got.max)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"errors"
+	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -62,22 +64,9 @@ func (i *Interval) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseISO8601 reads an ISO 8601 duration such as PT30S, and nothing else. It
-// refuses zero.
-func ParseISO8601(text string) (Interval, error) {
-	rest, found := strings.CutPrefix(strings.ToUpper(text), "P")
-	if !found {
-		return 0, errIntervalShape
-	}
-	parsed, err := parseISO(rest)
-	if err != nil {
-		return 0, err
-	}
-	if parsed == 0 {
-		return 0, errIntervalEmpty
-	}
-	return Interval(parsed), nil
-}
+// iso8601 matches days, then after a T hours, minutes and seconds, each at most once. Years and
+// months have no fixed length, and weeks may not be combined with other units.
+var iso8601 = regexp.MustCompile(`^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:[.,]\d{1,9})?)S)?)?$`)
 
 var (
 	errIntervalShape = errors.New(`want an ISO 8601 duration such as "PT30S" or "PT1M30S"`)
@@ -85,78 +74,32 @@ var (
 	errIntervalEmpty = errors.New("must be longer than 0")
 )
 
-// parseISO reads the text after the P: days, then after a T hours, minutes and seconds,
-// each at most once and in this order. It refuses years and months, which have no fixed
-// length, and weeks, which may not be combined with other units.
-func parseISO(rest string) (time.Duration, error) {
-	date, clock, hasClock := strings.Cut(rest, "T")
-	if date == "" && clock == "" || hasClock && clock == "" {
+// ParseISO8601 reads an ISO 8601 duration such as PT30S, and nothing else. It
+// refuses zero.
+func ParseISO8601(text string) (Interval, error) {
+	text = strings.ToUpper(text)
+	parts := iso8601.FindStringSubmatch(text)
+	if parts == nil || !strings.ContainsAny(text[len(text)-1:], "DHMS") {
 		return 0, errIntervalShape
 	}
-	total, err := addISOParts(0, date, "D")
-	if err != nil {
-		return 0, err
-	}
-	return addISOParts(total, clock, "HMS")
-}
-
-func addISOParts(total time.Duration, text, units string) (time.Duration, error) {
-	for text != "" {
-		end := strings.IndexFunc(text, func(r rune) bool { return r >= 'A' && r <= 'Z' })
-		if end < 1 {
-			return 0, errIntervalShape
+	var total time.Duration
+	for i, unit := range [...]time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+		whole, fraction, _ := strings.Cut(strings.Replace(parts[i+1], ",", ".", 1), ".")
+		if whole == "" {
+			continue
 		}
-		at := strings.IndexByte(units, text[end])
-		if at < 0 {
-			return 0, errIntervalShape
-		}
-		part, err := isoPart(text[:end], text[end])
-		if err != nil {
-			return 0, err
-		}
-		if total += part; total < 0 {
+		count, err := strconv.ParseInt(whole, 10, 64)
+		if err != nil || count > int64(math.MaxInt64/unit) {
 			return 0, errIntervalLong
 		}
-		text, units = text[end+1:], units[at+1:]
+		nanoseconds, _ := strconv.Atoi((fraction + "000000000")[:9]) // the pattern has digits only
+		if total += time.Duration(count) * unit; total < 0 || total+time.Duration(nanoseconds) < 0 {
+			return 0, errIntervalLong
+		}
+		total += time.Duration(nanoseconds)
 	}
-	return total, nil
-}
-
-func isoPart(amount string, unit byte) (time.Duration, error) {
-	whole, fraction, hasFraction := strings.Cut(strings.Replace(amount, ",", ".", 1), ".")
-	if hasFraction && (unit != 'S' || fraction == "" || len(fraction) > 9) {
-		return 0, errIntervalShape
+	if total == 0 {
+		return 0, errIntervalEmpty
 	}
-	length := isoUnit(unit)
-	count, err := strconv.ParseUint(whole, 10, 63)
-	if err != nil {
-		return 0, errIntervalShape
-	}
-	if count > uint64(1<<63-1)/uint64(length) {
-		return 0, errIntervalLong
-	}
-	part := time.Duration(count) * length
-	if !hasFraction {
-		return part, nil
-	}
-	nanos, err := strconv.ParseUint(fraction+strings.Repeat("0", 9-len(fraction)), 10, 63)
-	if err != nil {
-		return 0, errIntervalShape
-	}
-	if part += time.Duration(nanos); part < 0 {
-		return 0, errIntervalLong
-	}
-	return part, nil
-}
-
-func isoUnit(unit byte) time.Duration {
-	switch unit {
-	case 'D':
-		return 24 * time.Hour
-	case 'H':
-		return time.Hour
-	case 'M':
-		return time.Minute
-	}
-	return time.Second
+	return Interval(total), nil
 }

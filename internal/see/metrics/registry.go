@@ -14,7 +14,7 @@ import (
 type Registry struct {
 	services services
 	doors    [schema.DoorCount][schema.ResultCount]Counter
-	http     [surfaceCount][outcomeCount]Timer
+	http     [surfaceCount][outcomeCount]Histogram
 	started  time.Time
 
 	on       atomic.Bool // a copy of settings.Enabled, which is faster to read

@@ -28,18 +28,6 @@ func (c *Counter) AddUpTo(n int64) {
 // Value returns the count.
 func (c *Counter) Value() int64 { return c.n.Load() }
 
-// Timer counts lengths of time and adds them up.
-type Timer struct {
-	count, sum, longest atomic.Int64
-}
-
-// Observe counts one length of time.
-func (t *Timer) Observe(d time.Duration) {
-	t.count.Add(1)
-	t.sum.Add(int64(d))
-	raiseTo(&t.longest, int64(d))
-}
-
 func raiseTo(to *atomic.Int64, n int64) {
 	for {
 		old := to.Load()
@@ -136,7 +124,6 @@ type Instance struct {
 	callDuration, callFirst Histogram
 	perToken                Histogram
 	estimate                Histogram // of ratios
-	exemplars               exemplars // of duration
 	// held adds up how long requests waited for the model to load, in nanoseconds.
 	held Counter
 	// Failovers counts the calls that failed and were followed by a try on another
@@ -155,7 +142,7 @@ func (i *Instance) Requests(result schema.Result) int64 { return i.requests[resu
 
 // KeepExemplar keeps a request of a trace as the exemplar of its duration.
 func (i *Instance) KeepExemplar(trace string, took time.Duration, at time.Time) {
-	i.exemplars.keep(requestBounds, trace, took, at)
+	i.duration.keepExemplar(requestBounds, exemplar{trace, took, at})
 }
 
 // cancelledRequests returns the number of requests that ended because the client left.

@@ -2,8 +2,8 @@ package metrics
 
 import (
 	"cmp"
-	"math"
 	"strings"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
@@ -72,7 +72,7 @@ type EngineView struct {
 	PerToken, PerOutput float64
 }
 
-// merged adds up the instances that have the same label. Two paths of one server
+// merged brings together the instances that have the same label. Two paths of one server
 // have different identifiers, but labels do not show paths.
 func merged(instances []InstanceView) []mergedInstance {
 	type key struct {
@@ -84,67 +84,53 @@ func merged(instances []InstanceView) []mergedInstance {
 	for _, i := range instances {
 		i.Label = strings.ToValidUTF8(i.Label, "\uFFFD") // before they are compared
 		k := key{i.Service, i.Label}
-		n, there := index[k]
-		if !there {
-			index[k] = len(all)
-			all = append(all, newMerged(i))
+		if n, there := index[k]; there {
+			all[n].add(i)
 			continue
 		}
-		all[n].add(i)
+		index[k] = len(all)
+		all = append(all, mergedInstance{i, []*Instance{i.Series}})
 	}
 	return all
 }
 
-// mergedInstance holds the values of all instances with one label, as a scrape shows them.
+// mergedInstance is all instances with one label, as a scrape shows them.
 type mergedInstance struct {
 	InstanceView
-	requests                     [statusCount]int64
-	cancelled, failovers, mended int64
-	tokensIn, tokensOut          int64
-	tokensCached                 int64
-	cost                         int64
-	duration, firstToken         HistogramSnapshot
-	perToken                     HistogramSnapshot
-	estimate                     HistogramSnapshot
+	series []*Instance
 }
 
-func newMerged(i InstanceView) mergedInstance {
-	m := mergedInstance{InstanceView: i}
-	m.duration, m.firstToken, m.perToken, m.estimate = i.Series.snapshots()
-	m.addCounts(i.Series)
-	return m
+// instanceCounts are the counts of instances.
+type instanceCounts struct {
+	Totals
+	requests          [statusCount]int64
+	cancelled, mended int64
 }
 
-// snapshots returns the histograms as a scrape shows them.
-func (i *Instance) snapshots() (duration, firstToken, perToken, estimate HistogramSnapshot) {
-	duration = i.duration.Snapshot(requestBounds)
-	for n := range i.exemplars {
-		duration.exemplars[n] = i.exemplars[n].Load()
+// count adds up the counts.
+func (m *mergedInstance) count() (sum instanceCounts) {
+	for _, i := range m.series {
+		for n := range i.requests {
+			sum.requests[n] += i.requests[n].Value()
+		}
+		sum.Totals.Add(i.Totals())
+		sum.cancelled += i.cancelledRequests()
+		sum.mended += i.Mended.Value()
 	}
-	return duration, i.firstToken.Snapshot(requestBounds), i.perToken.Snapshot(tokenBounds),
-		i.estimate.snapshot(ratioBounds, ratioScale)
+	return sum
 }
 
-func (m *mergedInstance) addCounts(s *Instance) {
-	for n := range s.requests {
-		m.requests[n] += s.requests[n].Value()
+// read adds up a histogram of each.
+func (m *mergedInstance) read(bounds []time.Duration, scale time.Duration, of func(*Instance) *Histogram) reading {
+	all := make([]*Histogram, len(m.series))
+	for n, i := range m.series {
+		all[n] = of(i)
 	}
-	m.cancelled += s.cancelledRequests()
-	m.failovers += s.Failovers.Value()
-	m.mended += s.Mended.Value()
-	m.tokensIn += s.tokensIn.Value()
-	m.tokensOut += s.tokensOut.Value()
-	m.tokensCached += s.tokensCached.Value()
-	m.cost += min(s.cost.Value(), math.MaxInt64-m.cost)
+	return read(bounds, scale, all...)
 }
 
 func (m *mergedInstance) add(i InstanceView) {
-	m.addCounts(i.Series)
-	duration, firstToken, perToken, estimate := i.Series.snapshots()
-	m.duration.merge(&duration)
-	m.firstToken.merge(&firstToken)
-	m.perToken.merge(&perToken)
-	m.estimate.merge(&estimate)
+	m.series = append(m.series, i.Series)
 	m.Slots += i.Slots
 	m.InFlight += i.InFlight
 	m.Weight += i.Weight

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -22,28 +23,48 @@ type Outcomes struct {
 	Rejected int64 `json:"rejected"`
 }
 
-// InstanceTotals are the counts of an instance since it was added.
-type InstanceTotals struct {
+// Totals are the counts of an instance, or of anything else that has requests, in a span of time.
+type Totals struct {
 	Outcomes            Outcomes
 	TokensIn, TokensOut int64
-	TokensCached        int64
+	TokensCached        int64 // the part of TokensIn that came from caches of prompts
 	Failovers           int64
 	Cost                int64 // in 10^-12 of the currency's unit
 	Held                time.Duration
+}
+
+// Add adds other counts. Costs stay at the greatest number.
+func (t *Totals) Add(other Totals) {
+	t.Outcomes.Add(other.Outcomes)
+	t.TokensIn += other.TokensIn
+	t.TokensOut += other.TokensOut
+	t.TokensCached += other.TokensCached
+	t.Failovers += other.Failovers
+	t.Cost += min(other.Cost, math.MaxInt64-t.Cost)
+	t.Held += other.Held
+}
+
+// Sub returns how much more the counts are than they were.
+func (t Totals) Sub(before Totals) Totals {
+	return Totals{
+		t.Outcomes.Sub(before.Outcomes), t.TokensIn - before.TokensIn, t.TokensOut - before.TokensOut,
+		t.TokensCached - before.TokensCached, t.Failovers - before.Failovers, t.Cost - before.Cost,
+		t.Held - before.Held,
+	}
 }
 
 // ServiceTotals are the counts of a service type since the start, without those
 // of its instances.
 type ServiceTotals struct {
 	// None are the requests that no instance answered.
-	None InstanceTotals
+	None Totals
 	// Limited and Rejected are the requests that no backend saw; see Outcomes.
 	Limited, Rejected int64
 }
 
-// Totals returns the counts as they are now.
-func (i *Instance) Totals() InstanceTotals {
-	t := InstanceTotals{TokensIn: i.tokensIn.Value(), TokensOut: i.tokensOut.Value(),
+// Totals returns the counts since the instance was added.
+func (i *Instance) Totals() Totals {
+	t := Totals{TokensIn: i.tokensIn.Value(), TokensOut: i.tokensOut.Value(),
 		TokensCached: i.tokensCached.Value(), Failovers: i.Failovers.Value(), Cost: i.cost.Value(),
 		Held: time.Duration(i.held.Value())}
 	// The counts of cancelled requests are incremented after those of requests, so

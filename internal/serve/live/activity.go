@@ -87,11 +87,11 @@ func (s *Sampler) Activities() Activities {
 	all := Activities{Models: make(map[ModelKey]Activity, len(s.models)),
 		Instances: make(map[InstanceKey]Activity, len(s.instances))}
 	var to times
-	var sum sums
+	var sum metrics.Totals
 	for service := range s.services {
 		own := &s.services[service]
 		all.Services[service] = s.activity(&own.sum, own.track, &to)
-		sum.add(&own.sum)
+		sum.Add(own.sum)
 	}
 	all.Total = s.activity(&sum, s.total(), &to)
 	for key, own := range s.models {
@@ -114,8 +114,8 @@ func (s *Sampler) total() services {
 	return all
 }
 
-func (s *Sampler) activity(sum *sums, of summed, to *times) Activity {
-	return Activity{Requests: sum.outcomes, TokensIn: sum.tokensIn, TokensOut: sum.tokensOut,
+func (s *Sampler) activity(sum *metrics.Totals, of summed, to *times) Activity {
+	return Activity{Requests: sum.Outcomes, TokensIn: sum.TokensIn, TokensOut: sum.TokensOut,
 		LastSecond: windowOf(of, FiveMinutes, s.second, s.second, to),
 		LastMinute: windowOf(of, FiveMinutes, s.second-minute+1, s.second, to)}
 }
@@ -123,9 +123,9 @@ func (s *Sampler) activity(sum *sums, of summed, to *times) Activity {
 // windowOf returns the counts and figures of slots of a range. It uses the memory of to.
 func windowOf(of summed, r Range, first, last int64, to *times) Window {
 	c := of.sum(r, first, last)
-	w := Window{Requests: c.outcomes.Total(), Answered: c.outcomes.Answered,
-		Errors: c.outcomes.Failed + c.outcomes.BreakerOpen, TokensIn: c.tokensIn, TokensOut: c.tokensOut,
-		TokensCached: c.tokensCached}
+	w := Window{Requests: c.Outcomes.Total(), Answered: c.Outcomes.Answered,
+		Errors: c.Outcomes.Failed + c.Outcomes.BreakerOpen, TokensIn: c.TokensIn, TokensOut: c.TokensOut,
+		TokensCached: c.TokensCached}
 	if w.Requests > 0 {
 		*to = times{}
 		of.times(r, first, last, to)

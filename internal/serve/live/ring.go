@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
@@ -60,35 +59,6 @@ func ParseRange(name string) (Range, error) {
 	return 0, fmt.Errorf("want one of %s", strings.Join(Range(0).Names(), ", "))
 }
 
-// sums are the numbers that were counted in a span of time.
-type sums struct {
-	outcomes            metrics.Outcomes
-	tokensIn, tokensOut int64
-	tokensCached        int64 // the part of tokensIn that came from caches of prompts
-	failovers           int64
-	cost                int64 // in 10^-12 of the currency's unit
-	held                time.Duration
-}
-
-func (s *sums) add(other *sums) {
-	s.outcomes.Add(other.outcomes)
-	s.tokensIn += other.tokensIn
-	s.tokensOut += other.tokensOut
-	s.tokensCached += other.tokensCached
-	s.failovers += other.failovers
-	s.cost += other.cost
-	s.held += other.held
-}
-
-// difference returns the sums between two readings of an instance.
-func difference(now, before *metrics.InstanceTotals) sums {
-	return sums{
-		now.Outcomes.Sub(before.Outcomes), now.TokensIn - before.TokensIn, now.TokensOut - before.TokensOut,
-		now.TokensCached - before.TokensCached, now.Failovers - before.Failovers, now.Cost - before.Cost,
-		now.Held - before.Held,
-	}
-}
-
 // The lengths of time that have a history.
 const (
 	duration = iota
@@ -104,7 +74,7 @@ type times [timeCount]metrics.Distribution
 
 // counts are what one second adds to a history.
 type counts struct {
-	sums
+	metrics.Totals
 	cells []cell
 }
 
@@ -133,12 +103,12 @@ func (c *counts) take(kind int, from *metrics.Histogram, seen *metrics.Seen) {
 }
 
 func (c *counts) add(other *counts) {
-	c.sums.add(&other.sums)
+	c.Totals.Add(other.Totals)
 	c.cells = append(c.cells, other.cells...)
 }
 
 // isZero reports whether nothing was counted.
-func (c *counts) isZero() bool { return len(c.cells) == 0 && c.sums == sums{} }
+func (c *counts) isZero() bool { return len(c.cells) == 0 && c.Totals == metrics.Totals{} }
 
 // clear makes room for other counts.
 func (c *counts) clear() { *c = counts{cells: c.cells[:0]} }
@@ -146,7 +116,7 @@ func (c *counts) clear() { *c = counts{cells: c.cells[:0]} }
 // point holds the counts of one step of a range.
 type point struct {
 	slot  int64 // which step it is; others are empty
-	sums  sums
+	sums  metrics.Totals
 	cells []uint32 // by key
 }
 
@@ -193,7 +163,7 @@ func (t *track) add(second int64, c *counts) {
 		if p.slot != slot {
 			*p = point{slot: slot, cells: p.cells[:0]}
 		}
-		p.sums.add(&c.sums)
+		p.sums.Add(c.Totals)
 		for _, one := range c.cells {
 			p.count(one)
 		}
@@ -214,9 +184,9 @@ func (t *track) within(r Range, first, last int64, yield func(p *point)) {
 }
 
 // sum adds up the counts in the slots of a range from first to last.
-func (t *track) sum(r Range, first, last int64) sums {
-	var s sums
-	t.within(r, first, last, func(p *point) { s.add(&p.sums) })
+func (t *track) sum(r Range, first, last int64) metrics.Totals {
+	var s metrics.Totals
+	t.within(r, first, last, func(p *point) { s.Add(p.sums) })
 	return s
 }
 
@@ -234,11 +204,10 @@ func (t *track) times(r Range, first, last int64, to *times) {
 type tracks []*track
 
 // sum adds up the counts of all parts.
-func (parts tracks) sum(r Range, first, last int64) sums {
-	var s sums
+func (parts tracks) sum(r Range, first, last int64) metrics.Totals {
+	var s metrics.Totals
 	for _, t := range parts {
-		own := t.sum(r, first, last)
-		s.add(&own)
+		s.Add(t.sum(r, first, last))
 	}
 	return s
 }
@@ -254,7 +223,9 @@ func (parts tracks) times(r Range, first, last int64, to *times) {
 // of them has: a figure of an embedding and of a chat would mean nothing.
 type services tracks
 
-func (parts services) sum(r Range, first, last int64) sums { return tracks(parts).sum(r, first, last) }
+func (parts services) sum(r Range, first, last int64) metrics.Totals {
+	return tracks(parts).sum(r, first, last)
+}
 
 func (parts services) times(r Range, first, last int64, to *times) {
 	with := 0

@@ -50,11 +50,11 @@ type series struct {
 	// track is nil while there is no history: there was no request yet, or too many others
 	// have one.
 	track *track
-	sum   sums // since the start
+	sum   metrics.Totals // since the start
 }
 
 // isOmitted reports whether there were requests and no room for their history.
-func (s *series) isOmitted() bool { return s.track == nil && s.sum.outcomes.Total() > 0 }
+func (s *series) isOmitted() bool { return s.track == nil && s.sum.Outcomes.Total() > 0 }
 
 // serviceSeries is the history of a service type.
 type serviceSeries struct {
@@ -75,7 +75,7 @@ type instanceSeries struct {
 	model string
 	// read holds the counts at the last sample, seen the histograms, and from is the instance
 	// that they belong to.
-	read metrics.InstanceTotals
+	read metrics.Totals
 	seen seen
 	from *metrics.Instance
 }
@@ -160,9 +160,9 @@ func has[K comparable](set map[K]struct{}, key K) bool {
 // sampleService adds the counts of a service type beside its instances.
 func (s *Sampler) sampleService(service schema.ServiceType) {
 	own, now, c := &s.services[service], s.registry.Totals(service), &s.service
-	c.sums = difference(&now.None, &own.last.None)
-	c.outcomes.Limited += now.Limited - own.last.Limited
-	c.outcomes.Rejected += now.Rejected - own.last.Rejected
+	c.Totals = now.None.Sub(own.last.None)
+	c.Outcomes.Limited += now.Limited - own.last.Limited
+	c.Outcomes.Rejected += now.Rejected - own.last.Rejected
 	none := s.registry.Unanswered(service).Times()
 	c.take(duration, none.Duration, &own.seen.duration)
 	c.take(firstToken, none.FirstToken, &own.seen.firstToken)
@@ -181,11 +181,11 @@ func (s *Sampler) sampleInstance(i *backend.Instance) {
 		s.instances[key] = own
 	}
 	if own.from != i.Series { // it was removed and added again
-		own.from, own.read, own.seen, own.sum = i.Series, metrics.InstanceTotals{}, seen{}, sums{}
+		own.from, own.read, own.seen, own.sum = i.Series, metrics.Totals{}, seen{}, metrics.Totals{}
 	}
 	now, times := i.Series.Totals(), i.Series.Times()
 	s.instance.clear()
-	s.instance.sums = difference(&now, &own.read)
+	s.instance.Totals = now.Sub(own.read)
 	own.read = now
 	s.instance.take(perToken, times.PerToken, &own.seen.perToken)
 	s.model.add(&s.instance)
@@ -193,7 +193,7 @@ func (s *Sampler) sampleInstance(i *backend.Instance) {
 	s.model.take(firstToken, times.FirstToken, &own.seen.firstToken)
 	s.instance.take(duration, times.CallDuration, &own.seen.callDuration)
 	s.instance.take(firstToken, times.CallFirst, &own.seen.callFirst)
-	s.instance.outcomes.Failed += s.instance.failovers
+	s.instance.Outcomes.Failed += s.instance.Failovers
 	keep(s, instancesOf(s.instances), &own.series, &s.instance)
 }
 
@@ -213,7 +213,7 @@ func keep(s *Sampler, others iter.Seq[*series], own *series, c *counts) {
 	if c.isZero() {
 		return
 	}
-	own.sum.add(&c.sums)
+	own.sum.Add(c.Totals)
 	if own.track == nil && (others == nil || makeRoom(others, s.second)) {
 		own.track = new(track)
 	}

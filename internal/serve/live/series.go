@@ -263,7 +263,7 @@ func (q *Query) wants(service schema.ServiceType, instance string) bool {
 
 // summed is the source that a history is rendered from.
 type summed interface {
-	sum(r Range, first, last int64) sums
+	sum(r Range, first, last int64) metrics.Totals
 	times(r Range, first, last int64, to *times)
 }
 
@@ -301,9 +301,9 @@ func (s *Sampler) render(q Query, t summed, out TimeSeries) TimeSeries {
 	for slot := last - shape.points + 1; slot <= last; slot++ {
 		known := s.watched.seconds(q.Range, slot) > 0
 		own := t.sum(q.Range, slot, slot)
-		out.Requests.add(known, own.outcomes)
+		out.Requests.add(known, own.Outcomes)
 		out.Tokens.add(known, &own)
-		out.Cost.add(known, prices.Amount(own.cost).Micros())
+		out.Cost.add(known, prices.Amount(own.Cost).Micros())
 		if shown == ([timeCount]*QuantileSeries{}) {
 			continue
 		}
@@ -328,10 +328,10 @@ func (r *RequestSeries) add(known bool, o metrics.Outcomes) {
 	r.Rejected.add(known, o.Rejected)
 }
 
-func (t *TokenSeries) add(known bool, c *sums) {
+func (t *TokenSeries) add(known bool, c *metrics.Totals) {
 	if t != nil {
-		t.Input.add(known, c.tokensIn)
-		t.Output.add(known, c.tokensOut)
+		t.Input.add(known, c.TokensIn)
+		t.Output.add(known, c.TokensOut)
 	}
 }
 

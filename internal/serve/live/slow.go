@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
 const (
@@ -52,7 +53,7 @@ type slowness struct {
 	peerID    string
 	// ownSums and peerSums are the counts of the same span, ownPace and peerPace the times per token,
 	// 0 where they are not known.
-	ownSums, peerSums sums
+	ownSums, peerSums metrics.Totals
 	ownPace, peerPace time.Duration
 }
 
@@ -114,7 +115,7 @@ type observed struct {
 	place   int // among the instances
 	times   times
 	medians [timeCount]time.Duration
-	sums    sums
+	sums    metrics.Totals
 }
 
 // compare returns the slow ones of the instances of a model, by their places.
@@ -188,7 +189,7 @@ func isFarSlower(own, peer *observed, kind int, least time.Duration, was bool) b
 	ratio := float64(own.medians[kind]) / float64(peer.medians[kind])
 	if kind == duration {
 		// Answers that are longer take longer.
-		ratio /= max(1, perCall(own.sums.tokensOut, &own.sums)/max(1, perCall(peer.sums.tokensOut, &peer.sums)))
+		ratio /= max(1, perCall(own.sums.TokensOut, &own.sums)/max(1, perCall(peer.sums.TokensOut, &peer.sums)))
 	}
 	if own.medians[kind]-peer.medians[kind] < least || ratio < stillSlower {
 		return false
@@ -203,7 +204,9 @@ func isFarSlower(own, peer *observed, kind int, least time.Duration, was bool) b
 }
 
 // perCall divides something by the number of answered calls.
-func perCall(n int64, s *sums) float64 { return float64(n) / float64(max(s.outcomes.Answered, 1)) }
+func perCall(n int64, s *metrics.Totals) float64 {
+	return float64(n) / float64(max(s.Outcomes.Answered, 1))
+}
 
 // said says how slow the instance is, and why as far as that is known.
 func (o *slowness) said(own, peer *backend.Instance, now time.Time) say.Sentence {
@@ -249,16 +252,16 @@ func (o *slowness) reasonsNow(own, peer *backend.Instance, now time.Time) []say.
 // reasons returns why the instance is slow by its calls.
 func (o *slowness) reasons() []say.Sentence {
 	var why []say.Sentence
-	if o.ownSums.held > 0 {
-		why = append(why, say.New("slow.loading", "time", o.ownSums.held))
+	if o.ownSums.Held > 0 {
+		why = append(why, say.New("slow.loading", "time", o.ownSums.Held))
 	}
-	mine, theirs := perCall(o.ownSums.tokensIn, &o.ownSums), perCall(o.peerSums.tokensIn, &o.peerSums)
+	mine, theirs := perCall(o.ownSums.TokensIn, &o.ownSums), perCall(o.peerSums.TokensIn, &o.peerSums)
 	if theirs > 0 && mine >= marked*theirs {
 		why = append(why, say.New("slow.prompts", "own", math.Round(mine), "theirs", math.Round(theirs)))
 	}
-	if o.ownSums.tokensIn > 0 && o.peerSums.tokensIn > 0 {
-		cached := float64(o.ownSums.tokensCached) / float64(o.ownSums.tokensIn)
-		other := float64(o.peerSums.tokensCached) / float64(o.peerSums.tokensIn)
+	if o.ownSums.TokensIn > 0 && o.peerSums.TokensIn > 0 {
+		cached := float64(o.ownSums.TokensCached) / float64(o.ownSums.TokensIn)
+		other := float64(o.peerSums.TokensCached) / float64(o.peerSums.TokensIn)
 		if other-cached >= lessCached {
 			why = append(why, say.New("slow.cached", "own", math.Round(100*cached), "theirs", math.Round(100*other)))
 		}

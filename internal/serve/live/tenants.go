@@ -66,8 +66,8 @@ func (s *Sampler) tenant(key tenantKey, second int64) *track {
 
 // countsOf returns the counts that a request adds.
 func countsOf(c *calls.Record) counts {
-	own := counts{sums: sums{outcomes: outcomeOf(c), cost: int64(c.Cost), tokensIn: c.Usage.Prompt,
-		tokensOut: c.Usage.Completion, tokensCached: c.Usage.Cached, held: c.Held}}
+	own := counts{Totals: metrics.Totals{Outcomes: outcomeOf(c), Cost: int64(c.Cost), TokensIn: c.Usage.Prompt,
+		TokensOut: c.Usage.Completion, TokensCached: c.Usage.Cached, Held: c.Held}}
 	if c.Attempts > 0 {
 		own.note(duration, metrics.BucketOf(c.Ended), 1)
 	}
