@@ -33,6 +33,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/see/telemetry"
 	"github.com/patchbay-ai/patchbay/internal/serve/live"
+	"github.com/patchbay-ai/patchbay/internal/serve/problems"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
@@ -230,6 +231,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	for _, w := range g.wings {
 		families = append(families, w.Families...)
 	}
+	g.Problems = problems.New(g.Recorder, g.Current, g.Budgets)
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
 		Ledger:       func() quota.Stats { return g.Ledger.Stats() },
@@ -321,7 +323,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	if g.pages, err = g.newPages(); err != nil {
 		return err
 	}
-	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
+	monitoring := monitor.New(g.Recorder, g.Problems, g.Current, g.Control.Version)
 	monitoring.SetBudgets(g.book.Uses, g.currency)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)

@@ -14,14 +14,18 @@ import (
 // maxFound bounds the findings about instances.
 const maxFound = 20
 
-// The kinds of findings about instances.
+// The kinds of findings.
 const (
 	// Down is a model or a service that no instance can serve.
-	Down = "down"
+	Down Kind = "down"
 	// Replaced is a model that no instance can serve, and that another one answers for.
-	Replaced = "replaced"
+	Replaced Kind = "replaced"
 	// Troubled is an instance that takes no requests, of a model that others serve.
-	Troubled = "troubled"
+	Troubled Kind = "troubled"
+	// UsedUp is an account with a budget that is used up.
+	UsedUp Kind = "budget"
+	// FarSlower is an instance that is far slower than its peers.
+	FarSlower Kind = "slow"
 )
 
 // availability is which services can be served.

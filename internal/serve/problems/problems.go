@@ -15,8 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 )
 
@@ -170,6 +172,8 @@ type modelKey struct {
 // Keeper remembers problems. It observes a recorder.
 type Keeper struct {
 	recorder *calls.Recorder
+	current  *routing.Current
+	budgets  func() []budget.Use
 
 	mu   sync.Mutex
 	all  []*Group
@@ -182,18 +186,22 @@ type Keeper struct {
 // modelCalls counts the calls of a model that were answered, and those lost.
 type modelCalls struct {
 	ring
-	answeredAt, lostAt time.Time
+	// lost counts the calls that were lost since one was answered, lostSince is when the first of
+	// them was lost, and lostAt when the last one was.
+	lost              int64
+	lostSince, lostAt time.Time
 }
 
 // fails reports whether the model answered nothing lately, and lost the latest call.
 func (m *modelCalls) fails(now time.Time) bool {
-	return m != nil && m.lostAt.After(m.answeredAt) && now.Sub(m.lostAt) <= Quiet && m.sum(now, Lately)[0] == 0
+	return m != nil && m.lost > 0 && now.Sub(m.lostAt) <= Quiet && m.sum(now, Lately)[0] == 0
 }
 
-// New returns the problems of the calls that a recorder keeps from now on.
-func New(recorder *calls.Recorder) *Keeper {
-	k := &Keeper{recorder: recorder, open: map[Key]*Group{}, tracked: map[string]*ring{},
-		models: map[modelKey]*modelCalls{}}
+// New returns the problems of the calls that a recorder keeps from now on, of the instances in
+// force, and of budgets.
+func New(recorder *calls.Recorder, current *routing.Current, budgets func() []budget.Use) *Keeper {
+	k := &Keeper{recorder: recorder, current: current, budgets: budgets, open: map[Key]*Group{},
+		tracked: map[string]*ring{}, models: map[modelKey]*modelCalls{}}
 	recorder.Observe(k.note)
 	return k
 }
@@ -233,13 +241,17 @@ func (k *Keeper) count(c *calls.Record, outcome calls.Outcome, at time.Time) {
 		one = &modelCalls{}
 		k.models[key] = one
 	}
-	if outcome == calls.Lost {
-		one.add(at, 1)
-		one.lostAt = at
+	if outcome != calls.Lost {
+		one.add(at, 0)
+		one.lost = 0
 		return
 	}
-	one.add(at, 0)
-	one.answeredAt = at
+	one.add(at, 1)
+	if one.lost == 0 || at.Sub(one.lostAt) >= Quiet {
+		one.lost, one.lostSince = 0, at
+	}
+	one.lost++
+	one.lostAt = at
 }
 
 // makeRoom deletes the entry of a full map that has the smallest value.

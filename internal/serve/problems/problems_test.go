@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
@@ -22,8 +23,9 @@ type rig struct {
 }
 
 func newRig() *rig {
-	recorder := calls.NewRecorder(metrics.DefaultSettings())
-	return &rig{recorder, New(recorder)}
+	recorder, current := calls.NewRecorder(metrics.DefaultSettings()), new(routing.Current)
+	current.Store(&routing.Table{})
+	return &rig{recorder, New(recorder, current, func() []budget.Use { return nil })}
 }
 
 // try is an attempt at an instance: its status and words; no words means that it answered.
@@ -53,7 +55,7 @@ func (r *rig) call(change func(*calls.Record), tries ...try) {
 }
 
 func (r *rig) report(of Object) Report {
-	return r.keeper.Report(time.Now(), &routing.Table{}, nil, Question{Object: of, Words: true})
+	return r.keeper.Report(time.Now(), func(time.Time, func(Finding)) {}, Question{Object: of, Words: true})
 }
 
 // briefly writes problems with their counts: lost, rescued, refused, tried.
@@ -343,5 +345,52 @@ func TestSharesCountTheCallsBeforeTheFirstRefusal(t *testing.T) {
 	groups := r.report(Object{}).Groups
 	if len(groups) != 1 || groups[0].CallsRefused != 2 || groups[0].Calls != 10 {
 		t.Errorf("%+v", groups)
+	}
+}
+
+// A model is a finding when every call was lost for a minute. Refused calls and callers that
+// disconnect do not count.
+func TestModelsThatFail(t *testing.T) {
+	t.Parallel()
+	k := newRig().keeper
+	begin := time.Now()
+	note := func(after time.Duration, code string, isGone bool) {
+		c := calls.Record{Service: schema.Chat, Model: "m", Started: begin.Add(after), Code: code, Gone: isGone}
+		c.Result = schema.ResultOf(code)
+		k.note([]calls.Record{c})
+	}
+	down := func(after time.Duration) (said []string) {
+		k.Models(begin.Add(after), func(f Finding) { said = append(said, fmt.Sprint(f.Subject, f.Since.Sub(begin), f.Values)) })
+		return said
+	}
+	const failed, timedOut = schema.CodeServiceUnavailable, schema.CodeUpstreamTimeout
+	for _, step := range []struct {
+		at     time.Duration
+		code   string
+		isGone bool
+		isDown bool
+	}{
+		{0, failed, false, false}, {30 * time.Second, timedOut, false, false},
+		{40 * time.Second, "", false, false}, {50 * time.Second, failed, false, false},
+		{100 * time.Second, schema.CodeKeyRateLimited, false, false}, {115 * time.Second, failed, true, false},
+		{110 * time.Second, schema.CodeCircuitBreakerOpen, false, true}, {170 * time.Second, failed, false, true},
+		{171 * time.Second, "", true, true}, {172 * time.Second, "", false, false},
+		{200 * time.Second, failed, false, false}, {300 * time.Second, failed, false, true},
+	} {
+		note(step.at, step.code, step.isGone)
+		if said := down(step.at); (len(said) == 1) != step.isDown {
+			t.Errorf("after %s: %q", step.at, said)
+		}
+	}
+	const want = "chat/m3m20s [model m service chat minutes 1 lost 2]"
+	if said := down(300 * time.Second); len(said) != 1 || said[0] != want {
+		t.Errorf("%q, want %q", said, want)
+	}
+	if said := down(300*time.Second + Quiet); len(said) != 0 {
+		t.Errorf("after a quarter of an hour: %q", said)
+	}
+	note(300*time.Second+Quiet, failed, false)
+	if said := down(300*time.Second + Quiet); len(said) != 0 {
+		t.Errorf("what is over counts again: %q", said)
 	}
 }

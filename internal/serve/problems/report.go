@@ -9,15 +9,14 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 )
 
 // Question asks what is wrong.
 type Question struct {
 	Object
-	// Words includes the words of backends.
-	Words bool
+	// Words includes the words of backends, Budgets the budgets that are used up.
+	Words, Budgets bool
 }
 
 // Report is what is wrong, in the order in which people should hear of it.
@@ -29,15 +28,20 @@ type Report struct {
 	Groups []Group
 }
 
-// Report weighs the problems of an object, or all of them, and what finders know: calls that are
+// Report weighs the problems of an object, or all of them, and findings: calls that are
 // lost now come before services that cannot be served, calls that are refused, calls that are
 // rescued, and findings; then comes what is quiet or over. Calls of strangers are last.
-func (k *Keeper) Report(now time.Time, table *routing.Table, finders []Finder, q Question) Report {
+func (k *Keeper) Report(now time.Time, slow Finder, q Question) Report {
 	k.recorder.Flush() // readers see records that were not flushed yet
-	available := assess(table, now)
+	available := assess(k.current.Load(), now)
 	found := available.found
-	for _, finder := range finders {
-		found = append(found, finder.Findings(now)...)
+	slow(now, func(one Finding) { found = append(found, one) })
+	if q.Budgets {
+		k.Budgets(now, func(one Finding) {
+			if one.Said.Is() && !slices.ContainsFunc(found, func(f Finding) bool { return f.Account == one.Account && f.Kind == UsedUp }) {
+				found = append(found, one)
+			}
+		})
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,7 +103,7 @@ func (g *Group) weight(now time.Time) int64 {
 
 // group returns a finding as a problem.
 func (f *Finding) group(now time.Time) Group {
-	g := Group{Key: Key{Kind: Kind(f.Kind), Service: f.Service, Object: cmp.Or(f.Instance, f.Model, f.Account)},
+	g := Group{Key: Key{Kind: f.Kind, Service: f.Service, Object: cmp.Or(f.Instance, f.Model, f.Account)},
 		Summary: f.Said, Until: f.Until, State: Found}
 	if g.First, g.Last = f.Since, now; f.Since.IsZero() {
 		g.First = now

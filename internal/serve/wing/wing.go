@@ -26,6 +26,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/problems"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
@@ -52,6 +53,7 @@ type Core struct {
 	Shared    *tally.Pool          // the counts that gateways share in Redis
 	Cluster   *cluster.Watch       // the gateways that share something
 	Recorder  *calls.Recorder      // counts requests and keeps the latest calls
+	Problems  *problems.Keeper     // what is wrong now
 	Memory    *memory.Watch
 	Uploads   *memory.Room // the space on disk for uploads
 	Requests  *proxy.Proxy // sends requests to backends

@@ -36,11 +36,11 @@ type API struct {
 	wrong    *problems.Keeper
 }
 
-// New returns the operations on a recorder and the table in force, which has a
+// New returns the operations on a recorder, its problems, and the table in force, which has a
 // version.
-func New(recorder *calls.Recorder, current *routing.Current, version func() int) *API {
+func New(recorder *calls.Recorder, wrong *problems.Keeper, current *routing.Current, version func() int) *API {
 	a := &API{recorder: recorder, current: current, version: version,
-		sampler: live.NewSampler(recorder.Registry(), current), wrong: problems.New(recorder)}
+		sampler: live.NewSampler(recorder.Registry(), current), wrong: wrong}
 	recorder.Observe(a.sampler.Note)
 	a.feed = live.NewFeed(a.sampler, a.renderSnapshot)
 	return a

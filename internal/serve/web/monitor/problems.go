@@ -144,7 +144,7 @@ func viewOfProblem(g *problems.Group, words web.Wording) problemView {
 
 // problems answers GET /api/monitoring/problems.
 func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
-	asked := problems.Question{Words: c.Who.Role.SeesWords(),
+	asked := problems.Question{Words: c.Who.Role.SeesWords(), Budgets: c.Who.Role.Holds(access.ReadQuotaUsage),
 		Object: problems.Object{Model: q.Model, Instance: q.Instance, Host: q.Host}}
 	if q.Service != "" {
 		service, err := schema.ParseServiceType(q.Service)
@@ -158,12 +158,8 @@ func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
 			asked.Accounts = append(asked.Accounts, account)
 		}
 	}
-	finders := []problems.Finder{problems.Slow(a.sampler.Slow)}
-	if c.Who.Role.Holds(access.ReadQuotaUsage) {
-		finders = append(finders, problems.UsedUp(a.budgets))
-	}
 	now, words := time.Now(), c.Words()
-	report := a.wrong.Report(now, a.current.Load(), finders, asked)
+	report := a.wrong.Report(now, problems.Slow(a.sampler.Slow), asked)
 	list := problemList{Groups: []groupView{}, Problems: []problemView{},
 		Headline: headlineView{report.State, report.Said.String(), say.All(report.Said)}}
 	for i := range report.Groups {

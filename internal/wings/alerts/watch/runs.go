@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/prices"
+	"github.com/patchbay-ai/patchbay/internal/serve/problems"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 )
 
@@ -18,36 +18,32 @@ type runs struct {
 }
 
 // dear reports the runs that have cost as much as the limit.
-func (r *runs) dear(now time.Time, found func(condition)) {
+func (r *runs) dear(now time.Time, found func(problems.Finding)) {
 	limit := prices.Amount(r.limit.Load())
 	if limit <= 0 {
 		return
 	}
 	r.visit(func(run wing.Run) {
 		if run.Cost >= limit {
-			values := []any{"run", run.ID, "owner", ownerOf(run)}
-			found(condition{
-				Subject: run.ID, Level: warning, Since: now,
-				Said: say.New("alert.run", append(values, "cost", run.Cost.Money(), "limit", limit.String(),
-					"currency", r.core.Document.Prices.Currency)...),
-				Over: say.New("alert.run_over", values...),
-			})
+			found(findingOf(run, now, "cost", run.Cost.Money(), "limit", limit.String(),
+				"currency", r.core.Document.Prices.Currency))
 		}
 	})
 }
 
 // looping reports the runs that loop.
-func (r *runs) looping(_ time.Time, found func(condition)) {
+func (r *runs) looping(_ time.Time, found func(problems.Finding)) {
 	r.visit(func(run wing.Run) {
 		if run.Loop != "" {
-			values := []any{"run", run.ID, "owner", ownerOf(run)}
-			found(condition{
-				Subject: run.ID, Level: warning, Since: run.LoopsSince,
-				Said: say.New("alert.loop", append(values, "rule", run.Loop)...),
-				Over: say.New("alert.loop_over", values...),
-			})
+			found(findingOf(run, run.LoopsSince, "rule", run.Loop))
 		}
 	})
+}
+
+// findingOf returns a finding about a run. Its owner is the gateway if no keys are needed.
+func findingOf(run wing.Run, since time.Time, values ...any) problems.Finding {
+	return problems.Finding{Subject: run.ID, IsWarning: true, Since: since,
+		Values: append(values, "run", run.ID, "owner", cmp.Or(run.Owner, "the gateway"))}
 }
 
 // visit visits the runs that are under way.
@@ -56,6 +52,3 @@ func (r *runs) visit(visit func(wing.Run)) {
 		r.core.Runs(visit)
 	}
 }
-
-// ownerOf names the owner of a run: the gateway where no keys are needed.
-func ownerOf(run wing.Run) string { return cmp.Or(run.Owner, "the gateway") }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/request/prices"
+	"github.com/patchbay-ai/patchbay/internal/serve/problems"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 )
 
 // A run is worth an alert from an amount on, and while it loops; without an amount only loops are.
@@ -35,8 +37,10 @@ func TestRunsThatCostMuchOrLoop(t *testing.T) {
 		r := &runs{core: core}
 		r.limit.Store(int64(amount(limit)))
 		var said []string
-		for _, look := range []func(time.Time, func(condition)){r.dear, r.looping} {
-			look(began.Add(time.Minute), func(c condition) {
+		for _, of := range []alerts.Kind{alerts.Run, alerts.Loop} {
+			row := kindsOf(core, r)[of]
+			row.find(began.Add(time.Minute), func(f problems.Finding) {
+				c := row.condition(f)
 				said = append(said, c.Said.String())
 				if c.Over.String() == "" || c.Level != warning || c.Since.IsZero() {
 					t.Errorf("%+v", c)
@@ -49,6 +53,6 @@ func TestRunsThatCostMuchOrLoop(t *testing.T) {
 	}
 	none := &runs{core: &wing.Core{}}
 	none.limit.Store(1)
-	none.dear(began, func(c condition) { t.Errorf("no wing governs runs: %+v", c) })
-	none.looping(began, func(c condition) { t.Errorf("no wing governs runs: %+v", c) })
+	none.dear(began, func(c problems.Finding) { t.Errorf("no wing governs runs: %+v", c) })
+	none.looping(began, func(c problems.Finding) { t.Errorf("no wing governs runs: %+v", c) })
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/problems"
 )
 
 const (
@@ -28,7 +28,7 @@ type total struct {
 	refused int64
 }
 
-func (s *signIns) look(now time.Time, found func(condition)) {
+func (s *signIns) find(now time.Time, found func(problems.Finding)) {
 	latest := total{now, s.refused.Refused()}
 	if len(s.seen) > 0 && now.Sub(s.seen[len(s.seen)-1].at) > signInWindow {
 		s.seen = nil // nobody wanted to know meanwhile
@@ -45,9 +45,6 @@ func (s *signIns) look(now time.Time, found func(condition)) {
 	if s.since.IsZero() {
 		s.since = now
 	}
-	found(condition{
-		Subject: "sign-ins", Level: warning, Since: s.since,
-		Said: say.New("alert.sign_in", "refused", lately, "minutes", int(signInWindow.Minutes())),
-		Over: say.New("alert.sign_in_over"),
-	})
+	found(problems.Finding{Subject: "sign-ins", IsWarning: true, Since: s.since,
+		Values: []any{"refused", lately, "minutes", int(signInWindow.Minutes())}})
 }

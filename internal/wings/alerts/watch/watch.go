@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/serve/problems"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 )
@@ -55,9 +56,7 @@ type watch struct {
 	post    post
 	// openDocuments opens the store of the ledger, when the first webhook is set.
 	openDocuments func() documents.Store
-	// watching is told whether there are webhooks.
-	watching func(bool)
-	changed  chan struct{} // has a token when the webhooks changed
+	changed       chan struct{} // has a token when the webhooks changed
 
 	mu      sync.Mutex // for the fields below
 	quiet   time.Duration
@@ -80,7 +79,6 @@ func (w *watch) set(quiet time.Duration, wanted map[string]target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.quiet, w.wanted = quiet, wanted
-	w.watching(len(wanted) > 0)
 	select {
 	case w.changed <- struct{}{}:
 	default:
@@ -154,10 +152,11 @@ func (w *watch) look(ctx context.Context, now time.Time) {
 	}
 	seen := map[subject]bool{}
 	for _, of := range slices.Sorted(maps.Keys(w.kinds)) {
-		w.kinds[of].look(now, func(c condition) {
-			name := subject{of, c.Subject}
+		kind := w.kinds[of]
+		kind.find(now, func(f problems.Finding) {
+			name := subject{of, f.Subject}
 			seen[name] = true
-			w.found(ctx, name, c, now)
+			w.found(ctx, name, kind.condition(f), now)
 		})
 	}
 	for _, name := range w.names() {

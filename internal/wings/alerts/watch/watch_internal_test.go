@@ -18,8 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/serve/problems"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/alerts"
 )
@@ -42,7 +41,7 @@ func newStage(t *testing.T, docs documents.Store, gateway string, addresses ...s
 	s := &stage{t: t, now: map[string]level{}, began: time.Now(), reply: func(string) (int, error) { return 200, nil }}
 	s.watch = &watch{
 		log: slog.New(slog.DiscardHandler), gateway: gateway, post: s.receive, openDocuments: func() documents.Store { return docs },
-		kinds: map[alerts.Kind]kind{alerts.Breaker: {look: s.conditions}}, watching: func(bool) {}, changed: make(chan struct{}, 1),
+		kinds: map[alerts.Kind]kind{alerts.Breaker: {s.conditions, "alert.test", "alert.test", false}}, changed: make(chan struct{}, 1),
 		senders: map[string]*sender{}, known: map[subject]*known{},
 	}
 	wanted := map[string]target{}
@@ -61,11 +60,11 @@ func (s *stage) end() {
 	s.done.Wait()
 }
 
-func (s *stage) conditions(now time.Time, found func(condition)) {
+func (s *stage) conditions(now time.Time, found func(problems.Finding)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, level := range s.now {
-		found(condition{Subject: name, Level: level, Since: now, Said: say.New("alert.test", "webhook", name), Over: say.New("alert.test", "webhook", name)})
+		found(problems.Finding{Subject: name, IsWarning: level == warning, Since: now, Values: []any{"webhook", name}})
 	}
 }
 
@@ -263,50 +262,6 @@ func TestWebhooksChange(t *testing.T) {
 	})
 }
 
-// A model is down when every call was lost for a minute. Refused calls and clients that left do
-// not count.
-func TestModelsThatFail(t *testing.T) {
-	t.Parallel()
-	m := &models{lost: map[modelName]*losses{}, watch: true}
-	begin := time.Now()
-	note := func(after time.Duration, result schema.Result, isGone bool) {
-		m.note([]calls.Record{{Unified: true, Service: schema.Chat, Model: "m", Started: begin.Add(after), Result: result, Gone: isGone}})
-	}
-	down := func(after time.Duration) (said []string) {
-		m.look(begin.Add(after), func(c condition) { said = append(said, c.Said.String()) })
-		return said
-	}
-	steps := []struct {
-		at     time.Duration
-		result schema.Result
-		isGone bool
-		isDown bool
-	}{
-		{0, schema.ResultFailed, false, false}, {30 * time.Second, schema.ResultTimedOut, false, false},
-		{40 * time.Second, schema.ResultSuccess, false, false}, {50 * time.Second, schema.ResultFailed, false, false},
-		{100 * time.Second, schema.ResultRateLimited, false, false}, {115 * time.Second, schema.ResultFailed, true, false},
-		{110 * time.Second, schema.ResultBreakerOpen, false, true}, {170 * time.Second, schema.ResultFailed, false, true},
-		{171 * time.Second, schema.ResultSuccess, true, true}, {172 * time.Second, schema.ResultSuccess, false, false},
-		{200 * time.Second, schema.ResultFailed, false, false}, {300 * time.Second, schema.ResultFailed, false, true},
-	}
-	for _, step := range steps {
-		note(step.at, step.result, step.isGone)
-		if said := down(step.at); (len(said) == 1) != step.isDown {
-			t.Errorf("after %s: %q", step.at, said)
-		}
-	}
-	if said := down(300 * time.Second); len(said) != 1 || !strings.Contains(said[0], "every call to m (chat) has failed for 1 min: 2 calls") {
-		t.Errorf("%q", said)
-	}
-	if said := down(300*time.Second + calmAfter); len(said) != 0 || len(m.lost) != 0 {
-		t.Errorf("after a quarter of an hour: %q", said)
-	}
-	m.set(false)
-	if note(0, schema.ResultFailed, false); len(m.lost) != 0 {
-		t.Error("it is counted although nobody wants to know")
-	}
-}
-
 // Many refused sign-ins within a quarter of an hour are a condition: people, providers and wrong
 // tokens count together. Few are not, nor are those from before anybody wanted to know.
 func TestSignInsThatAreRefused(t *testing.T) {
@@ -315,7 +270,9 @@ func TestSignInsThatAreRefused(t *testing.T) {
 	count.Wrong.Add(5000)
 	s, begin := &signIns{refused: count}, time.Now()
 	look := func(after time.Duration) (said []string) {
-		s.look(begin.Add(after), func(c condition) { said = append(said, fmt.Sprint(c.Said, " since ", c.Since.Sub(begin))) })
+		s.find(begin.Add(after), func(f problems.Finding) {
+			said = append(said, fmt.Sprint(say.New("alert.sign_in", f.Values...), " since ", f.Since.Sub(begin)))
+		})
 		return said
 	}
 	steps := []struct {

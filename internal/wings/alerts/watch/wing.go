@@ -26,19 +26,18 @@ import (
 type entry struct {
 	core   *wing.Core
 	watch  *watch
-	models *models
 	runs   *runs
 	shared *pgdocuments.Store // nil where nothing is shared
 }
 
 // New returns the wing of alerts.
 func New(core *wing.Core) *wing.Wing {
-	e := &entry{core: core, models: &models{lost: map[modelName]*losses{}}, runs: &runs{core: core}}
+	e := &entry{core: core, runs: &runs{core: core}}
 	host, _ := os.Hostname() // an alert without one says enough
 	e.watch = &watch{
-		log: core.Log, kinds: kindsOf(core, e.models, e.runs), gateway: host,
+		log: core.Log, gateway: host,
 		post:          outgoing.New(outgoing.Options{Timeout: sendTimeout}).Send,
-		openDocuments: e.openDocuments, watching: e.models.set, changed: make(chan struct{}, 1),
+		openDocuments: e.openDocuments, changed: make(chan struct{}, 1),
 		senders: map[string]*sender{}, known: map[subject]*known{},
 	}
 	return &wing.Wing{
@@ -55,7 +54,7 @@ func (e *entry) open() error {
 		}
 		e.shared = shared
 	}
-	e.core.Recorder.Observe(e.models.note)
+	e.watch.kinds = kindsOf(e.core, e.runs)
 	e.set(e.core.Document)
 	return nil
 }
