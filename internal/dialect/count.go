@@ -98,9 +98,9 @@ func (r *Reply) ReadCount(answer Answer, name string) (n int64, isEstimated bool
 	}
 	n, ok := TokenCount(root.Get(name))
 	if !ok || !root.Get(name).Given() {
-		return 0, false, fmt.Errorf("%w: no count", ErrInvalid)
+		return 0, false, Invalid("no count")
 	}
-	return n, root.Get("estimated").Kind() == jsonscan.True, nil
+	return n, root.IsTrue("estimated"), nil
 }
 
 // Count makes the count that a backend's answer has under a name the reply.

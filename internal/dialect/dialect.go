@@ -160,10 +160,17 @@ func (r *Reply) Room(size int) []byte {
 	return r.room[:0]
 }
 
-// Set makes a text the answer. The caller wrote it into the last result of Room.
+// Set makes a text the answer and its memory the room of the next one. Nothing else may use that
+// memory.
 func (r *Reply) Set(text []byte) {
 	r.room = text
 	r.Segments = append(r.Segments[:0], text)
+}
+
+// Splice makes the scanned text with some edits the answer.
+func (r *Reply) Splice(edits []jsonscan.Edit) {
+	r.Edits = edits
+	r.Segments = r.Doc.Splice(r.Segments[:0], edits)
 }
 
 // Scan scans an answer that must be JSON and returns its root. An answer that reports a
@@ -182,9 +189,12 @@ var (
 	// ErrInvalid means that the answer breaks the rules of the dialect.
 	ErrInvalid = errors.New("the backend's answer is not what its dialect prescribes")
 	// ErrEmpty means that there is nothing in the answer. It is an ErrInvalid.
-	ErrEmpty = fmt.Errorf("%w: there is nothing in it", ErrInvalid)
+	ErrEmpty = Invalid("there is nothing in it")
 	// ErrFormat means that the answer is good but in another form than the caller asked
 	// for, and cannot be converted. It is an ErrInvalid that says nothing against the
 	// backend: the next caller may ask for the form that it has.
-	ErrFormat = fmt.Errorf("%w: another form than the one that was asked for", ErrInvalid)
+	ErrFormat = Invalid("another form than the one that was asked for")
 )
+
+// Invalid returns an ErrInvalid with the reason.
+func Invalid(reason string) error { return fmt.Errorf("%w: %s", ErrInvalid, reason) }

@@ -55,7 +55,7 @@ func FailureIn(root jsonscan.Value) error {
 		root = root.First() // some wrap their errors in a list
 	}
 	v := root.Get("error")
-	if !v.Given() && string(root.Get("object").Text()) != "error" {
+	if !v.Given() && !root.Is("object", "error") {
 		return nil
 	}
 	f := &Failure{Status: 200, Message: FailureMessage(root)}
@@ -66,8 +66,8 @@ func FailureIn(root jsonscan.Value) error {
 // readKind reads code and type of the error.
 func (f *Failure) readKind(root jsonscan.Value) {
 	v := root.Get("error")
-	f.Code, f.Type = string(v.Get("code").Text()), string(v.Get("type").Text())
-	if code := v.Get("details").Get("error_code").Text(); isCodeWord(code) {
+	f.Code, f.Type = string(v.TextOf("code")), string(v.TextOf("type"))
+	if code := v.Get("details").TextOf("error_code"); isCodeWord(code) {
 		f.DetailCode = string(code)
 	}
 }

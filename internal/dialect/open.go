@@ -3,7 +3,6 @@ package dialect
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -64,7 +63,7 @@ func (o *Opening) Open(speaker Speaker, req *schema.Request, in *Incoming) error
 		return o.openStream(speaker, req, in.From, bodyType == events || bodyType == lines)
 	case bodyType == events:
 		if speaker.PassEvents == nil || !speaker.AsksForEvents(req) {
-			return fmt.Errorf("%w: it is a stream, which was not asked for", ErrInvalid)
+			return Invalid("it is a stream, which was not asked for")
 		}
 		o.ContentType = "text/event-stream"
 		return o.first(speaker.PassEvents(in.Model, in.From))
@@ -144,7 +143,7 @@ func (o *Opening) openBinary(binaryType func(string, *schema.Request, []byte) st
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	case len(o.Read) == 0:
-		return fmt.Errorf("%w: it is empty", ErrInvalid)
+		return Invalid("it is empty")
 	case err != nil && isText && read == len(o.Read) && beginsDocument(o.Read):
 		return nil // all of it was read, and Adapter.Reply judges it
 	}

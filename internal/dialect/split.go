@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"fmt"
 	"io"
 	"slices"
 
@@ -16,7 +15,7 @@ import (
 func SplitAnswer(answer *chat.Answer) (Deltas, error) {
 	for i := range answer.Choices {
 		if answer.Choices[i].Finish == "" {
-			return nil, fmt.Errorf("%w: no finish_reason", ErrInvalid)
+			return nil, Invalid("no finish_reason")
 		}
 	}
 	split := &splitDeltas{answer: *answer, next: chat.Delta{ID: answer.ID, Created: answer.Created}}

@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"crypto/rand"
-	"fmt"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
@@ -21,16 +20,16 @@ func Decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Ans
 	}
 	content, reason := root.Get("content"), root.Get("stop_reason")
 	if content.Kind() != jsonscan.Array || content.Empty() && !dialect.IsFinishReason(reason) {
-		return fmt.Errorf("%w: no content", dialect.ErrInvalid)
+		return dialect.Invalid("no content")
 	}
 	choice := to.Add(0)
 	for block := range content.All() {
 		addBlock(choice, block)
 	}
 	to.ID = idOf(root)
-	choice.Refusal = chat.TextOf(root.Get("stop_details").Get("explanation"))
+	choice.Refusal = chat.TextIn(root.Get("stop_details"), "explanation")
 	choice.Finish = finishReason(reason.Text(), len(choice.Calls) > 0)
-	choice.StopSequence = root.Get("stop_sequence").Text()
+	choice.StopSequence = root.TextOf("stop_sequence")
 	var usage TokenCounts
 	usage.Read(root.Get("usage"))
 	to.Usage = usage.detailed()
@@ -39,7 +38,7 @@ func Decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Ans
 
 // idOf returns the id of the answer that a message is, nil if the message has none.
 func idOf(message jsonscan.Value) []byte {
-	id := chat.TextOf(message.Get("id"))
+	id := chat.TextIn(message, "id")
 	if len(id) == 0 {
 		return nil
 	}
@@ -49,9 +48,9 @@ func idOf(message jsonscan.Value) []byte {
 // FailureIn returns the error that an answer or event is, or nil.
 func FailureIn(root jsonscan.Value) error {
 	if root.Kind() != jsonscan.Object {
-		return fmt.Errorf("%w: it is no object", dialect.ErrInvalid)
+		return dialect.Invalid("it is no object")
 	}
-	if string(root.Get("type").Text()) == "error" {
+	if root.Is("type", "error") {
 		return &dialect.Failure{Status: 200, Message: dialect.FailureMessage(root)}
 	}
 	return dialect.FailureIn(root)
@@ -60,12 +59,12 @@ func FailureIn(root jsonscan.Value) error {
 // addBlock adds a block of a message to the model's words. The backend's use of tools
 // of its own has no place in an answer.
 func addBlock(choice *chat.Choice, block jsonscan.Value) {
-	switch string(block.Get("type").Text()) {
+	switch string(block.TextOf("type")) {
 	case "text":
-		choice.Text = chat.Join(choice.Text, chat.TextOf(block.Get("text")))
+		choice.Text = chat.Join(choice.Text, chat.TextIn(block, "text"))
 	case "thinking":
-		choice.Thinking = chat.Join(choice.Thinking, chat.TextOf(block.Get("thinking")))
-		if len(chat.TextOf(block.Get("signature"))) > 0 {
+		choice.Thinking = chat.Join(choice.Thinking, chat.TextIn(block, "thinking"))
+		if len(chat.TextIn(block, "signature")) > 0 {
 			choice.Blocks = append(choice.Blocks, block.Raw()) // for the caller to send back
 		}
 	case "redacted_thinking":
@@ -84,7 +83,7 @@ func addBlock(choice *chat.Choice, block jsonscan.Value) {
 // beginCall returns the tool call that a block is, without its arguments. Some servers of
 // this dialect give no ids.
 func beginCall(block jsonscan.Value, index int64) chat.ToolCall {
-	call := chat.ToolCall{Index: index, ID: chat.TextOf(block.Get("id")), Name: chat.TextOf(block.Get("name"))}
+	call := chat.ToolCall{Index: index, ID: chat.TextIn(block, "id"), Name: chat.TextIn(block, "name")}
 	if len(call.ID) == 0 {
 		call.ID = []byte("call_" + rand.Text())
 	}

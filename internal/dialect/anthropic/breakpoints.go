@@ -22,7 +22,7 @@ func Breakpoints(call *wire.Call) {
 	}
 	var users, edits = []jsonscan.Value(nil), []jsonscan.Edit(nil)
 	for message := range doc.Root().Get("messages").All() {
-		if string(message.Get("role").Text()) == "user" {
+		if message.Is("role", "user") {
 			users = append(users, message.Get("content"))
 		}
 	}

@@ -68,7 +68,7 @@ func (e *deltas) take(event dialect.Event) (bool, error) {
 }
 
 func (e *deltas) read(event dialect.Event, root jsonscan.Value) error {
-	kind := root.Get("type").Text()
+	kind := root.TextOf("type")
 	if kind == nil {
 		kind = event.Name
 	}
@@ -119,18 +119,18 @@ func (e *deltas) text(text []byte) {
 // piece reads a piece of a block.
 func (e *deltas) piece(root jsonscan.Value) {
 	delta := root.Get("delta")
-	switch string(delta.Get("type").Text()) {
+	switch string(delta.TextOf("type")) {
 	case "text_delta":
-		e.text(chat.TextOf(delta.Get("text")))
+		e.text(chat.TextIn(delta, "text"))
 	case "thinking_delta":
-		e.thought(root, chat.TextOf(delta.Get("thinking")))
+		e.thought(root, chat.TextIn(delta, "thinking"))
 	case "signature_delta":
 		if e.inOpenThinking(root) {
-			e.signature = append(e.signature, chat.TextOf(delta.Get("signature"))...)
+			e.signature = append(e.signature, chat.TextIn(delta, "signature")...)
 		}
 	case "input_json_delta":
 		if call := e.call(root); call >= 0 {
-			if text := chat.TextOf(delta.Get("partial_json")); len(text) > 0 {
+			if text := chat.TextIn(delta, "partial_json"); len(text) > 0 {
 				e.arguments(call, text)
 			}
 		}
@@ -168,14 +168,14 @@ func (e *deltas) blockStart(root jsonscan.Value) error {
 	if !ok {
 		index = -1
 	}
-	switch string(block.Get("type").Text()) {
+	switch string(block.TextOf("type")) {
 	case "text":
-		e.text(chat.TextOf(block.Get("text")))
+		e.text(chat.TextIn(block, "text"))
 	case "thinking":
 		e.thinkingAt = index
 		e.thinking = dialect.Reuse(e.thinking)
-		e.signature = append(dialect.Reuse(e.signature), chat.TextOf(block.Get("signature"))...)
-		if text := chat.TextOf(block.Get("thinking")); len(text) > 0 {
+		e.signature = append(dialect.Reuse(e.signature), chat.TextIn(block, "signature")...)
+		if text := chat.TextIn(block, "thinking"); len(text) > 0 {
 			e.thought(root, text)
 		} else {
 			e.text(nil) // thinking may take long: the caller learns that it began
@@ -261,9 +261,9 @@ func (e *deltas) finish(delta jsonscan.Value) {
 	if !e.begun {
 		choice.Text = []byte{}
 	}
-	choice.Refusal = chat.TextOf(delta.Get("stop_details").Get("explanation"))
+	choice.Refusal = chat.TextIn(delta.Get("stop_details"), "explanation")
 	choice.Finish = finishReason(reason.Text(), len(e.tools) > 0)
-	choice.StopSequence = delta.Get("stop_sequence").Text()
+	choice.StopSequence = delta.TextOf("stop_sequence")
 }
 
 // stop ends the answer. One that did not say why it ended but has content gets

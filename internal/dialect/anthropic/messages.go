@@ -14,7 +14,7 @@ func (w *requestWriter) writeMessages() *schema.Error {
 	w.Name("messages").Array()
 	for i := range w.Messages {
 		if err := w.message(&w.Messages[i]); err != nil {
-			return err.Within("messages[" + strconv.Itoa(i) + "]")
+			return err.WithinElement("messages", i)
 		}
 	}
 	if w.turn == "" {
@@ -149,7 +149,7 @@ func (w *requestWriter) assistant(m *chat.Message) *schema.Error {
 	}
 	w.unsigned = len(m.Calls) > 0 && !isSigned
 	for i := range m.Calls {
-		place := "tool_calls[" + strconv.Itoa(i) + "]"
+		place := schema.Element("tool_calls", i)
 		call := &m.Calls[i]
 		if len(call.ID) == 0 {
 			return schema.BadField(place+".id", "value.not_blank")

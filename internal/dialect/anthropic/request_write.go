@@ -66,7 +66,7 @@ func (w *requestWriter) writeStop() {
 func (w *requestWriter) writeMetadata() {
 	user := w.User
 	if user == nil {
-		user = chat.TextOf(w.Other("metadata").Get("user_id"))
+		user = chat.TextIn(w.Other("metadata"), "user_id")
 	}
 	if user != nil {
 		w.Open(`"metadata":{"user_id":`).Escaped(user)

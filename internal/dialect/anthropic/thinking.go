@@ -68,7 +68,7 @@ func (w *requestWriter) writeLimits() *schema.Error {
 	switch own := w.Other("thinking"); {
 	case own.Given():
 		w.Member("thinking", own.Raw())
-		thinks = string(own.Get("type").Text()) != "disabled"
+		thinks = !own.Is("type", "disabled")
 		if budget, ok := own.Get("budget_tokens").Int(); ok && !given {
 			limit += budget // the default is room for the answer alone
 		}

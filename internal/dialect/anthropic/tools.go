@@ -1,8 +1,6 @@
 package anthropic
 
 import (
-	"strconv"
-
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -17,7 +15,7 @@ func (w *requestWriter) writeTools() *schema.Error {
 	w.Name("tools").Array()
 	for i := range w.Tools {
 		if err := w.tool(&w.Tools[i]); err != nil {
-			return err.Within("tools[" + strconv.Itoa(i) + "]")
+			return err.WithinElement("tools", i)
 		}
 	}
 	w.EndArray()

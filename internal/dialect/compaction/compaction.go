@@ -104,7 +104,7 @@ func (t *translator) keepUsers() error {
 		return fmt.Errorf("the items of a conversation: %w", err)
 	}
 	for item := range doc.Root().All() {
-		if string(item.Get("type").Text()) == "message" && string(item.Get("role").Text()) == chat.User {
+		if item.Is("type", "message") && item.Is("role", chat.User) {
 			w.Raw(item.Raw())
 		}
 	}
@@ -142,7 +142,7 @@ func appendMessage(to chat.Text, m *chat.Message) chat.Text {
 func (t *translator) reply(_ *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
 	choice := answer.First()
 	if choice == nil || len(choice.Text) == 0 {
-		return fmt.Errorf("%w: no summary", dialect.ErrInvalid)
+		return dialect.Invalid("no summary")
 	}
 	w := jsonwrite.Writer{Out: reply.Room(2*(len(t.users)+len(choice.Text)) + 512)}
 	w.Open(`{"id":`).Plain(t.read.ID)

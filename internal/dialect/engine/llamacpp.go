@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -75,7 +74,7 @@ func replyLlamaTokenize(req *schema.Request, answer dialect.Answer, reply *diale
 			}
 		}
 		if id.Kind() != jsonscan.Number {
-			return fmt.Errorf("%w: a token without a number", dialect.ErrInvalid)
+			return dialect.Invalid("a token without a number")
 		}
 		tokens.Raw(id.Raw())
 		count++
@@ -85,11 +84,11 @@ func replyLlamaTokenize(req *schema.Request, answer dialect.Answer, reply *diale
 	w := jsonwrite.Writer{}
 	w.Open(`{"count":`).Int(count)
 	w.Member("tokens", tokens.Out)
-	if req.Body.Root().Get("return_token_strs").Kind() == jsonscan.True {
+	if req.Body.Root().IsTrue("return_token_strs") {
 		w.Member("token_strs", pieces.Out)
 	}
 	w.EndObject()
-	reply.Segments = append(reply.Segments[:0], w.Out)
+	reply.Set(w.Out)
 	return nil
 }
 
@@ -103,7 +102,7 @@ func replyLlamaDetokenize(_ *schema.Request, answer dialect.Answer, reply *diale
 	w.Object()
 	w.Field("prompt", content)
 	w.EndObject()
-	reply.Segments = append(reply.Segments[:0], w.Out)
+	reply.Set(w.Out)
 	return nil
 }
 
@@ -117,11 +116,10 @@ func replyInfill(req *schema.Request, answer dialect.Answer, reply *dialect.Repl
 		return err
 	}
 	if root.Get("content").Kind() != jsonscan.String {
-		return fmt.Errorf("%w: no content", dialect.ErrInvalid)
+		return dialect.Invalid("no content")
 	}
 	reply.Usage = usageOf(root)
-	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.ModelJSON())
-	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	reply.Splice(dialect.RenameModel(reply.Edits[:0], root, req.ModelJSON()))
 	return nil
 }
 
@@ -186,8 +184,8 @@ func (e *infillEvents) take(event dialect.Event) (bool, error) {
 	if usage := usageOf(root); usage.Known { // every event has the counts so far
 		e.usage = usage
 	}
-	e.Finished = e.Finished || root.Get("stop").Kind() == jsonscan.True
-	e.hasContent = e.hasContent || len(root.Get("content").Text()) > 0
+	e.Finished = e.Finished || root.IsTrue("stop")
+	e.hasContent = e.hasContent || len(root.TextOf("content")) > 0
 	e.edits = dialect.RenameModel(e.edits[:0], root, e.model)
 	e.segments = e.Doc.Splice(e.segments[:0], e.edits)
 	e.out = dialect.AppendFrame(e.out, nil, e.segments...)

@@ -30,7 +30,7 @@ func parse(body io.Reader) jsonscan.Value {
 // its model sleeps. A router that starts a server for each model tells how many it runs.
 func readProps(answer *Answer, into *Report) bool {
 	props := parse(answer.Body)
-	if string(props.Get("role").Text()) == "router" {
+	if props.Is("role", "router") {
 		most, ok := props.Get("max_instances").Int()
 		if ok && most > 0 && most < 1000 {
 			into.Room = int(most)
@@ -50,19 +50,19 @@ func readProps(answer *Answer, into *Report) bool {
 	case jsonscan.False:
 		into.isAwake(true, answer.Models)
 	}
-	into.start = string(props.Get("media_marker").Text()) // it is random in every process
+	into.start = string(props.TextOf("media_marker")) // it is random in every process
 	return true
 }
 
 // readModels reads the models of a llama.cpp that starts a server for each of them.
 func readModels(answer *Answer, into *Report) bool {
 	for m := parse(answer.Body).Get("data").First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		status := string(m.Get("status").Get("value").Text())
+		status := string(m.Get("status").TextOf("value"))
 		if status == "" {
 			continue // it has one model, which is always there
 		}
 		into.TellsModels = true
-		name := string(m.Get("id").Text())
+		name := string(m.TextOf("id"))
 		switch {
 		case !slices.Contains(answer.Models, name):
 		case status == "loaded":
@@ -71,7 +71,7 @@ func readModels(answer *Answer, into *Report) bool {
 			into.Loading = append(into.Loading, name)
 		case status == "sleeping":
 			into.Asleep = append(into.Asleep, name)
-		case m.Get("status").Get("failed").Kind() == jsonscan.True:
+		case m.Get("status").IsTrue("failed"):
 			into.Failed = append(into.Failed, name)
 		}
 	}
@@ -89,7 +89,7 @@ func readSlots(answer *Answer, into *Report) bool {
 		if task, ok := s.Get("id_task").Float(); ok {
 			into.progress = max(into.progress, task)
 		}
-		if s.Get("is_processing").Kind() != jsonscan.True {
+		if !s.IsTrue("is_processing") {
 			continue
 		}
 		next := s.Get("next_token")
@@ -113,7 +113,7 @@ func readLoaded(answer *Answer, into *Report) bool {
 	}
 	into.TellsModels = true
 	for m := loaded.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		tagged := string(m.Get("name").Text())
+		tagged := string(m.TextOf("name"))
 		size, isTold := m.Get("size").Int()
 		for _, name := range answer.Models {
 			if !isSameModel(name, tagged) {
@@ -153,11 +153,11 @@ func readAdapters(answer *Answer, into *Report) bool {
 	}
 	into.TellsAdapters = true
 	for m := models.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		name := string(m.Get("id").Text())
+		name := string(m.TextOf("id"))
 		path, isOurs := answer.Adapters[name]
 		switch {
 		case !isOurs || m.Get("parent").Kind() != jsonscan.String:
-		case string(m.Get("root").Text()) == path:
+		case m.Is("root", path):
 			into.Adapters = append(into.Adapters, name)
 		default:
 			into.Stale = append(into.Stale, name)
@@ -174,11 +174,11 @@ func readRunning(answer *Answer, into *Report) bool {
 	}
 	into.TellsModels = true
 	for m := running.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		name := string(m.Get("model").Text())
+		name := string(m.TextOf("model"))
 		if !slices.Contains(answer.Models, name) {
 			continue
 		}
-		switch string(m.Get("state").Text()) {
+		switch string(m.TextOf("state")) {
 		case "ready":
 			into.Awake = append(into.Awake, name)
 		case "starting":

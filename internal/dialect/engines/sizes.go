@@ -64,15 +64,15 @@ func listed(list jsonscan.Value, models []string) map[string]Sizes {
 		entries = list.Get("models")
 	}
 	for m := range entries.All() {
-		name := string(m.Get("id").Text())
+		name := string(m.TextOf("id"))
 		if name == "" {
-			name = strings.TrimPrefix(string(m.Get("name").Text()), "models/")
+			name = strings.TrimPrefix(string(m.TextOf("name")), "models/")
 		}
 		if !slices.Contains(models, name) {
 			continue
 		}
 		sizes := Sizes{first(m, sizeNames[:]), first(m, outputNames[:])}
-		if kind := string(m.Get("model_type").Text()); kind == "embedding" || kind == "rerank" {
+		if kind := string(m.TextOf("model_type")); kind == "embedding" || kind == "rerank" {
 			sizes = Sizes{Window: first(m, []string{"max_tokens"})} // Xinference: of the input
 		}
 		if sizes != (Sizes{}) {
@@ -99,7 +99,7 @@ func first(m jsonscan.Value, names []string) int64 {
 // whether it is an engine that has them elsewhere.
 func UnknownSizes(ask Ask, models []string) map[string]Sizes {
 	list := answerOf(ask, "/v1/models")
-	switch string(list.Get("data").First().Get("owned_by").Text()) {
+	switch string(list.Get("data").First().TextOf("owned_by")) {
 	case "llamacpp":
 		return LlamaCppSizes(ask, models)
 	case "library":
@@ -119,7 +119,7 @@ func LlamaCppSizes(ask Ask, models []string) map[string]Sizes {
 		return Sizes{Window: first(props.Get("default_generation_settings"), []string{"n_ctx"})}
 	}
 	props := answerOf(ask, "/props")
-	if string(props.Get("role").Text()) != "router" {
+	if !props.Is("role", "router") {
 		for _, model := range models {
 			found[model] = slot(props)
 		}
@@ -139,14 +139,14 @@ func OllamaSizes(ask Ask, models []string) map[string]Sizes {
 	found := map[string]Sizes{}
 	for m := range answerOf(ask, "/api/ps").Get("models").All() {
 		for _, model := range models {
-			if isSameModel(model, string(m.Get("name").Text())) {
+			if isSameModel(model, string(m.TextOf("name"))) {
 				found[model] = Sizes{Window: first(m, []string{"context_length"})}
 			}
 		}
 	}
 	for _, model := range models {
 		shown := parse(bytes.NewReader(ask("/api/show", `{"model":`+string(jsonwrite.AppendText(nil, model))+`}`)))
-		for line := range strings.Lines(string(shown.Get("parameters").Text())) {
+		for line := range strings.Lines(string(shown.TextOf("parameters"))) {
 			fields := strings.Fields(line)
 			if len(fields) != 2 || fields[0] != "num_ctx" {
 				continue

@@ -66,7 +66,7 @@ func (a *partialAnswer) take(doc *jsonscan.Document, data []byte) error {
 // them up one by one: every event of every stream costs this.
 func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 	if root.Kind() != jsonscan.Object {
-		return fmt.Errorf("%w: something else than an object", dialect.ErrInvalid)
+		return dialect.Invalid("something else than an object")
 	}
 	var candidates, id jsonscan.Value
 	for m := range root.All() {
@@ -121,7 +121,7 @@ func (a *partialAnswer) takeCandidate(c jsonscan.Value, position int64) error {
 		}
 	}
 	if index < 0 || index >= maxCandidates {
-		return fmt.Errorf("%w: a candidate without a proper index", dialect.ErrInvalid)
+		return dialect.Invalid("a candidate without a proper index")
 	}
 	candidate, choice := a.candidate(index), a.choice(index)
 	if content.Kind() == jsonscan.Object {
@@ -196,8 +196,8 @@ func (a *partialAnswer) part(candidate *candidate, choice *chat.Choice, part jso
 		return a.call(candidate, choice, call, signature)
 	case data.Given():
 		image := a.inner.Rescan(data)
-		choice.Images = append(choice.Images, slices.Concat([]byte("data:"), chat.TextOf(image.Get("mimeType")),
-			[]byte(";base64,"), chat.TextOf(image.Get("data"))))
+		choice.Images = append(choice.Images, slices.Concat([]byte("data:"), chat.TextIn(image, "mimeType"),
+			[]byte(";base64,"), chat.TextIn(image, "data")))
 	case thought.Kind() == jsonscan.True:
 		choice.Thinking = chat.Join(choice.Thinking, chat.TextOf(text))
 	default:
@@ -212,9 +212,9 @@ func (a *partialAnswer) part(candidate *candidate, choice *chat.Choice, part jso
 // call reads a function call. The signature is the call's own and goes with it.
 func (a *partialAnswer) call(candidate *candidate, choice *chat.Choice, v, signature jsonscan.Value) error {
 	v = a.inner.Rescan(v)
-	call := chat.ToolCall{Index: candidate.calls, ID: chat.TextOf(v.Get("id")), Name: chat.TextOf(v.Get("name"))}
+	call := chat.ToolCall{Index: candidate.calls, ID: chat.TextIn(v, "id"), Name: chat.TextIn(v, "name")}
 	if len(call.Name) == 0 {
-		return fmt.Errorf("%w: a function call without a name", dialect.ErrInvalid)
+		return dialect.Invalid("a function call without a name")
 	}
 	if len(call.ID) == 0 {
 		call.ID = []byte(inventedCall + rand.Text())

@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -21,7 +19,7 @@ func decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Ans
 			c.finish = chat.Stop // a plain answer is whole, whatever it says of it
 		}
 	}
-	if err := a.settle(fmt.Errorf("%w: no candidates", dialect.ErrInvalid)); err != nil {
+	if err := a.settle(dialect.Invalid("no candidates")); err != nil {
 		return err
 	}
 	to.Usage = a.usage.Usage
@@ -103,7 +101,7 @@ func (a *partialAnswer) tokens(choice *chat.Choice, result jsonscan.Value) error
 
 // beginToken writes a token and its probability, and leaves the object open.
 func beginToken(w *jsonwrite.Writer, token jsonscan.Value) {
-	w.Open(`{"token":`).Escaped(chat.TextOf(token.Get("token")))
+	w.Open(`{"token":`).Escaped(chat.TextIn(token, "token"))
 	w.Name("logprob")
 	if v := token.Get("logProbability"); v.Kind() == jsonscan.Number {
 		w.Raw(v.Raw())

@@ -3,7 +3,6 @@ package gemini
 import (
 	"bytes"
 	"slices"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -48,7 +47,7 @@ func addContents(body *jsonwrite.Members, messages []chat.Message, model string)
 	c := conversation{calls: map[string]calledFunction{}, mustSign: generationOf(model) >= 30}
 	for i := range messages {
 		if err := c.message(&messages[i]); err != nil {
-			return err.Within("messages[" + strconv.Itoa(i) + "]")
+			return err.WithinElement("messages", i)
 		}
 	}
 	c.flushResults()
@@ -137,7 +136,7 @@ func (c *conversation) content(role string, content *chat.Content) (bool, *schem
 		case !isText(part):
 			c.part(role)
 			if err := writeMedia(&c.Writer, part); err != nil {
-				return false, err.Inside("content[" + strconv.Itoa(i) + "]")
+				return false, err.InsideElement("content", i)
 			}
 		case len(part.Text) > 0:
 			c.text(role, part.Text)
@@ -189,7 +188,7 @@ func gather(content *chat.Content) (text chat.Text, media []byte, err *schema.Er
 		}
 		others.Object()
 		if err := writeMedia(&others, part); err != nil {
-			return nil, nil, err.Inside("content[" + strconv.Itoa(i) + "]")
+			return nil, nil, err.InsideElement("content", i)
 		}
 		others.EndObject()
 	}
@@ -211,7 +210,7 @@ func (c *conversation) assistant(m *chat.Message) *schema.Error {
 	for i := range m.Calls {
 		call := &m.Calls[i]
 		if err := c.call(call, c.firstSignature(chat.SignatureIn(call.Extra), i == 0)); err != nil {
-			return err.Inside("tool_calls[" + strconv.Itoa(i) + "]")
+			return err.InsideElement("tool_calls", i)
 		}
 	}
 	if m.FunctionCall != nil && m.Calls == nil {

@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/vectors"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
@@ -89,7 +87,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	for item := range root.Get("embeddings").All() {
 		vector := item.Get("values")
 		if vector.Kind() != jsonscan.Array || vector.Empty() {
-			return fmt.Errorf("%w: an item without a vector", dialect.ErrInvalid)
+			return dialect.Invalid("an item without a vector")
 		}
 		converted, err := vectors.Convert(vector, req.Base64, int(wanted))
 		if err != nil {
@@ -114,7 +112,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	out.Name("usage") // clients require it, known or not
 	dialect.WriteEmbeddingUsage(&out, reply.Usage)
 	out.EndObject()
-	reply.Segments = append(reply.Segments[:0], out.Out)
+	reply.Set(out.Out)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -41,7 +40,7 @@ func addTools(body *jsonwrite.Members, asked *chat.Request, schemas *schemaBudge
 func toolList(tools []chat.Tool, schemas *schemaBudget) ([]byte, error) {
 	var functions, native jsonwrite.Writer
 	for i := range tools {
-		tool, place := &tools[i], "tools["+strconv.Itoa(i)+"]"
+		tool, place := &tools[i], schema.Element("tools", i)
 		switch {
 		case tool.Type == chat.FunctionTool:
 			if err := writeDeclaration(&functions, tool, place+".function", schemas); err != nil {

@@ -123,7 +123,7 @@ func scanLine(doc *jsonscan.Document, data []byte) (l answerLine, err error) {
 		}
 	}
 	if root.Kind() != jsonscan.Object || !l.isText() && l.message.Kind() != jsonscan.Object && !l.done {
-		return l, fmt.Errorf("%w: no message", dialect.ErrInvalid)
+		return l, dialect.Invalid("no message")
 	}
 	return l, nil
 }
@@ -201,9 +201,9 @@ func (r *answerReader) readCalls(calls jsonscan.Value, choice *chat.Choice) erro
 	}
 	for c := range r.inner.Rescan(calls).All() {
 		function := c.Get("function")
-		call := chat.ToolCall{Index: r.calls, ID: chat.TextOf(c.Get("id")), Name: chat.TextOf(function.Get("name"))}
+		call := chat.ToolCall{Index: r.calls, ID: chat.TextIn(c, "id"), Name: chat.TextIn(function, "name")}
 		if len(call.Name) == 0 {
-			return fmt.Errorf("%w: a tool call without a name", dialect.ErrInvalid)
+			return dialect.Invalid("a tool call without a name")
 		}
 		if len(call.ID) == 0 {
 			call.ID = r.callID()
@@ -237,7 +237,7 @@ func readArguments(arguments jsonscan.Value) ([]byte, error) {
 	case kind == jsonscan.Object:
 		return chat.Escape(arguments.Raw()), nil
 	}
-	return nil, fmt.Errorf("%w: a tool call whose arguments are no object", dialect.ErrInvalid)
+	return nil, dialect.Invalid("a tool call whose arguments are no object")
 }
 
 // writeLogprobs writes the probabilities of a line's tokens. Clients require members

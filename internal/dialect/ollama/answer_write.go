@@ -2,7 +2,6 @@ package ollama
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -37,7 +36,7 @@ func lineStream(events dialect.Events, isComplete func() bool) *dialect.Stream {
 func replyLine(req *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
 	choice := answer.First()
 	if choice == nil {
-		return fmt.Errorf("%w: no choice", dialect.ErrInvalid)
+		return dialect.Invalid("no choice")
 	}
 	l := newLineWriter(req)
 	l.Out = reply.Room(answer.Size())
@@ -241,7 +240,7 @@ func (e *clientLines) Add(delta *chat.Delta) error {
 func (e *clientLines) gather(piece *chat.ToolCall) error {
 	e.gathered += len(piece.Arguments)
 	if e.gathered > dialect.MaxEvent {
-		return fmt.Errorf("%w: its tool calls are too long", dialect.ErrInvalid)
+		return dialect.Invalid("its tool calls are too long")
 	}
 	for i := range e.calls {
 		if call := &e.calls[i]; call.Index == piece.Index {

@@ -3,8 +3,6 @@
 package ollama
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
@@ -154,8 +152,7 @@ func (b *requestWriter) tools(asked *chat.Request) error {
 	for i := range asked.Tools {
 		tool := &asked.Tools[i]
 		if tool.Type != chat.FunctionTool || !tool.IsFunction {
-			param := fmt.Sprintf("tools[%d]", i)
-			return schema.BadField(param, "value.function")
+			return schema.BadField(schema.Element("tools", i), "value.function")
 		}
 		if len(choice.Name) == 0 || tool.Name.String() == choice.Name.String() {
 			chat.WriteTool(&list, tool)

@@ -66,7 +66,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	}
 	list := root.Get("embeddings")
 	if list.Kind() != jsonscan.Array || list.Empty() {
-		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
+		return dialect.Invalid("no embeddings")
 	}
 	wanted, _ := req.Field("dimensions").Int()
 	var between jsonwrite.Writer // the text around the vectors, which are not copied

@@ -2,7 +2,6 @@ package ollama
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
@@ -70,7 +69,7 @@ func callForm(tool *chat.Tool) []byte {
 func (r *answerReader) gather(line *answerLine, choice *chat.Choice) error {
 	r.text = append(r.text, choice.Text...)
 	if len(r.text) > dialect.MaxEvent {
-		return fmt.Errorf("%w: it is too long", dialect.ErrInvalid)
+		return dialect.Invalid("it is too long")
 	}
 	choice.Text = nil
 	if line.done {
@@ -90,7 +89,7 @@ func (r *answerReader) readForced(choice *chat.Choice) {
 	if doc.Parse(chat.Unescape(choice.Text)) != nil {
 		return
 	}
-	name, arguments := chat.TextOf(doc.Root().Get("name")), doc.Root().Get("arguments")
+	name, arguments := chat.TextIn(doc.Root(), "name"), doc.Root().Get("arguments")
 	if len(name) == 0 || arguments.Kind() != jsonscan.Object {
 		return
 	}

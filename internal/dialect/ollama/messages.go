@@ -1,8 +1,6 @@
 package ollama
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -22,7 +20,7 @@ func writeMessages(messages []chat.Message, size int) ([]byte, error) {
 	c.Array()
 	for i := range messages {
 		if err := c.message(&messages[i]); err != nil {
-			return nil, err.Within(fmt.Sprintf("messages[%d]", i))
+			return nil, err.WithinElement("messages", i)
 		}
 	}
 	c.EndArray()
@@ -77,13 +75,13 @@ func (c *conversation) parts(parts []chat.Part) *schema.Error {
 		switch part := &parts[i]; part.Type {
 		case chat.TextPart, chat.RefusalPart:
 			if part.Text == nil {
-				return schema.BadField(fmt.Sprintf("content[%d].%s", i, part.Type), "value.string")
+				return schema.BadField(schema.Element("content", i)+"."+part.Type, "value.string")
 			}
 			c.Out = append(c.Out, part.Text...)
 		case chat.ImagePart:
 			images++
 		default:
-			return schema.BadField(fmt.Sprintf("content[%d].type", i),
+			return schema.BadField(schema.Element("content", i)+".type",
 				"value.or_nothing", "known", "text", "last", "image_url")
 		}
 	}
@@ -102,7 +100,7 @@ func (c *conversation) images(parts []chat.Part) *schema.Error {
 			continue
 		}
 		if parts[i].Data == nil {
-			return schema.BadField(fmt.Sprintf("content[%d].image_url.url", i), "value.data_url_image")
+			return schema.BadField(schema.Element("content", i)+".image_url.url", "value.data_url_image")
 		}
 		c.Escaped(parts[i].Data)
 	}
@@ -135,7 +133,7 @@ func (c *conversation) toolCalls(m *chat.Message) *schema.Error {
 		}
 		c.Name("function")
 		if err := c.function(call); err != nil {
-			return err.Inside(fmt.Sprintf("tool_calls[%d].function", i))
+			return err.Inside(schema.Element("tool_calls", i) + ".function")
 		}
 		c.EndObject()
 	}

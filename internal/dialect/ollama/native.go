@@ -3,7 +3,6 @@ package ollama
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -83,7 +82,7 @@ func replyPassEmbedding(req *schema.Request, answer dialect.Answer, reply *diale
 		vectors = root.Get("embedding")
 	}
 	if vectors.Kind() != jsonscan.Array {
-		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
+		return dialect.Invalid("no embeddings")
 	}
 	if n, ok := dialect.TokenCount(root.Get("prompt_eval_count")); ok && n > 0 {
 		reply.Usage = schema.Usage{Prompt: n, Total: n, Known: true}

@@ -55,7 +55,7 @@ func IsLoad(req *schema.Request) bool {
 		messages := root.Get("messages")
 		return !messages.Given() || messages.Empty()
 	}
-	return len(chat.TextOf(root.Get("prompt"))) == 0 && len(chat.TextOf(root.Get("suffix"))) == 0
+	return len(chat.TextIn(root, "prompt")) == 0 && len(chat.TextIn(root, "suffix")) == 0
 }
 
 // reader reads a request.
@@ -85,7 +85,7 @@ func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	r.Messages = chat.Grow(&r.room, r.Messages, list)
 	for i, m := range r.room.All(list) {
 		if err := r.readMessage(m); err != nil {
-			return nil, err.Within("messages[" + strconv.Itoa(i) + "]")
+			return nil, err.WithinElement("messages", i)
 		}
 	}
 	if len(r.Messages) == 0 && r.room.Err == nil {
@@ -106,10 +106,10 @@ func readGenerate(req *schema.Request, room chat.Room) (*chat.Request, error) {
 			return nil, schema.BadField(name, "value.only_ollama")
 		}
 	}
-	if system := chat.TextOf(r.root.Get("system")); len(system) > 0 {
+	if system := chat.TextIn(r.root, "system"); len(system) > 0 {
 		r.Messages = append(r.Messages, chat.Message{Role: chat.System, Content: chat.Content{Text: system}})
 	}
-	said := chat.Message{Role: chat.User, Content: chat.Content{Text: chat.TextOf(r.root.Get("prompt"))}}
+	said := chat.Message{Role: chat.User, Content: chat.Content{Text: chat.TextIn(r.root, "prompt")}}
 	if err := r.addImages(&said, r.root.Get("images")); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (r *reader) readMessage(m jsonscan.Value) *schema.Error {
 	if content.Given() && content.Kind() != jsonscan.String {
 		return schema.BadField("content", "value.string")
 	}
-	said := chat.Message{Role: string(m.Get("role").Text()), Content: chat.Content{Text: chat.TextOf(content)}}
+	said := chat.Message{Role: string(m.TextOf("role")), Content: chat.Content{Text: chat.TextOf(content)}}
 	if said.Text == nil {
 		said.Text = chat.Text{}
 	}
@@ -154,7 +154,7 @@ func (r *reader) readMessage(m jsonscan.Value) *schema.Error {
 			return err
 		}
 	case chat.Assistant:
-		said.Reasoning = chat.TextOf(m.Get("thinking"))
+		said.Reasoning = chat.TextIn(m, "thinking")
 		if err := r.addCalls(&said, m.Get("tool_calls")); err != nil {
 			return err
 		}
@@ -222,10 +222,10 @@ func (r *reader) addCalls(m *chat.Message, calls jsonscan.Value) *schema.Error {
 	}
 	for i, c := range r.room.All(calls) {
 		function := c.Get("function")
-		call := chat.ToolCall{ID: chat.TextOf(c.Get("id")), Name: chat.TextOf(function.Get("name")),
+		call := chat.ToolCall{ID: chat.TextIn(c, "id"), Name: chat.TextIn(function, "name"),
 			Input: []byte("{}")}
 		if len(call.Name) == 0 {
-			return schema.BadField("tool_calls["+strconv.Itoa(i)+"].function.name", "value.function_name")
+			return schema.BadField(schema.Element("tool_calls", i)+".function.name", "value.function_name")
 		}
 		if len(call.ID) == 0 {
 			call.ID = strconv.AppendInt([]byte("call_"), int64(r.calls), 10)
@@ -245,9 +245,9 @@ func (r *reader) addCalls(m *chat.Message, calls jsonscan.Value) *schema.Error {
 // nameResult says which call a result belongs to: the one that it names by its id, the
 // first without a result that has its name, or the first without a result.
 func (r *reader) nameResult(said *chat.Message, m jsonscan.Value) {
-	said.Name, said.CallID = chat.TextOf(m.Get("tool_name")), chat.TextOf(m.Get("tool_call_id"))
+	said.Name, said.CallID = chat.TextIn(m, "tool_name"), chat.TextIn(m, "tool_call_id")
 	if len(said.Name) == 0 {
-		said.Name = chat.TextOf(m.Get("name"))
+		said.Name = chat.TextIn(m, "name")
 	}
 	at := -1
 	for i := range r.open {
@@ -288,12 +288,11 @@ func (r *reader) readTools() *schema.Error {
 	for i, t := range r.room.All(tools) {
 		function := t.Get("function")
 		tool := chat.Tool{
-			Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(function.Get("name")),
+			Type: chat.FunctionTool, IsFunction: true, Name: chat.TextIn(function, "name"),
 			Description: chat.Given(function.Get("description")), Schema: chat.Given(function.Get("parameters")),
 		}
 		if len(tool.Name) == 0 {
-			return schema.BadField("function.name", "value.function_name").Within("tools[" +
-				strconv.Itoa(i) + "]")
+			return schema.BadField("function.name", "value.function_name").WithinElement("tools", i)
 		}
 		r.Tools = append(r.Tools, tool)
 	}
@@ -327,7 +326,7 @@ func (r *reader) readOptions() *schema.Error {
 	if stop := options.Get("stop"); stop.Kind() == jsonscan.String || stop.Kind() == jsonscan.Array && !stop.Empty() {
 		r.Stop = stop
 	}
-	if r.root.Get("logprobs").Kind() == jsonscan.True {
+	if r.root.IsTrue("logprobs") {
 		r.Logprobs = r.root.Get("logprobs").Raw()
 		r.TopLogprobs = r.root.Get("top_logprobs")
 	}

@@ -70,7 +70,7 @@ func replyEmbed(req *schema.Request, answer []byte, reply *dialect.Reply) error 
 	if req.Door == schema.DoorOllamaEmbeddings {
 		w.Open(`{"embedding":`).Raw(data.Get("embedding").Raw())
 		w.EndObject()
-		reply.Segments = append(reply.Segments[:0], w.Out)
+		reply.Set(w.Out)
 		return nil
 	}
 	w.Object()
@@ -85,7 +85,7 @@ func replyEmbed(req *schema.Request, answer []byte, reply *dialect.Reply) error 
 		w.Name("prompt_eval_count").Int(reply.Usage.Prompt)
 	}
 	w.EndObject()
-	reply.Segments = append(reply.Segments[:0], w.Out)
+	reply.Set(w.Out)
 	return nil
 }
 
@@ -93,7 +93,7 @@ func replyEmbed(req *schema.Request, answer []byte, reply *dialect.Reply) error 
 // without a template around it, or with a suffix, is no chat but a text to complete.
 func GenerateClient(req *schema.Request) *dialect.Client {
 	root := req.Body.Root()
-	if root.Get("raw").Kind() == jsonscan.True || len(chat.TextOf(root.Get("suffix"))) > 0 {
+	if root.IsTrue("raw") || len(chat.TextIn(root, "suffix")) > 0 {
 		return rawClient
 	}
 	return Client
@@ -122,7 +122,7 @@ func textCompletion(req *schema.Request) (*schema.Request, error) {
 	} else {
 		w.Literal(`"prompt":""`)
 	}
-	if len(chat.TextOf(root.Get("suffix"))) > 0 {
+	if len(chat.TextIn(root, "suffix")) > 0 {
 		w.Field("suffix", root.Get("suffix"))
 	}
 	for _, f := range []struct {
@@ -152,9 +152,9 @@ func replyRaw(req *schema.Request, answer []byte, reply *dialect.Reply) error {
 	choice := doc.Root().Get("choices").First()
 	l := newLineWriter(req)
 	l.begin()
-	l.say(chat.TextOf(choice.Get("text")), nil, nil)
-	l.end(chat.FinishReason(choice.Get("finish_reason").Text()), &chat.Usage{Tokens: reply.Usage}, nil)
-	reply.Segments = append(reply.Segments[:0], l.Out)
+	l.say(chat.TextIn(choice, "text"), nil, nil)
+	l.end(chat.FinishReason(choice.TextOf("finish_reason")), &chat.Usage{Tokens: reply.Usage}, nil)
+	reply.Set(l.Out)
 	return nil
 }
 
@@ -206,7 +206,7 @@ func (e *rawLines) Next() ([]byte, error) {
 		if reason := choice.Get("finish_reason"); dialect.IsFinishReason(reason) {
 			e.reason = chat.FinishReason(reason.Text())
 		}
-		if text := chat.TextOf(choice.Get("text")); len(text) > 0 {
+		if text := chat.TextIn(choice, "text"); len(text) > 0 {
 			if e.firstToken.IsZero() {
 				e.firstToken = time.Now()
 			}

@@ -62,8 +62,8 @@ func (n *callNumbers) mend(edits []jsonscan.Edit,
 		if !isGiven {
 			given = -1
 		}
-		number, err := n.numberOf(which, given, piece.Get("id").Text(),
-			len(piece.Get("function").Get("name").Text()) > 0)
+		number, err := n.numberOf(which, given, piece.TextOf("id"),
+			len(piece.Get("function").TextOf("name")) > 0)
 		if err != nil {
 			return edits, true, err
 		}

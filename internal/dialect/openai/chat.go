@@ -5,7 +5,6 @@ package openai
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -170,13 +169,13 @@ func passCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	var m members
 	m.read(root)
 	if m.choices.Kind() != jsonscan.Array || m.choices.Empty() {
-		return fmt.Errorf("%w: no choices", dialect.ErrInvalid)
+		return dialect.Invalid("no choices")
 	}
 	given, edits := 0, reply.Edits[:0]
 	for c := range m.choices.All() {
 		said := c.Get(want.said)
 		if c.Kind() != jsonscan.Object || said.Kind() != want.kind && said.Kind() != jsonscan.Absent {
-			return fmt.Errorf("%w: a choice that says nothing", dialect.ErrInvalid)
+			return dialect.Invalid("a choice that says nothing")
 		}
 		edits = completeChoice(edits, c, said, given)
 		given++
@@ -199,8 +198,7 @@ func passCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	if !m.id.Given() {
 		edits = addMissingMember(edits, root, m.id, appendNewID(nil, want.idPrefix))
 	}
-	reply.Edits = edits
-	reply.Segments = reply.Doc.Splice(reply.Segments[:0], edits)
+	reply.Splice(edits)
 	return nil
 }
 

@@ -45,7 +45,7 @@ func decodeTexts(req *schema.Request, body []byte, doc *jsonscan.Document, to *c
 	if err := dialect.FailureIn(root); err != nil {
 		return err
 	}
-	to.ID, to.Usage = chat.TextOf(root.Get("id")), readUsage(root.Get("usage"))
+	to.ID, to.Usage = chat.TextIn(root, "id"), readUsage(root.Get("usage"))
 	for c := range root.Get("choices").All() {
 		index, ok := c.Get("index").Int()
 		if !ok {
@@ -63,8 +63,8 @@ func decodeTextStream(req *schema.Request, body io.Reader) dialect.Deltas {
 
 // readText reads a choice of the completion of a text.
 func readText(to *chat.Choice, choice jsonscan.Value) {
-	to.Text = chat.TextOf(choice.Get("text"))
-	to.Finish = chat.FinishReason(choice.Get("finish_reason").Text())
+	to.Text = chat.TextIn(choice, "text")
+	to.Finish = chat.FinishReason(choice.TextOf("finish_reason"))
 }
 
 // wantedTexts returns how many completions a request asks for.

@@ -24,12 +24,12 @@ func decodeChat(req *schema.Request, body []byte, doc *jsonscan.Document, to *ch
 	if err := dialect.FailureIn(root); err != nil {
 		return err
 	}
-	to.ID, to.Usage = chat.TextOf(root.Get("id")), readUsage(root.Get("usage"))
+	to.ID, to.Usage = chat.TextIn(root, "id"), readUsage(root.Get("usage"))
 	readTimings(root.Get("timings"), &to.Usage.Tokens)
 	for c := range root.Get("choices").All() {
 		message := c.Get("message")
 		if message.Kind() != jsonscan.Object {
-			return fmt.Errorf("%w: a choice that says nothing", dialect.ErrInvalid)
+			return dialect.Invalid("a choice that says nothing")
 		}
 		index, ok := c.Get("index").Int()
 		if !ok {
@@ -38,7 +38,7 @@ func decodeChat(req *schema.Request, body []byte, doc *jsonscan.Document, to *ch
 		to.Add(index).Read(c, message)
 	}
 	if len(to.Choices) == 0 {
-		return fmt.Errorf("%w: no choices", dialect.ErrInvalid)
+		return dialect.Invalid("no choices")
 	}
 	return dialect.CheckChoices(len(to.Choices), dialect.WantedChoices(req))
 }

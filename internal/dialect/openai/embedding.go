@@ -35,7 +35,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	}
 	data := root.Get("data")
 	if data.Kind() != jsonscan.Array || data.Empty() {
-		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
+		return dialect.Invalid("no embeddings")
 	}
 	var m members
 	m.read(root)
@@ -72,8 +72,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	if asked := inputsOf(req.Field("input")); position != asked {
 		return dialect.WrongVectors(position, asked)
 	}
-	reply.Edits = edits
-	reply.Segments = reply.Doc.Splice(reply.Segments[:0], edits)
+	reply.Splice(edits)
 	if numbers == shuffled {
 		return reorder(reply)
 	}
@@ -101,7 +100,7 @@ func readNumbering(data jsonscan.Value) (numbering, error) {
 		if number.Given() {
 			n, whole := number.Int()
 			if !whole || n < 0 || n >= int64(count) {
-				return 0, fmt.Errorf("%w: a vector of no input", dialect.ErrInvalid)
+				return 0, dialect.Invalid("a vector of no input")
 			}
 			index = int(n)
 		}
@@ -114,7 +113,7 @@ func readNumbering(data jsonscan.Value) (numbering, error) {
 		same = same && index == 0
 		if found == shuffled {
 			if seen[index] && !same {
-				return 0, fmt.Errorf("%w: two vectors of one input", dialect.ErrInvalid)
+				return 0, dialect.Invalid("two vectors of one input")
 			}
 			seen[index] = true
 		}
@@ -180,7 +179,6 @@ func reorder(reply *dialect.Reply) error {
 		sorted.Raw(item.Raw())
 	}
 	sorted.EndArray()
-	reply.Edits = append(reply.Edits[:0], data.Replace(sorted.Out))
-	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	reply.Splice(append(reply.Edits[:0], data.Replace(sorted.Out)))
 	return nil
 }

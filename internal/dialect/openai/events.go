@@ -99,7 +99,7 @@ func (r *reader) scan(event dialect.Event, m *members) (isChunk bool, err error)
 // see takes note of a choice of a chunk, and returns its number.
 func (r *reader) see(choice jsonscan.Value) (int64, error) {
 	if choice.Kind() != jsonscan.Object {
-		return 0, fmt.Errorf("%w: a choice that is no object", dialect.ErrInvalid)
+		return 0, dialect.Invalid("a choice that is no object")
 	}
 	r.Finished = r.Finished || dialect.IsFinishReason(choice.Get("finish_reason"))
 	index, _ := choice.Get("index").Int() // without one it is the first
@@ -242,7 +242,7 @@ func (e *events) pass(m *members) ([]byte, error) {
 // hasContent reports whether a choice of a chunk has content. The document is memory to
 // scan its delta in.
 func hasContent(choice jsonscan.Value, doc *jsonscan.Document) bool {
-	if len(chat.TextOf(choice.Get("text"))) > 0 { // of a completion
+	if len(chat.TextIn(choice, "text")) > 0 { // of a completion
 		return true
 	}
 	delta := choice.Get("delta")
@@ -272,11 +272,11 @@ func (r *reader) nonChunkError(root jsonscan.Value, m *members) error {
 	case dialect.LooksLikeFailure(root):
 		return &dialect.Failure{Status: 200, Message: dialect.FailureMessage(root)}
 	case root.Kind() != jsonscan.Object:
-		return fmt.Errorf("%w: an event that is no object", dialect.ErrInvalid)
+		return dialect.Invalid("an event that is no object")
 	case r.Finished:
 		return nil // the answer is complete, and this is no part of it
 	}
-	return fmt.Errorf("%w: an event that is no chunk", dialect.ErrInvalid)
+	return dialect.Invalid("an event that is no chunk")
 }
 
 // identify remembers the members that all chunks of the stream share.

@@ -39,7 +39,7 @@ func replyImage(req *schema.Request, answer dialect.Answer, reply *dialect.Reply
 	}
 	data := root.Get("data")
 	if data.Kind() != jsonscan.Array || data.Empty() {
-		return fmt.Errorf("%w: no images", dialect.ErrInvalid)
+		return dialect.Invalid("no images")
 	}
 	reply.Usage = schema.ReadUsage(root.Get("usage"))
 	edits := reply.Edits[:0]
@@ -49,7 +49,7 @@ func replyImage(req *schema.Request, answer dialect.Answer, reply *dialect.Reply
 		hasContent := content.Kind() == jsonscan.String && len(content.Text()) > 0
 		switch {
 		case !hasAddress && !hasContent:
-			return fmt.Errorf("%w: an image without content", dialect.ErrInvalid)
+			return dialect.Invalid("an image without content")
 		case req.ImageFormat == "b64_json" && !hasContent:
 			if edits, err = extractImage(edits, address, content); err != nil {
 				return err
@@ -62,8 +62,7 @@ func replyImage(req *schema.Request, answer dialect.Answer, reply *dialect.Reply
 		edits = append(edits, stampCreated(root))
 	}
 	edits = renameOnly(edits, root, req)
-	reply.Edits = edits
-	reply.Segments = reply.Doc.Splice(reply.Segments[:0], edits)
+	reply.Splice(edits)
 	return nil
 }
 

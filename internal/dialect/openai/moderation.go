@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -18,10 +16,9 @@ func replyModeration(req *schema.Request, answer dialect.Answer, reply *dialect.
 		return err
 	}
 	if results := root.Get("results"); results.Kind() != jsonscan.Array || results.Empty() {
-		return fmt.Errorf("%w: no results", dialect.ErrInvalid)
+		return dialect.Invalid("no results")
 	}
 	reply.Usage = schema.ReadUsage(root.Get("usage"))
-	reply.Edits = renameOnly(reply.Edits[:0], root, req)
-	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	reply.Splice(renameOnly(reply.Edits[:0], root, req))
 	return nil
 }

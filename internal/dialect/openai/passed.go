@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -100,10 +99,10 @@ func (e *passedEvents) inspect(event dialect.Event) error {
 	if err != nil {
 		return err
 	}
-	kind := root.Get("type").Text()
+	kind := root.TextOf("type")
 	switch {
 	case root.Kind() != jsonscan.Object:
-		return fmt.Errorf("%w: an event that is no object", dialect.ErrInvalid)
+		return dialect.Invalid("an event that is no object")
 	case root.Get("error").Given(), string(kind) == "error":
 		return dialect.ReadFailure(200, event.Data)
 	}

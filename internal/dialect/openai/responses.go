@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"strings"
 
@@ -44,7 +43,7 @@ func replyResponses(req *schema.Request, answer dialect.Answer, reply *dialect.R
 
 // noteResponse tells the id of a response that is passed on.
 func noteResponse(note func(id string), response jsonscan.Value) {
-	if id := response.Get("id").Text(); note != nil && len(id) > 0 {
+	if id := response.TextOf("id"); note != nil && len(id) > 0 {
 		note(string(id))
 	}
 }
@@ -125,7 +124,7 @@ func (e *responseEvents) write(event dialect.Event) error {
 		if err != nil {
 			return err
 		}
-		name = root.Get("type").Text()
+		name = root.TextOf("type")
 		if err := e.inspect(root, name); err != nil {
 			return err
 		}
@@ -166,10 +165,10 @@ func (e *responseEvents) contentIn(name string, data []byte) bool {
 		return strings.HasSuffix(name, ".partial_image")
 	}
 	if isPiece {
-		return len(chat.TextOf(e.Doc.Root().Get("delta"))) > 0
+		return len(chat.TextIn(e.Doc.Root(), "delta")) > 0
 	}
 	item := e.Doc.Root().Get("item")
-	switch string(item.Get("type").Text()) {
+	switch string(item.TextOf("type")) {
 	case "message", "reasoning":
 		return hasElements(item.Get("content")) || hasElements(item.Get("summary"))
 	}
@@ -198,13 +197,13 @@ func (e *responseEvents) inspect(root jsonscan.Value, name []byte) error {
 		if err := dialect.FailureIn(root); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: an event without a type", dialect.ErrInvalid)
+		return dialect.Invalid("an event without a type")
 	case "error":
 		return dialect.ReadFailure(200, root.Raw())
 	case "response.failed":
 		e.usage = schema.ReadUsage(response.Get("usage"))
-		message := string(response.Get("error").Get("message").Text())
-		return &dialect.Failure{Status: 200, Message: message, Code: string(response.Get("error").Get("code").Text())}
+		message := string(response.Get("error").TextOf("message"))
+		return &dialect.Failure{Status: 200, Message: message, Code: string(response.Get("error").TextOf("code"))}
 	case "response.created":
 		noteResponse(e.note, response)
 	case "response.completed", "response.incomplete":

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -30,7 +29,7 @@ func replySpeech(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 			return err
 		}
 	}
-	return fmt.Errorf("%w: no audio", dialect.ErrInvalid)
+	return dialect.Invalid("no audio")
 }
 
 // asksForEventsSpeech reports whether the client wants the audio as events.

@@ -25,7 +25,7 @@ func splitCompletion(req *schema.Request, reply *dialect.Reply) (*dialect.Stream
 	root := doc.Root()
 	choices := root.Get("choices")
 	if root.Kind() != jsonscan.Object || choices.Given() && choices.Kind() != jsonscan.Array {
-		return nil, fmt.Errorf("%w: it is no completion", dialect.ErrInvalid)
+		return nil, dialect.Invalid("it is no completion")
 	}
 	var s splitter
 	s.readHead(root)
@@ -80,7 +80,7 @@ func (s *splitter) end() {
 func (s *splitter) addChoice(choice jsonscan.Value, position int) error {
 	message, reason := choice.Get("message"), choice.Get("finish_reason")
 	if message.Kind() != jsonscan.Object || !dialect.IsFinishReason(reason) {
-		return fmt.Errorf("%w: a choice without message or finish_reason", dialect.ErrInvalid)
+		return dialect.Invalid("a choice without message or finish_reason")
 	}
 	index := choice.Get("index").Raw()
 	if index == nil {
@@ -133,7 +133,7 @@ func (s *splitter) writeDelta(message jsonscan.Value) error {
 		number := int64(0)
 		for call := range m.All() {
 			if call.Kind() != jsonscan.Object {
-				return fmt.Errorf("%w: a tool call that is no object", dialect.ErrInvalid)
+				return dialect.Invalid("a tool call that is no object")
 			}
 			s.Open(`{"index":`).Int(number)
 			for member := range call.All() {

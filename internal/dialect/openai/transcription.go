@@ -60,7 +60,7 @@ func replyTranscription(req *schema.Request, answer dialect.Answer, reply *diale
 	case labelled && root.Kind() == jsonscan.String:
 		text = root.Text()
 	case labelled, !utf8.Valid(text), strings.Contains(answer.ContentType, "html") && looksLikeHTML(text):
-		return fmt.Errorf("%w: no text", dialect.ErrInvalid)
+		return dialect.Invalid("no text")
 	}
 	switch {
 	case format == "json":
@@ -84,11 +84,10 @@ func transcriptObject(req *schema.Request, root jsonscan.Value, format string, r
 	text := root.Get("text")
 	switch {
 	case text.Kind() != jsonscan.String:
-		return fmt.Errorf("%w: no text", dialect.ErrInvalid)
+		return dialect.Invalid("no text")
 	case strings.HasSuffix(format, "json"):
 		reply.Usage = schema.ReadUsage(root.Get("usage"))
-		reply.Edits = renameOnly(reply.Edits[:0], root, req)
-		reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+		reply.Splice(renameOnly(reply.Edits[:0], root, req))
 	case format == "text":
 		reply.Usage = schema.ReadUsage(root.Get("usage"))
 		reply.ContentType = plainText
@@ -115,7 +114,7 @@ func splitTranscription(req *schema.Request, reply *dialect.Reply) (*dialect.Str
 		if _, err := dialect.Parse(&doc, body); err != nil {
 			return nil, err
 		}
-		text, members = doc.Root().Get("text").Text(), dialect.CompactObject(doc.Root())
+		text, members = doc.Root().TextOf("text"), dialect.CompactObject(doc.Root())
 	} else {
 		members = slices.Concat([]byte(`{"text":`), jsonwrite.AppendText(nil, text), []byte("}"))
 	}

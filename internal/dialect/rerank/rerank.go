@@ -5,7 +5,6 @@ package rerank
 import (
 	"cmp"
 	"crypto/rand"
-	"fmt"
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -44,7 +43,7 @@ func replyRerank(req *schema.Request, answer dialect.Answer, reply *dialect.Repl
 		list = root.Get("data")
 	}
 	if list.Kind() != jsonscan.Array {
-		return fmt.Errorf("%w: no results", dialect.ErrInvalid)
+		return dialect.Invalid("no results")
 	}
 	return ranked(req, root, list, reply)
 }
@@ -96,7 +95,7 @@ func ranked(req *schema.Request, root, list jsonscan.Value, reply *dialect.Reply
 	out.Name("usage")
 	writeUsage(&out, root.Get("usage"), reply.Usage)
 	out.EndObject()
-	reply.Segments = append(reply.Segments[:0], out.Out)
+	reply.Set(out.Out)
 	return nil
 }
 
@@ -109,7 +108,7 @@ func readResults(list jsonscan.Value, documents int) ([]result, error) {
 	for v := range list.All() {
 		index, ok := v.Get("index").Int()
 		if !ok || index < 0 || index >= int64(documents) || seen[index] {
-			return nil, fmt.Errorf("%w: a result for no document", dialect.ErrInvalid)
+			return nil, dialect.Invalid("a result for no document")
 		}
 		seen[index] = true
 		score := v.Get("relevance_score")
@@ -118,7 +117,7 @@ func readResults(list jsonscan.Value, documents int) ([]result, error) {
 		}
 		value, ok := score.Float()
 		if !ok {
-			return nil, fmt.Errorf("%w: a result without a score", dialect.ErrInvalid)
+			return nil, dialect.Invalid("a result without a score")
 		}
 		results = append(results, result{index, value, score.Raw(), v})
 	}

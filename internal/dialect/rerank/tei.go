@@ -1,8 +1,6 @@
 package rerank
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -39,7 +37,7 @@ func replyTEI(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) 
 		return err
 	}
 	if root.Kind() != jsonscan.Array {
-		return fmt.Errorf("%w: no results", dialect.ErrInvalid)
+		return dialect.Invalid("no results")
 	}
 	return ranked(req, jsonscan.Value{}, root, reply)
 }

@@ -3,7 +3,6 @@ package responses
 import (
 	"bytes"
 	"crypto/rand"
-	"fmt"
 	"slices"
 	"time"
 
@@ -120,7 +119,7 @@ func incompleteReason(finish chat.FinishReason) string {
 func (r *Request) answer(whole *chat.Answer, reply *dialect.Reply) error {
 	choice := whole.First()
 	if choice == nil {
-		return fmt.Errorf("%w: no choice", dialect.ErrInvalid)
+		return dialect.Invalid("no choice")
 	}
 	end := outcome{status: completed, reason: incompleteReason(choice.Finish), usage: &whole.Usage}
 	if end.reason != "" {

@@ -27,7 +27,7 @@ func ParseFor(req *schema.Request, door schema.Door, body []byte) error {
 	if err := req.CheckExtraBody(root.Get("extra_body")); err != nil {
 		return err
 	}
-	req.Stream = root.Get("stream").Kind() == jsonscan.True
+	req.Stream = root.IsTrue("stream")
 	req.IncludeUsage = true // the last event has the usage
 	for _, v := range []jsonscan.Value{root.Get("user"), root.Get("safety_identifier")} {
 		if !v.Given() {
@@ -100,7 +100,7 @@ func modelOf(instance string) string { return instance[:max(0, strings.LastIndex
 // translation here: a state that a backend wants back, or a reference to an item.
 func NamesTranslated(root jsonscan.Value) bool {
 	for item := range root.Get("input").All() {
-		if bytes.HasPrefix(chat.TextOf(item.Get("encrypted_content")), []byte(statePrefix)) {
+		if bytes.HasPrefix(chat.TextIn(item, "encrypted_content"), []byte(statePrefix)) {
 			return true
 		}
 		if id, isReference := ReferenceIn(item); isReference {

@@ -99,7 +99,7 @@ func (e *Echo) Complete(edits []jsonscan.Edit, response jsonscan.Value) []jsonsc
 		switch {
 		case i < len(echoed):
 			value = e.values[i]
-		case name == "created_at", name == "completed_at" && string(response.Get("status").Text()) == completed:
+		case name == "created_at", name == "completed_at" && response.Is("status", completed):
 			value = strconv.AppendInt(nil, time.Now().Unix(), 10)
 		}
 		if there := response.Get(name); there.Kind() == jsonscan.Null {

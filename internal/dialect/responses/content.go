@@ -2,7 +2,6 @@ package responses
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -40,7 +39,7 @@ func readParts(doc *jsonscan.Document, array jsonscan.Value, room *chat.Room) ([
 	for i, p := range room.All(list) {
 		part, err := readPart(p)
 		if err != nil {
-			return nil, err.Inside("content[" + strconv.Itoa(i) + "]")
+			return nil, err.InsideElement("content", i)
 		}
 		parts = append(parts, part)
 	}
@@ -79,14 +78,14 @@ func wrongContent(content jsonscan.Value) *schema.Error {
 
 // readPart reads one part of a message.
 func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
-	switch kind := string(p.Get("type").Text()); kind {
+	switch kind := string(p.TextOf("type")); kind {
 	case "input_text", "output_text", "text":
-		part = chat.NewText(chat.TextOf(p.Get("text")))
+		part = chat.NewText(chat.TextIn(p, "text"))
 		if part.Text == nil {
 			return part, invalidValue("text", "call.part_text")
 		}
 	case "refusal":
-		part = chat.Part{Type: chat.RefusalPart, Text: chat.TextOf(p.Get("refusal"))}
+		part = chat.Part{Type: chat.RefusalPart, Text: chat.TextIn(p, "refusal")}
 		if part.Text == nil {
 			return part, invalidValue("refusal", "call.refusal_text")
 		}
@@ -106,7 +105,7 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 
 func readImage(p jsonscan.Value) (chat.Part, *schema.Error) {
 	part := chat.Part{Type: chat.ImagePart}
-	address := chat.TextOf(p.Get("image_url"))
+	address := chat.TextIn(p, "image_url")
 	if address == nil {
 		if p.Get("file_id").Given() {
 			return part, invalidValue("file_id", "call.image_file")
@@ -114,7 +113,7 @@ func readImage(p jsonscan.Value) (chat.Part, *schema.Error) {
 		return part, schema.MissingParameter("image_url")
 	}
 	part.SetSource(address)
-	switch detail := string(p.Get("detail").Text()); detail {
+	switch detail := string(p.TextOf("detail")); detail {
 	case "low", "high", "auto":
 		part.Detail = chat.Text(detail)
 	case "original":
@@ -124,8 +123,8 @@ func readImage(p jsonscan.Value) (chat.Part, *schema.Error) {
 }
 
 func readFile(p jsonscan.Value) (chat.Part, *schema.Error) {
-	part := chat.Part{Type: chat.FilePart, Name: chat.TextOf(p.Get("filename"))}
-	data := chat.TextOf(p.Get("file_data"))
+	part := chat.Part{Type: chat.FilePart, Name: chat.TextIn(p, "filename")}
+	data := chat.TextIn(p, "file_data")
 	if data == nil {
 		for _, name := range []string{"file_id", "file_url"} {
 			if p.Get(name).Given() {

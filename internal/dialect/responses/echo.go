@@ -119,7 +119,7 @@ func writeTools(w *jsonwrite.Writer, tools jsonscan.Value) {
 	var doc jsonscan.Document
 	w.Array()
 	for t := range doc.Rescan(tools).All() {
-		if string(t.Get("type").Text()) == "function" {
+		if t.Is("type", "function") {
 			writeWith(w, t, functionMembers[:]...)
 		} else {
 			w.Raw(inOneLine(t))

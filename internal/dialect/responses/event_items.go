@@ -2,7 +2,6 @@ package responses
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
@@ -135,7 +134,7 @@ func (s *Stream) closeMessage(status string) {
 func (s *Stream) addCall(c *chat.ToolCall) error {
 	if s.open.kind != callItem || c.Index != s.open.call || s.isOtherCall(c.ID) {
 		if s.open.kind == callItem && c.Index < s.open.call {
-			return fmt.Errorf("%w: a piece of a call that had ended", dialect.ErrInvalid)
+			return dialect.Invalid("a piece of a call that had ended")
 		}
 		s.beginCall(c)
 	}

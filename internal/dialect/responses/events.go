@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -274,7 +273,7 @@ func (s *Stream) delta(text []byte, members string) error {
 // grow counts text that is kept for the end.
 func (s *Stream) grow(bytes int) error {
 	if s.size += bytes; s.size > maxKept {
-		return fmt.Errorf("%w: it is too long", dialect.ErrInvalid)
+		return dialect.Invalid("it is too long")
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package responses
 
 import (
 	"errors"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -15,7 +14,7 @@ func placed(list string, index int, err error) error {
 	if !errors.As(err, &known) {
 		return err
 	}
-	return known.Inside(list + "[" + strconv.Itoa(index) + "]")
+	return known.InsideElement(list, index)
 }
 
 // inputItem reads an item of the input, and keeps it for the store.
@@ -40,7 +39,7 @@ func ReferenceIn(item jsonscan.Value) (id string, ok bool) {
 	if string(kind.Text()) != "item_reference" && (kind.Given() || item.Get("role").Given()) {
 		return "", false
 	}
-	return string(item.Get("id").Text()), true
+	return string(item.TextOf("id")), true
 }
 
 // reference reads the item that another one refers to.
@@ -66,7 +65,7 @@ func (r *reader) reference(id string) error {
 
 // item reads one item. The error names values relative to it.
 func (r *reader) item(item jsonscan.Value) *schema.Error {
-	kind := string(item.Get("type").Text())
+	kind := string(item.TextOf("type"))
 	switch kind {
 	case "message", "":
 		return r.messageItem(item)
@@ -91,7 +90,7 @@ func (r *reader) item(item jsonscan.Value) *schema.Error {
 // messageItem reads a message.
 func (r *reader) messageItem(item jsonscan.Value) *schema.Error {
 	content := item.Get("content")
-	switch string(item.Get("role").Text()) {
+	switch string(item.TextOf("role")) {
 	case "user":
 		r.endTurn()
 		said, err := r.content(content)
@@ -126,9 +125,9 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 		return wrongContent(content)
 	}
 	for i, p := range r.parts.Rescan(content).Elements() {
-		text := chat.TextOf(p.Get("text"))
+		text := chat.TextIn(p, "text")
 		if text == nil {
-			return invalidValue("content["+strconv.Itoa(i)+"]", "call.system_texts")
+			return invalidValue(schema.Element("content", i), "call.system_texts")
 		}
 		*to = chat.JoinApart(*to, text)
 	}
@@ -138,7 +137,7 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 // compactionItem reads the rest of a conversation that was made short.
 func (r *reader) compactionItem(item jsonscan.Value) *schema.Error {
 	doc := jsonscan.Document{AllowDuplicateKeys: true}
-	root, ours := openSummary(&doc, string(item.Get("encrypted_content").Text()))
+	root, ours := openSummary(&doc, string(item.TextOf("encrypted_content")))
 	if !ours {
 		return invalidValue("encrypted_content", "call.item_foreign")
 	}
@@ -153,20 +152,20 @@ func (r *reader) compactionItem(item jsonscan.Value) *schema.Error {
 		to = &r.reminder
 	}
 	*to = chat.JoinApart(*to, append(chat.Escape("This is a summary of the conversation so far:\n\n"),
-		chat.TextOf(root.Get("summary"))...))
+		chat.TextIn(root, "summary")...))
 	return nil
 }
 
 // callItem reads a call that the model made.
 func (r *reader) callItem(item jsonscan.Value, custom bool) *schema.Error {
-	call := chat.ToolCall{ID: chat.TextOf(item.Get("call_id")), Name: chat.TextOf(item.Get("name"))}
+	call := chat.ToolCall{ID: chat.TextIn(item, "call_id"), Name: chat.TextIn(item, "name")}
 	if len(call.ID) == 0 {
 		return schema.MissingParameter("call_id")
 	}
 	if len(call.Name) == 0 {
 		return schema.MissingParameter("name")
 	}
-	if namespace := item.Get("namespace").Text(); len(namespace) > 0 {
+	if namespace := item.TextOf("namespace"); len(namespace) > 0 {
 		call.Name = chat.Escape(flatName(string(namespace), call.Name.String()))
 	}
 	if custom {
@@ -175,7 +174,7 @@ func (r *reader) callItem(item jsonscan.Value, custom bool) *schema.Error {
 			return invalidValue("input", "call.tool_input")
 		}
 		call.Arguments = chat.Escape(customArguments(input.Raw()))
-	} else if call.Arguments = chat.TextOf(item.Get("arguments")); call.Arguments == nil {
+	} else if call.Arguments = chat.TextIn(item, "arguments"); call.Arguments == nil {
 		return invalidValue("arguments", "call.arguments")
 	}
 	r.turn.open = true
@@ -186,7 +185,7 @@ func (r *reader) callItem(item jsonscan.Value, custom bool) *schema.Error {
 // outputItem reads the output of a tool.
 func (r *reader) outputItem(item jsonscan.Value) *schema.Error {
 	r.endTurn()
-	id := chat.TextOf(item.Get("call_id"))
+	id := chat.TextIn(item, "call_id")
 	if len(id) == 0 {
 		return schema.MissingParameter("call_id")
 	}
@@ -203,7 +202,7 @@ func (r *reader) outputItem(item jsonscan.Value) *schema.Error {
 // unchanged, and the text where it wants nothing else.
 func (r *reader) reasoningItem(item jsonscan.Value) *schema.Error {
 	t := &r.turn
-	sealed := item.Get("encrypted_content").Text()
+	sealed := item.TextOf("encrypted_content")
 	if len(sealed) == 0 && r.past != nil {
 		sealed = r.storedState(item)
 	}
@@ -221,7 +220,7 @@ func (r *reader) reasoningItem(item jsonscan.Value) *schema.Error {
 			continue
 		}
 		for p := range r.parts.Rescan(parts).All() {
-			t.thinking = chat.JoinApart(t.thinking, chat.TextOf(p.Get("text")))
+			t.thinking = chat.JoinApart(t.thinking, chat.TextIn(p, "text"))
 		}
 	}
 	return nil
@@ -229,7 +228,7 @@ func (r *reader) reasoningItem(item jsonscan.Value) *schema.Error {
 
 // storedState returns the state of a reasoning item that the client sent back without it.
 func (r *reader) storedState(item jsonscan.Value) []byte {
-	id := string(item.Get("id").Text())
+	id := string(item.TextOf("id"))
 	if _, ours := ResponseOf(id); !ours {
 		return nil
 	}
@@ -241,7 +240,7 @@ func (r *reader) storedState(item jsonscan.Value) []byte {
 	if r.inner.Parse(found) != nil {
 		return nil
 	}
-	return r.inner.Root().Get("encrypted_content").Text()
+	return r.inner.Root().TextOf("encrypted_content")
 }
 
 // keepText keeps an input that is a text.
@@ -263,7 +262,7 @@ func (r *reader) keep(item jsonscan.Value) {
 	if !r.req.Store {
 		return
 	}
-	kind := string(item.Get("type").Text())
+	kind := string(item.TextOf("type"))
 	if kind == "" {
 		kind = "message"
 	}
@@ -280,7 +279,7 @@ func (r *reader) keep(item jsonscan.Value) {
 		switch {
 		case name == "type", !m.Given() && (name == "id" || name == "status"):
 		case name == "content" && kind == "message" && m.Kind() == jsonscan.String:
-			if string(item.Get("role").Text()) == "assistant" {
+			if item.Is("role", "assistant") {
 				w.Open(`"content":[{"type":"output_text","annotations":[],"text":`)
 			} else {
 				w.Open(`"content":[{"type":"input_text","text":`)

@@ -67,7 +67,7 @@ func Refuse(root jsonscan.Value) error {
 	if root.Get("conversation").Given() {
 		return invalidValue("conversation", "call.conversation")
 	}
-	if root.Get("background").Kind() == jsonscan.True {
+	if root.IsTrue("background") {
 		return invalidValue("background", "call.background")
 	}
 	for _, v := range []jsonscan.Value{root.Get("store"), root.Get("stream"), root.Get("parallel_tool_calls"),
@@ -300,7 +300,7 @@ func (r *reader) readFormat() *schema.Error {
 		return schema.BadField("text", "value.object")
 	}
 	format := text.Get("format")
-	switch kind := string(format.Get("type").Text()); kind {
+	switch kind := string(format.TextOf("type")); kind {
 	case "", "text":
 		if format.Given() && kind == "" {
 			return schema.MissingParameter("text.format.type")
@@ -309,7 +309,7 @@ func (r *reader) readFormat() *schema.Error {
 		r.Format = chat.Format{Given: true, Type: kind}
 	case "json_schema":
 		r.Format = chat.Format{
-			Given: true, Type: kind, Name: chat.TextOf(format.Get("name")),
+			Given: true, Type: kind, Name: chat.TextIn(format, "name"),
 			Description: chat.Given(format.Get("description")),
 			Schema:      format.Get("schema").Raw(), Strict: chat.Given(format.Get("strict")),
 		}

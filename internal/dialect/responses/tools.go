@@ -39,7 +39,7 @@ func (l *toolList) addList(list jsonscan.Value, param string) *schema.Error {
 	var doc jsonscan.Document
 	for i, t := range doc.Rescan(list).Elements() {
 		if err := l.add(t, ""); err != nil {
-			return err.Inside(param + "[" + strconv.Itoa(i) + "]")
+			return err.InsideElement(param, i)
 		}
 	}
 	return nil
@@ -47,7 +47,7 @@ func (l *toolList) addList(list jsonscan.Value, param string) *schema.Error {
 
 // add adds one tool, which may be in a namespace.
 func (l *toolList) add(t jsonscan.Value, namespace string) *schema.Error {
-	kind := string(t.Get("type").Text())
+	kind := string(t.TextOf("type"))
 	switch kind {
 	case "function":
 		return l.addFunction(t, namespace)
@@ -85,7 +85,7 @@ func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.E
 	}
 	for i, t := range l.inner.Rescan(list).Elements() {
 		if err := l.add(t, namespace); err != nil {
-			return err.Inside("tools[" + strconv.Itoa(i) + "]")
+			return err.InsideElement("tools", i)
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func (l *toolList) addCustom(t jsonscan.Value, namespace string) *schema.Error {
 // customDescription returns the description of a custom tool, escaped, with the grammar
 // that its input follows: the backend does not enforce it, but the model can read it.
 func customDescription(t jsonscan.Value) []byte {
-	text := append([]byte(nil), chat.TextOf(t.Get("description"))...)
+	text := append([]byte(nil), chat.TextIn(t, "description")...)
 	var doc jsonscan.Document
 	format := t.Get("format")
 	if format.Kind() != jsonscan.Object {
@@ -124,7 +124,7 @@ func customDescription(t jsonscan.Value) []byte {
 	if inner := format.Get("grammar"); inner.Kind() == jsonscan.Object {
 		definition, syntax = inner.Get("definition"), inner.Get("syntax")
 	}
-	if string(format.Get("type").Text()) != "grammar" || definition.Kind() != jsonscan.String {
+	if !format.Is("type", "grammar") || definition.Kind() != jsonscan.String {
 		return text
 	}
 	if len(text) > 0 {
@@ -139,7 +139,7 @@ func customDescription(t jsonscan.Value) []byte {
 
 // offer adds a tool under a name of its own; of several of one name the first counts.
 func (l *toolList) offer(t jsonscan.Value, namespace string, custom bool, offered chat.Tool) *schema.Error {
-	name := string(t.Get("name").Text())
+	name := string(t.TextOf("name"))
 	if name == "" {
 		return schema.MissingParameter("name")
 	}
@@ -242,7 +242,7 @@ func (r *reader) toolChoice() (choice chat.ToolChoice, allowed map[string]bool, 
 		}
 		return choice, nil, schema.BadField("tool_choice", "value.choice_object")
 	}
-	switch kind := string(field.Get("type").Text()); kind {
+	switch kind := string(field.TextOf("type")); kind {
 	case "function", "custom":
 		name, err := r.chosen(field)
 		return chat.ToolChoice{Mode: chat.FunctionTool, Name: chat.Escape(name)}, nil, err
@@ -257,7 +257,7 @@ func (r *reader) toolChoice() (choice chat.ToolChoice, allowed map[string]bool, 
 
 // chosen returns the name of the tool that an object names.
 func (r *reader) chosen(v jsonscan.Value) (string, *schema.Error) {
-	name := flatName(string(v.Get("namespace").Text()), string(v.Get("name").Text()))
+	name := flatName(string(v.TextOf("namespace")), string(v.TextOf("name")))
 	if name == "" {
 		return "", schema.MissingParameter("tool_choice.name")
 	}
@@ -270,7 +270,7 @@ func (r *reader) chosen(v jsonscan.Value) (string, *schema.Error) {
 // allowedTools reads the tools that may be used.
 func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, allowed map[string]bool,
 	err *schema.Error) {
-	choice.Mode = string(field.Get("mode").Text())
+	choice.Mode = string(field.TextOf("mode"))
 	switch choice.Mode {
 	case "auto", "required":
 	default:
@@ -282,7 +282,7 @@ func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, all
 	}
 	allowed = map[string]bool{}
 	for t := range r.parts.Rescan(list).All() {
-		switch kind := string(t.Get("type").Text()); {
+		switch kind := string(t.TextOf("type")); {
 		case kind == "function", kind == "custom":
 			name, err := r.chosen(t)
 			if err != nil {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -42,14 +41,14 @@ func Convert(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
 	case jsonscan.String:
 		bits, err := base64.StdEncoding.AppendDecode(nil, vector.Text())
 		if err != nil || len(bits)%floatSize != 0 {
-			return nil, fmt.Errorf("%w: a vector in unreadable base64", dialect.ErrInvalid)
+			return nil, dialect.Invalid("a vector in unreadable base64")
 		}
 		length = len(bits) / floatSize
 		if !toBase64 {
 			converted = appendNumbers(nil, bits)
 		}
 	default:
-		return nil, fmt.Errorf("%w: an item without a vector", dialect.ErrInvalid)
+		return nil, dialect.Invalid("an item without a vector")
 	}
 	if wanted > 0 && length != wanted {
 		return nil, schema.InvalidValue("dimensions",
@@ -60,7 +59,7 @@ func Convert(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
 
 const floatSize = 4
 
-var errNotNumbers = fmt.Errorf("%w: a vector of something else than numbers", dialect.ErrInvalid)
+var errNotNumbers = dialect.Invalid("a vector of something else than numbers")
 
 // appendFloats turns a JSON array of numbers into little-endian float32 values.
 func appendFloats(dst, array []byte) ([]byte, error) {

@@ -16,7 +16,7 @@ func isOwnSkill(id string) bool { return strings.HasPrefix(id, "skill_") }
 func references(body jsonscan.Value) []string {
 	var ids []string
 	for item := range body.Get("input").All() {
-		if id := string(item.Get("id").Text()); id != "" && isBare(item) {
+		if id := string(item.TextOf("id")); id != "" && isBare(item) {
 			ids = append(ids, id)
 		}
 	}
@@ -74,7 +74,7 @@ func NoteResponse(note func(ids []string), response jsonscan.Value) {
 	}
 	var ids []string
 	for item := range doc.Root().All() {
-		if id := string(item.Get("id").Text()); id != "" {
+		if id := string(item.TextOf("id")); id != "" {
 			ids = append(ids, id)
 		}
 	}

@@ -53,9 +53,9 @@ func (c *Choice) Read(choice, said jsonscan.Value) {
 	if logprobs := choice.Get("logprobs"); logprobs.Given() {
 		c.Logprobs = elementsIn(logprobs.Get("content"))
 	}
-	if c.Finish = FinishReason(choice.Get("finish_reason").Text()); c.Finish != "" {
+	if c.Finish = FinishReason(choice.TextOf("finish_reason")); c.Finish != "" {
 		for _, name := range [...]string{"stop_reason", "matched_stop"} {
-			if stop := choice.Get(name).Text(); len(stop) > 0 && c.StopSequence == nil {
+			if stop := choice.TextOf(name); len(stop) > 0 && c.StopSequence == nil {
 				c.StopSequence = stop
 			}
 		}
@@ -113,7 +113,7 @@ func joinParts(dst []byte, parts jsonscan.Value, kind string) []byte {
 		return dst
 	}
 	for p := range parts.All() {
-		if string(p.Get("type").Text()) != kind {
+		if !p.Is("type", kind) {
 			continue
 		}
 		inner := p.Get(kind)
@@ -127,7 +127,7 @@ func joinParts(dst []byte, parts jsonscan.Value, kind string) []byte {
 // backends give arguments as an object where others give its text.
 func saidCall(c jsonscan.Value) ToolCall {
 	function := c.Get("function")
-	call := ToolCall{Index: -1, ID: TextOf(c.Get("id")), Name: TextOf(function.Get("name")),
+	call := ToolCall{Index: -1, ID: TextIn(c, "id"), Name: TextIn(function, "name"),
 		Extra: ofKind(c.Get("extra_content"), jsonscan.Object)}
 	if index, ok := c.Get("index").Int(); ok {
 		call.Index = index

@@ -30,7 +30,7 @@ func ReadSettings(own, extra jsonscan.Value) Settings {
 	}
 	s.SetEffort(s.Other("reasoning_effort"))
 	if format := s.Other("response_format"); format.Given() {
-		s.Format = Format{Given: true, Type: string(format.Get("type").Text())}
+		s.Format = Format{Given: true, Type: string(format.TextOf("type"))}
 	}
 	return s
 }
@@ -67,7 +67,7 @@ func (r *Request) Read(room Room) error {
 	r.SingleCall = r.Other("parallel_tool_calls").Kind() == jsonscan.False
 	if r.Format.Type == "json_schema" {
 		shape := d.outer.Rescan(r.Other("response_format")).Get("json_schema")
-		r.Format.Name = TextOf(shape.Get("name"))
+		r.Format.Name = TextIn(shape, "name")
 		r.Format.Description, r.Format.Schema, r.Format.Strict = Given(shape.Get("description")),
 			Given(shape.Get("schema")), Given(shape.Get("strict"))
 	}
@@ -133,22 +133,22 @@ type docs struct {
 // message reads one message.
 func (d *docs) message(m jsonscan.Value) Message {
 	message := Message{
-		Role: word(m.Get("role").Text()), Content: d.content(m.Get("content")), Raw: m.Raw(),
-		Name: TextOf(m.Get("name")), CallID: TextOf(m.Get("tool_call_id")),
-		Refusal: TextOf(m.Get("refusal")), Reasoning: TextOf(m.Get("reasoning_content")),
+		Role: word(m.TextOf("role")), Content: d.content(m.Get("content")), Raw: m.Raw(),
+		Name: TextIn(m, "name"), CallID: TextIn(m, "tool_call_id"),
+		Refusal: TextIn(m, "refusal"), Reasoning: TextIn(m, "reasoning_content"),
 		Thinking: ofKind(m.Get("thinking_blocks"), jsonscan.Array),
 		Details:  ofKind(m.Get("reasoning_details"), jsonscan.Array),
 		Extra:    ofKind(m.Get("extra_content"), jsonscan.Object),
 	}
 	if message.Reasoning == nil {
-		message.Reasoning = TextOf(m.Get("reasoning"))
+		message.Reasoning = TextIn(m, "reasoning")
 	}
 	if calls := m.Get("tool_calls"); calls.Kind() == jsonscan.Array {
 		calls = d.outer.Rescan(calls)
 		message.Calls = Grow[ToolCall](&d.Room, nil, calls)
 		for _, c := range d.All(calls) {
 			call := readCall(c.Get("function"))
-			call.ID, call.Extra = TextOf(c.Get("id")), ofKind(c.Get("extra_content"), jsonscan.Object)
+			call.ID, call.Extra = TextIn(c, "id"), ofKind(c.Get("extra_content"), jsonscan.Object)
 			message.Calls = append(message.Calls, call)
 		}
 	}
@@ -185,7 +185,7 @@ func (d *docs) content(content jsonscan.Value) Content {
 
 // ReadPart reads a part in the unified shape.
 func ReadPart(p jsonscan.Value) Part {
-	part := Part{Type: word(p.Get("type").Text()), Cache: Given(p.Get("cache_control")), Raw: p.Raw()}
+	part := Part{Type: word(p.TextOf("type")), Cache: Given(p.Get("cache_control")), Raw: p.Raw()}
 	inner := p.Get(part.Type)
 	switch part.Type {
 	case RefusalPart:
@@ -193,22 +193,22 @@ func ReadPart(p jsonscan.Value) Part {
 	case ImagePart, VideoPart, SoundPart:
 		address := inner
 		if inner.Kind() == jsonscan.Object {
-			address, part.Detail = inner.Get("url"), TextOf(inner.Get("detail"))
+			address, part.Detail = inner.Get("url"), TextIn(inner, "detail")
 		}
 		part.SetSource(TextOf(address))
 	case AudioPart:
-		if format := TextOf(inner.Get("format")); len(format) > 0 {
-			part.MediaType, part.Data = "audio/"+format.String(), TextOf(inner.Get("data"))
+		if format := TextIn(inner, "format"); len(format) > 0 {
+			part.MediaType, part.Data = "audio/"+format.String(), TextIn(inner, "data")
 		}
 	case FilePart:
-		part.Name = TextOf(inner.Get("filename"))
+		part.Name = TextIn(inner, "filename")
 		source := inner.Get("file_data")
 		if !source.Given() {
 			source = inner.Get("file_id")
 		}
 		part.SetSource(TextOf(source))
 	default:
-		part.Text = TextOf(p.Get("text"))
+		part.Text = TextIn(p, "text")
 	}
 	return part
 }
@@ -257,7 +257,7 @@ func SignatureIn(extra []byte) Text {
 	if extra == nil || doc.Parse(extra) != nil {
 		return nil
 	}
-	return TextOf(doc.Root().Get("google").Get("thought_signature"))
+	return TextIn(doc.Root().Get("google"), "thought_signature")
 }
 
 // Signed returns extra content with such a signature, as callers get it and give it back:
@@ -277,7 +277,7 @@ func (p *Part) SetData(mediaType string, data Text) {
 // readCall reads the function that a call names.
 func readCall(function jsonscan.Value) ToolCall {
 	arguments := function.Get("arguments")
-	call := ToolCall{Name: TextOf(function.Get("name")), Arguments: TextOf(arguments)}
+	call := ToolCall{Name: TextIn(function, "name"), Arguments: TextOf(arguments)}
 	if call.Arguments == nil {
 		call.Input = Given(arguments)
 	}
@@ -285,12 +285,12 @@ func readCall(function jsonscan.Value) ToolCall {
 }
 
 func readTool(tool jsonscan.Value) Tool {
-	t := Tool{Type: word(tool.Get("type").Text()), Cache: Given(tool.Get("cache_control")), Raw: tool.Raw()}
+	t := Tool{Type: word(tool.TextOf("type")), Cache: Given(tool.Get("cache_control")), Raw: tool.Raw()}
 	if function := tool.Get("function"); function.Kind() == jsonscan.Object {
-		t.IsFunction, t.Name, t.Description = true, TextOf(function.Get("name")), Given(function.Get("description"))
+		t.IsFunction, t.Name, t.Description = true, TextIn(function, "name"), Given(function.Get("description"))
 		t.Schema, t.Strict = Given(function.Get("parameters")), Given(function.Get("strict"))
 	} else {
-		t.Name = TextOf(tool.Get("name"))
+		t.Name = TextIn(tool, "name")
 	}
 	return t
 }
@@ -303,16 +303,16 @@ func (d *docs) choice(v jsonscan.Value) ToolChoice {
 	if v.Kind() != jsonscan.Object {
 		return choice
 	}
-	choice.Mode, choice.Name = word(v.Get("type").Text()), TextOf(v.Get("function").Get("name"))
+	choice.Mode, choice.Name = word(v.TextOf("type")), TextIn(v.Get("function"), "name")
 	switch choice.Mode {
 	case "tool":
-		choice.Mode, choice.Name = FunctionTool, TextOf(v.Get("name"))
+		choice.Mode, choice.Name = FunctionTool, TextIn(v, "name")
 	case "allowed_tools":
 		allowed := v.Get("allowed_tools")
-		choice.Must = string(allowed.Get("mode").Text()) == "required"
+		choice.Must = allowed.Is("mode", "required")
 		list := d.inner.Rescan(allowed.Get("tools"))
 		for tool := range list.All() {
-			choice.Allowed = append(choice.Allowed, TextOf(tool.Get("function").Get("name")))
+			choice.Allowed = append(choice.Allowed, TextIn(tool.Get("function"), "name"))
 		}
 	}
 	return choice

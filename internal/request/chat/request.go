@@ -33,6 +33,9 @@ func TextOf(v jsonscan.Value) Text {
 	return raw[1 : len(raw)-1 : len(raw)-1]
 }
 
+// TextIn returns the text of a member, as TextOf does.
+func TextIn(v jsonscan.Value, name string) Text { return TextOf(v.Get(name)) }
+
 // Escape returns a text with the escapes that a JSON string needs.
 func Escape[T string | []byte](text T) Text {
 	quoted := jsonwrite.AppendText(nil, text)

@@ -94,7 +94,7 @@ var promptMembers = map[string]bool{
 // asksForTruncation reports whether the backend is asked to shorten the prompt.
 func asksForTruncation(root jsonscan.Value) bool {
 	truncate := root.Get("truncate")
-	return root.Get("truncate_prompt_tokens").Given() || string(root.Get("truncation").Text()) == "auto" ||
+	return root.Get("truncate_prompt_tokens").Given() || root.Is("truncation", "auto") ||
 		truncate.Kind() == jsonscan.True || truncate.Kind() == jsonscan.String && string(truncate.Text()) != "NONE"
 }
 

@@ -481,3 +481,12 @@ func Unescape(dst, raw []byte) []byte {
 	}
 	return dst
 }
+
+// TextOf returns the content of a member that is a string, as Text does.
+func (v Value) TextOf(name string) []byte { return v.Get(name).Text() }
+
+// Is reports whether a member is a string with the given content.
+func (v Value) Is(name, text string) bool { return string(v.TextOf(name)) == text }
+
+// IsTrue reports whether a member is true.
+func (v Value) IsTrue(name string) bool { return v.Get(name).Kind() == True }

@@ -1,10 +1,6 @@
 package schema
 
-import (
-	"strconv"
-
-	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-)
+import "github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 
 // ParseChat reads and checks a chat request. It checks the fields that the
 // specification names; every other field is the backend's business and travels
@@ -101,7 +97,7 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 		}
 		if err := checkMessage(m.Kind(), &at); err != nil {
 			// The place is spelled only when there is something to say.
-			return err.Within("messages[" + strconv.Itoa(i) + "]")
+			return err.WithinElement("messages", i)
 		}
 	}
 	return nil

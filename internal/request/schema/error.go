@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -152,6 +153,15 @@ func (e *Error) Within(place string) *Error {
 	}
 	return placed
 }
+
+// InsideElement is Inside for the element of a list at an index.
+func (e *Error) InsideElement(list string, index int) *Error { return e.Inside(Element(list, index)) }
+
+// WithinElement is Within for the element of a list at an index.
+func (e *Error) WithinElement(list string, index int) *Error { return e.Within(Element(list, index)) }
+
+// Element returns the place of the element of a list at an index.
+func Element(list string, index int) string { return list + "[" + strconv.Itoa(index) + "]" }
 
 // Fault returns what is wrong with the value, of an error of Invalid.
 func (e *Error) Fault() say.Sentence { return e.Said.Inner["why"] }

@@ -35,7 +35,7 @@ func (r *Request) mend() (*Request, int) {
 		}
 	}
 	for item := range doc.Root().Get("input").All() {
-		if string(item.Get("type").Text()) == "function_call" {
+		if item.Is("type", "function_call") {
 			mend(item.Get("arguments"))
 		}
 	}

@@ -1,10 +1,6 @@
 package schema
 
-import (
-	"strconv"
-
-	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-)
+import "github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 
 // ParseRerank reads and checks a rerank request.
 func (r *Request) ParseRerank(body []byte) error {
@@ -25,7 +21,7 @@ func (r *Request) ParseRerank(body []byte) error {
 	}
 	for i, v := range documents.Elements() {
 		if k := v.Kind(); k != jsonscan.String && k != jsonscan.Object {
-			return BadField("documents["+strconv.Itoa(i)+"]", "value.string_or_text")
+			return BadField(Element("documents", i), "value.string_or_text")
 		}
 		if err := documentFields.checkCase(v); err != nil {
 			return err

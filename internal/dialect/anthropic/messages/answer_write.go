@@ -3,7 +3,6 @@ package messages
 import (
 	"bytes"
 	"crypto/rand"
-	"fmt"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
@@ -16,7 +15,7 @@ import (
 func replyMessage(req *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
 	choice := answer.First()
 	if choice == nil {
-		return fmt.Errorf("%w: no choice", dialect.ErrInvalid)
+		return dialect.Invalid("no choice")
 	}
 	ask := readWishes(req)
 	w := jsonwrite.Writer{Out: reply.Room(answer.Size())}
@@ -120,8 +119,8 @@ func readWishes(req *schema.Request) *wishes {
 		ask.stops = append(ask.stops, bytes.Clone(s.Text()))
 	}
 	thinking := root.Get("thinking")
-	ask.hidesThinking = string(thinking.Get("type").Text()) == "disabled"
-	ask.omitsThinking = string(thinking.Get("display").Text()) == "omitted"
+	ask.hidesThinking = thinking.Is("type", "disabled")
+	ask.omitsThinking = thinking.Is("display", "omitted")
 	return ask
 }
 

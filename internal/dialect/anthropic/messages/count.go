@@ -72,7 +72,7 @@ func estimateValue(v jsonscan.Value, quarters, fixed *int64) {
 	case jsonscan.String:
 		*quarters += textQuarters(v.Text())
 	case jsonscan.Object:
-		if kind := string(v.Get("type").Text()); kind == "base64" || kind == "input_image" || kind == "input_file" {
+		if kind := string(v.TextOf("type")); kind == "base64" || kind == "input_image" || kind == "input_file" {
 			*fixed += imageTokens
 			return
 		}

@@ -3,7 +3,6 @@ package messages
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -96,8 +95,8 @@ func withoutMarkedThinking(edits []jsonscan.Edit, messages jsonscan.Value) []jso
 		var doc jsonscan.Document
 		kept, all := jsonwrite.Writer{Out: []byte{'['}}, true
 		for b := range doc.Rescan(content).All() {
-			if _, marked := unmarkThinking(b.Get("signature").Text()); marked &&
-				string(b.Get("type").Text()) == "thinking" {
+			if _, marked := unmarkThinking(b.TextOf("signature")); marked &&
+				b.Is("type", "thinking") {
 				all = false
 				continue
 			}
@@ -125,7 +124,7 @@ func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 		return err
 	}
 	if root.Get("content").Kind() != jsonscan.Array {
-		return fmt.Errorf("%w: no content", dialect.ErrInvalid)
+		return dialect.Invalid("no content")
 	}
 	var usage anthropic.TokenCounts
 	usage.Read(root.Get("usage"))
@@ -257,7 +256,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	if err := anthropic.FailureIn(root); err != nil {
 		return err
 	}
-	kind := root.Get("type").Text()
+	kind := root.TextOf("type")
 	if kind == nil {
 		kind = event.Name
 	}
@@ -301,16 +300,16 @@ func (e *passedEvents) pass(event dialect.Event) error {
 
 // blockHasContent reports whether a block has content when it begins, as calls have.
 func blockHasContent(block jsonscan.Value) bool {
-	kind := block.Get("type").Text()
+	kind := block.TextOf("type")
 	return bytes.Contains(kind, []byte("tool_")) ||
-		len(chat.TextOf(block.Get("text")))+len(chat.TextOf(block.Get("thinking"))) > 0
+		len(chat.TextIn(block, "text"))+len(chat.TextIn(block, "thinking")) > 0
 }
 
 // pieceHasContent reports whether a piece of a block has content: a signature does not
 // count.
 func pieceHasContent(delta jsonscan.Value) bool {
-	return len(chat.TextOf(delta.Get("text")))+len(chat.TextOf(delta.Get("thinking")))+len(chat.TextOf(delta.Get(
-		"partial_json"))) > 0
+	return len(chat.TextIn(delta, "text"))+len(chat.TextIn(delta, "thinking"))+len(chat.TextIn(delta,
+		"partial_json")) > 0
 }
 
 // write adds the event to the output, in its frame.

@@ -19,7 +19,7 @@ type openBlocks struct {
 // start takes note of a block that begins.
 func (b *openBlocks) start(event jsonscan.Value) {
 	b.index, _ = event.Get("index").Int()
-	switch string(event.Get("content_block").Get("type").Text()) {
+	switch string(event.Get("content_block").TextOf("type")) {
 	case "text":
 		b.open = textBlock
 	case "thinking":
@@ -56,8 +56,8 @@ func (e *passedEvents) Record(to *chat.Transcript) { e.sent = to }
 func (e *passedEvents) record(piece jsonscan.Value) {
 	switch {
 	case e.sent == nil:
-	case string(piece.Get("type").Text()) == "text_delta":
-		e.sent.Add(chat.TextOf(piece.Get("text")))
+	case piece.Is("type", "text_delta"):
+		e.sent.Add(chat.TextIn(piece, "text"))
 	default:
 		e.sent.Forbid("it has more than text")
 	}
@@ -69,8 +69,8 @@ func (e *passedEvents) recordStart(block jsonscan.Value) {
 	case e.sent == nil:
 	case e.blocks.index > 0:
 		e.sent.Forbid("it has several blocks")
-	case string(block.Get("type").Text()) == "text":
-		e.sent.Add(chat.TextOf(block.Get("text")))
+	case block.Is("type", "text"):
+		e.sent.Add(chat.TextIn(block, "text"))
 	default:
 		e.sent.Forbid("it has more than text")
 	}

@@ -5,7 +5,6 @@ package messages
 
 import (
 	"bytes"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
@@ -116,7 +115,7 @@ func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	}
 	r.readThinking()
 	if len(req.User) > 0 && len(req.User) <= longestUser {
-		r.User = chat.TextOf(r.root.Get("metadata").Get("user_id"))
+		r.User = chat.TextIn(r.root.Get("metadata"), "user_id")
 	}
 	return &r.Request, nil
 }
@@ -166,7 +165,7 @@ func (r *reader) readFormat() *schema.Error {
 	format = r.deep.Rescan(format)
 	r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"),
 		Schema: format.Get("schema").Raw(), Strict: []byte("true")}
-	if string(format.Get("type").Text()) != r.Format.Type || !r.Format.HasSchema() {
+	if !format.Is("type", r.Format.Type) || !r.Format.HasSchema() {
 		return schema.BadField(param, "value.typed_schema")
 	}
 	return nil
@@ -176,14 +175,14 @@ func (r *reader) readFormat() *schema.Error {
 // where the model decides itself, or is not to think, or only an effort is given, the
 // effort is a hint: many models refuse to be told an effort.
 func (r *reader) readThinking() {
-	effort := string(r.root.Get("output_config").Get("effort").Text())
+	effort := string(r.root.Get("output_config").TextOf("effort"))
 	switch effort {
 	case "low", "medium", "high", "xhigh", "max":
 	default:
 		effort = ""
 	}
 	thinking := r.root.Get("thinking")
-	switch string(thinking.Get("type").Text()) {
+	switch string(thinking.TextOf("type")) {
 	case "enabled":
 		if effort == "" {
 			budget, _ := thinking.Get("budget_tokens").Int()
@@ -212,7 +211,7 @@ func effortOfBudget(budget int64) string {
 func (r *reader) readTools() *schema.Error {
 	tools := r.root.Get("tools")
 	if !tools.Given() || tools.Kind() == jsonscan.Array && tools.Empty() {
-		if kind := string(r.root.Get("tool_choice").Get("type").Text()); kind == "any" || kind == "tool" {
+		if kind := string(r.root.Get("tool_choice").TextOf("type")); kind == "any" || kind == "tool" {
 			return schema.BadField("tool_choice", "value.asks_tool")
 		}
 		return nil
@@ -224,7 +223,7 @@ func (r *reader) readTools() *schema.Error {
 	r.Tools = chat.Grow(&r.room, r.Tools, tools)
 	for i, tool := range r.room.All(tools) {
 		if err := r.readTool(tool); err != nil {
-			return err.Within("tools[" + strconv.Itoa(i) + "]")
+			return err.WithinElement("tools", i)
 		}
 	}
 	if len(r.Tools) == 0 {
@@ -244,7 +243,7 @@ func (r *reader) readTool(tool jsonscan.Value) *schema.Error {
 		return schema.BadField("", "value.tool_kind", "kind", string(kind.Text()))
 	}
 	t := chat.Tool{
-		Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(tool.Get("name")),
+		Type: chat.FunctionTool, IsFunction: true, Name: chat.TextIn(tool, "name"),
 		Description: chat.Given(tool.Get("description")), Schema: tool.Get("input_schema").Raw(),
 	}
 	if len(t.Name) == 0 {
@@ -253,7 +252,7 @@ func (r *reader) readTool(tool jsonscan.Value) *schema.Error {
 	if tool.Get("input_schema").Kind() != jsonscan.Object {
 		return schema.BadField("", "value.has_schema")
 	}
-	if tool.Get("strict").Kind() == jsonscan.True {
+	if tool.IsTrue("strict") {
 		t.Strict = tool.Get("strict").Raw()
 	}
 	r.Tools = append(r.Tools, t)
@@ -265,19 +264,19 @@ func (r *reader) readToolChoice() *schema.Error {
 	if !choice.Given() {
 		return nil
 	}
-	switch kind := string(choice.Get("type").Text()); kind {
+	switch kind := string(choice.TextOf("type")); kind {
 	case "auto", "none":
 		r.ToolChoice.Mode = kind
 	case "any":
 		r.ToolChoice.Mode = "required"
 	case "tool":
-		r.ToolChoice = chat.ToolChoice{Mode: chat.FunctionTool, Name: chat.TextOf(choice.Get("name"))}
+		r.ToolChoice = chat.ToolChoice{Mode: chat.FunctionTool, Name: chat.TextIn(choice, "name")}
 		if len(r.ToolChoice.Name) == 0 {
 			return schema.BadField("tool_choice.name", "value.tool_name")
 		}
 	default:
 		return schema.BadField("tool_choice.type", "value.or", "known", "auto, any, tool", "last", "none")
 	}
-	r.SingleCall = choice.Get("disable_parallel_tool_use").Kind() == jsonscan.True
+	r.SingleCall = choice.IsTrue("disable_parallel_tool_use")
 	return nil
 }

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -17,7 +16,7 @@ func (r *reader) readMessages() *schema.Error {
 	r.Messages = chat.Grow(&r.room, r.Messages, r.root.Get("messages"))
 	i := 0
 	var leading chat.Text // the texts of system messages before the first turn
-	for ; string(m.Get("role").Text()) == chat.System; m = m.Next() {
+	for ; m.Is("role", chat.System); m = m.Next() {
 		text, err := r.systemTexts(m.Get("content"))
 		if err != nil {
 			return placed(err, i)
@@ -50,7 +49,7 @@ func (r *reader) add(m chat.Message) { r.Messages = append(r.Messages, m) }
 
 // placed puts an error that names a field of a message into the request.
 func placed(err *schema.Error, message int) *schema.Error {
-	return err.Within("messages[" + strconv.Itoa(message) + "]")
+	return err.WithinElement("messages", message)
 }
 
 // BillingMark begins a text that Claude Code puts before its system prompt for the
@@ -66,8 +65,8 @@ func (r *reader) systemTexts(content jsonscan.Value) (joined chat.Text, err *sch
 		joined = chat.TextOf(content)
 	case jsonscan.Array:
 		for b := range r.blocks.Rescan(content).All() {
-			text := chat.TextOf(b.Get("text"))
-			if string(b.Get("type").Text()) != "text" || text == nil {
+			text := chat.TextIn(b, "text")
+			if !b.Is("type", "text") || text == nil {
 				return nil, schema.BadField("content", "value.text_blocks")
 			}
 			if !bytes.HasPrefix(text, []byte(BillingMark)) {
@@ -91,7 +90,7 @@ func (r *reader) message(m jsonscan.Value) *schema.Error {
 	default:
 		return schema.BadField("content", "value.string_or_blocks")
 	}
-	switch string(m.Get("role").Text()) {
+	switch string(m.TextOf("role")) {
 	case chat.User:
 		return r.userMessage(content)
 	case chat.Assistant:
@@ -133,7 +132,7 @@ func (r *reader) userMessage(content jsonscan.Value) *schema.Error {
 	// Results must follow the calls at once, before whatever the user says.
 	for _, results := range []bool{true, false} {
 		for i, b := range r.room.All(blocks) {
-			isResult := string(b.Get("type").Text()) == "tool_result"
+			isResult := b.Is("type", "tool_result")
 			var err *schema.Error
 			switch {
 			case isResult && results:
@@ -142,7 +141,7 @@ func (r *reader) userMessage(content jsonscan.Value) *schema.Error {
 				err = r.block(b)
 			}
 			if err != nil {
-				return err.Inside("content[" + strconv.Itoa(i) + "]")
+				return err.InsideElement("content", i)
 			}
 		}
 	}
@@ -152,10 +151,10 @@ func (r *reader) userMessage(content jsonscan.Value) *schema.Error {
 // toolResult reads the answer of a tool. A result there is a text; images and documents
 // in it follow in the user's turn.
 func (r *reader) toolResult(b jsonscan.Value) *schema.Error {
-	if len(chat.TextOf(b.Get("tool_use_id"))) == 0 {
+	if len(chat.TextIn(b, "tool_use_id")) == 0 {
 		return schema.BadField("tool_use_id", "value.not_blank")
 	}
-	id, _ := unmarkCall(b.Get("tool_use_id").Text())
+	id, _ := unmarkCall(b.TextOf("tool_use_id"))
 	text, media := chat.Text{}, 0
 	switch content := b.Get("content"); content.Kind() {
 	case jsonscan.Absent, jsonscan.Null:
@@ -178,7 +177,7 @@ func (r *reader) toolResult(b jsonscan.Value) *schema.Error {
 	default:
 		return schema.BadField("content", "value.string_or_blocks")
 	}
-	isError := b.Get("is_error").Kind() == jsonscan.True && !saysError(text)
+	isError := b.IsTrue("is_error") && !saysError(text)
 	if len(text) == 0 && media > 0 {
 		text = chat.Text("The result is in the next message.")
 	}
@@ -198,21 +197,21 @@ func saysError(text []byte) bool {
 
 // textOf returns the text of a block that is nothing else.
 func textOf(b jsonscan.Value) (text chat.Text, ok bool) {
-	switch string(b.Get("type").Text()) {
+	switch string(b.TextOf("type")) {
 	case "text":
-		text = chat.TextOf(b.Get("text"))
+		text = chat.TextIn(b, "text")
 		return text, text != nil
 	case "tool_reference":
-		return chat.TextOf(b.Get("tool_name")), true
+		return chat.TextIn(b, "tool_name"), true
 	case "search_result":
-		text := chat.JoinApart(chat.TextOf(b.Get("title")), chat.TextOf(b.Get("source")))
+		text := chat.JoinApart(chat.TextIn(b, "title"), chat.TextIn(b, "source"))
 		for part := range b.Get("content").All() {
-			text = chat.JoinApart(text, chat.TextOf(part.Get("text")))
+			text = chat.JoinApart(text, chat.TextIn(part, "text"))
 		}
 		return text, true
 	case "document":
-		if source := b.Get("source"); string(source.Get("type").Text()) == "text" {
-			return chat.JoinApart(chat.TextOf(b.Get("title")), chat.TextOf(source.Get("data"))), true
+		if source := b.Get("source"); source.Is("type", "text") {
+			return chat.JoinApart(chat.TextIn(b, "title"), chat.TextIn(source, "data")), true
 		}
 	}
 	return nil, false
@@ -225,7 +224,7 @@ func (r *reader) block(b jsonscan.Value) *schema.Error {
 		return nil
 	}
 	source := b.Get("source")
-	switch kind := string(b.Get("type").Text()); kind {
+	switch kind := string(b.TextOf("type")); kind {
 	case "image":
 		return r.image(source)
 	case "document":
@@ -239,14 +238,14 @@ func (r *reader) block(b jsonscan.Value) *schema.Error {
 
 func (r *reader) image(source jsonscan.Value) *schema.Error {
 	part := chat.Part{Type: chat.ImagePart}
-	switch string(source.Get("type").Text()) {
+	switch string(source.TextOf("type")) {
 	case "base64":
-		part.SetData(string(source.Get("media_type").Text()), chat.TextOf(source.Get("data")))
+		part.SetData(string(source.TextOf("media_type")), chat.TextIn(source, "data"))
 		if part.MediaType == "" || len(part.Data) == 0 {
 			return schema.BadField("source", "value.has_media")
 		}
 	case "url":
-		part.SetSource(chat.TextOf(source.Get("url")))
+		part.SetSource(chat.TextIn(source, "url"))
 		if part.URL == nil && part.Data == nil {
 			return schema.BadField("source.url", "value.string")
 		}
@@ -258,13 +257,13 @@ func (r *reader) image(source jsonscan.Value) *schema.Error {
 }
 
 func (r *reader) document(b, source jsonscan.Value) *schema.Error {
-	switch string(source.Get("type").Text()) {
+	switch string(source.TextOf("type")) {
 	case "base64":
-		part := chat.Part{Type: chat.FilePart, Name: chat.TextOf(b.Get("title"))}
+		part := chat.Part{Type: chat.FilePart, Name: chat.TextIn(b, "title")}
 		if len(part.Name) == 0 {
 			part.Name = chat.Text("document.pdf")
 		}
-		part.SetData(string(source.Get("media_type").Text()), append(chat.Text{}, chat.TextOf(source.Get("data"))...))
+		part.SetData(string(source.TextOf("media_type")), append(chat.Text{}, chat.TextIn(source, "data")...))
 		r.user = append(r.user, part)
 		return nil
 	case "content":
@@ -289,7 +288,7 @@ func (r *reader) assistant(content jsonscan.Value) *schema.Error {
 	if content.Kind() == jsonscan.Array {
 		for i, b := range r.blocks.Rescan(content).Elements() {
 			if err := addBlock(&said, b); err != nil {
-				return err.Inside("content[" + strconv.Itoa(i) + "]")
+				return err.InsideElement("content", i)
 			}
 		}
 		if said.Text == nil && len(said.Calls) == 0 {
@@ -304,9 +303,9 @@ func (r *reader) assistant(content jsonscan.Value) *schema.Error {
 // this dialect has signed is left out, because it is of no use to other models; so are
 // records of the provider's tools.
 func addBlock(m *chat.Message, b jsonscan.Value) *schema.Error {
-	switch kind := string(b.Get("type").Text()); kind {
+	switch kind := string(b.TextOf("type")); kind {
 	case "text":
-		text := chat.TextOf(b.Get("text"))
+		text := chat.TextIn(b, "text")
 		if text == nil {
 			return schema.BadField("text", "value.string")
 		}
@@ -316,8 +315,8 @@ func addBlock(m *chat.Message, b jsonscan.Value) *schema.Error {
 			m.Text = append(m.Text, text...)
 		}
 	case "thinking":
-		signature, own := unmarkThinking(b.Get("signature").Text())
-		if thinking := chat.TextOf(b.Get("thinking")); own && len(thinking) > 0 {
+		signature, own := unmarkThinking(b.TextOf("signature"))
+		if thinking := chat.TextIn(b, "thinking"); own && len(thinking) > 0 {
 			m.Reasoning = append(m.Reasoning, thinking...)
 		}
 		if len(signature) > 0 {
@@ -337,7 +336,7 @@ func addBlock(m *chat.Message, b jsonscan.Value) *schema.Error {
 }
 
 func addCall(m *chat.Message, b jsonscan.Value) *schema.Error {
-	call := chat.ToolCall{ID: chat.TextOf(b.Get("id")), Name: chat.TextOf(b.Get("name")), Input: []byte("{}")}
+	call := chat.ToolCall{ID: chat.TextIn(b, "id"), Name: chat.TextIn(b, "name"), Input: []byte("{}")}
 	switch {
 	case len(call.ID) == 0:
 		return schema.BadField("id", "value.not_blank")
@@ -347,7 +346,7 @@ func addCall(m *chat.Message, b jsonscan.Value) *schema.Error {
 	if input := b.Get("input"); input.Kind() == jsonscan.Object {
 		call.Input = input.Raw()
 	}
-	id, signature := unmarkCall(b.Get("id").Text())
+	id, signature := unmarkCall(b.TextOf("id"))
 	call.ID = chat.Escape(id)
 	if len(signature) > 0 {
 		call.Extra = chat.Signed(chat.Escape(signature))

@@ -3,7 +3,6 @@ package genai
 import (
 	"bytes"
 	"crypto/rand"
-	"fmt"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -124,7 +123,7 @@ func readWishes(req *schema.Request) wishes {
 // reply writes a whole answer.
 func reply(req *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
 	if answer.First() == nil {
-		return fmt.Errorf("%w: no choice", dialect.ErrInvalid)
+		return dialect.Invalid("no choice")
 	}
 	w := answerWriter{Writer: jsonwrite.Writer{Out: reply.Room(answer.Size())}, wishes: readWishes(req)}
 	w.begin()
@@ -340,7 +339,7 @@ func (e *clientEvents) gather(c *chat.Choice) error {
 	}
 	if at < 0 {
 		if len(e.choices) == mostChoices {
-			return fmt.Errorf("%w: too many choices", dialect.ErrInvalid)
+			return dialect.Invalid("too many choices")
 		}
 		at = len(e.choices)
 		e.choices = append(e.choices, ended{index: c.Index})
@@ -352,7 +351,7 @@ func (e *clientEvents) gather(c *chat.Choice) error {
 	for i := range c.Calls {
 		piece := &c.Calls[i]
 		if e.gathered += len(piece.Arguments); e.gathered > dialect.MaxEvent {
-			return fmt.Errorf("%w: its calls are too long", dialect.ErrInvalid)
+			return dialect.Invalid("its calls are too long")
 		}
 		if n := len(known.calls); n > 0 && known.calls[n-1].Index == piece.Index {
 			known.calls[n-1].Arguments = append(known.calls[n-1].Arguments, piece.Arguments...)

@@ -3,7 +3,6 @@ package genai
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -61,11 +60,10 @@ func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 		return err
 	}
 	if !root.Get("candidates").Given() && !root.Get("promptFeedback").Given() {
-		return fmt.Errorf("%w: no candidates", dialect.ErrInvalid)
+		return dialect.Invalid("no candidates")
 	}
 	reply.Usage = gemini.ReadUsage(root.Get("usageMetadata")).Tokens
-	reply.Edits = renameVersion(reply.Edits[:0], root, req.ModelJSON())
-	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	reply.Splice(renameVersion(reply.Edits[:0], root, req.ModelJSON()))
 	return nil
 }
 
@@ -96,7 +94,7 @@ func replyPassEmbedding(req *schema.Request, answer dialect.Answer, reply *diale
 		name = "embeddings"
 	}
 	if !root.Get(name).Given() {
-		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
+		return dialect.Invalid("no embeddings")
 	}
 	reply.Usage = gemini.ReadUsage(root.Get("usageMetadata")).Tokens
 	reply.Segments = append(reply.Segments[:0], answer.Body)

@@ -103,7 +103,7 @@ func (r *reader) readSystem() *schema.Error {
 	}
 	text := chat.TextOf(system)
 	for p := range r.parts.Rescan(system).Get("parts").All() {
-		text = chat.JoinApart(text, chat.TextOf(p.Get("text")))
+		text = chat.JoinApart(text, chat.TextIn(p, "text"))
 	}
 	if len(text) > 0 {
 		r.Messages = append(r.Messages, chat.Message{Role: chat.System, Content: chat.Content{Text: text}})
@@ -123,7 +123,7 @@ func (r *reader) readContents() *schema.Error {
 	r.Messages = chat.Grow(&r.room, r.Messages, list)
 	for i, c := range r.room.All(list) {
 		if err := r.content(c); err != nil {
-			return err.Within("contents[" + strconv.Itoa(i) + "]")
+			return err.WithinElement("contents", i)
 		}
 	}
 	if len(r.Messages) == 0 && r.room.Err == nil {
@@ -146,7 +146,7 @@ func (r *reader) content(c jsonscan.Value) *schema.Error {
 	if parts.Kind() == jsonscan.Array {
 		first = parts.First()
 	}
-	switch role := string(c.Get("role").Text()); role {
+	switch role := string(c.TextOf("role")); role {
 	case "", "user", "function", "tool":
 		return r.userTurn(first)
 	case "model":
@@ -164,7 +164,7 @@ func (r *reader) userTurn(first jsonscan.Value) *schema.Error {
 		if result := member(p, "functionResponse", "function_response"); result.Given() {
 			r.result(result)
 		} else if part, err := readPart(p); err != nil {
-			return err.Inside("parts[" + strconv.Itoa(i) + "]")
+			return err.InsideElement("parts", i)
 		} else if part.Type != "" {
 			said = append(said, part)
 		}
@@ -186,7 +186,7 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 		return chat.NewText(chat.TextOf(p)), nil
 	}
 	if data := member(p, "inlineData", "inline_data"); data.Given() {
-		kind, content := string(member(data, "mimeType", "mime_type").Text()), chat.TextOf(data.Get("data"))
+		kind, content := string(member(data, "mimeType", "mime_type").Text()), chat.TextIn(data, "data")
 		part.Type = mediaPart(kind)
 		if kind == "" || len(content) == 0 {
 			return part, schema.BadField("inlineData", "value.has_mime")
@@ -238,7 +238,7 @@ const nearCalls = 256
 
 // result reads the result of a function.
 func (r *reader) result(v jsonscan.Value) {
-	said := chat.Message{Role: chat.ToolRole, Name: chat.TextOf(v.Get("name")), CallID: chat.TextOf(v.Get("id"))}
+	said := chat.Message{Role: chat.ToolRole, Name: chat.TextIn(v, "name"), CallID: chat.TextIn(v, "id")}
 	said.Text = resultText(v.Get("response"))
 	near := r.open[:min(len(r.open), nearCalls)]
 	at := slices.IndexFunc(near, func(call chat.ToolCall) bool {
@@ -280,13 +280,13 @@ func (r *reader) modelTurn(first jsonscan.Value) *schema.Error {
 	i := 0
 	for p := first; p.Kind() != jsonscan.Absent && r.room.Err == nil; p = p.Next() {
 		signature := member(p, "thoughtSignature", "thought_signature")
-		text := chat.TextOf(p.Get("text"))
+		text := chat.TextIn(p, "text")
 		switch call := member(p, "functionCall", "function_call"); {
 		case call.Given():
 			if err := r.addCall(&said, call, signature); err != nil {
-				return err.Inside("parts[" + strconv.Itoa(i) + "]")
+				return err.InsideElement("parts", i)
 			}
-		case p.Get("thought").Kind() == jsonscan.True:
+		case p.IsTrue("thought"):
 			said.Reasoning = chat.Join(said.Reasoning, text)
 		default:
 			said.Text = chat.Join(said.Text, text)
@@ -304,7 +304,7 @@ func (r *reader) modelTurn(first jsonscan.Value) *schema.Error {
 }
 
 func (r *reader) addCall(m *chat.Message, v, signature jsonscan.Value) *schema.Error {
-	call := chat.ToolCall{ID: chat.TextOf(v.Get("id")), Name: chat.TextOf(v.Get("name")), Input: []byte("{}")}
+	call := chat.ToolCall{ID: chat.TextIn(v, "id"), Name: chat.TextIn(v, "name"), Input: []byte("{}")}
 	if len(call.Name) == 0 {
 		return schema.BadField("functionCall.name", "value.function_name")
 	}

@@ -22,7 +22,7 @@ func (r *reader) readTools() *schema.Error {
 		return schema.BadField("tools", "value.array")
 	}
 	for i, tool := range r.room.All(r.deep.Rescan(tools)) {
-		place := "tools[" + strconv.Itoa(i) + "]"
+		place := schema.Element("tools", i)
 		for m := range tool.All() {
 			switch name := string(m.Key()); name {
 			case "functionDeclarations", "function_declarations":
@@ -43,7 +43,7 @@ func (r *reader) readTools() *schema.Error {
 }
 
 func (r *reader) readFunction(f jsonscan.Value) *schema.Error {
-	tool := chat.Tool{Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(f.Get("name")),
+	tool := chat.Tool{Type: chat.FunctionTool, IsFunction: true, Name: chat.TextIn(f, "name"),
 		Description: chat.Given(f.Get("description"))}
 	if len(tool.Name) == 0 {
 		return schema.BadField("functionDeclarations", "value.has_name")
@@ -75,7 +75,7 @@ func (r *reader) readToolConfig() *schema.Error {
 	if len(r.Tools) == 0 {
 		return nil
 	}
-	switch mode := strings.ToUpper(string(calling.Get("mode").Text())); mode {
+	switch mode := strings.ToUpper(string(calling.TextOf("mode"))); mode {
 	case "", "MODE_UNSPECIFIED":
 	case "AUTO", "VALIDATED":
 		r.ToolChoice.Mode = "auto"
@@ -206,7 +206,7 @@ func writeSchema(w *jsonwrite.Writer, v jsonscan.Value, depth int) {
 		w.Raw(v.Raw())
 		return
 	}
-	isNullable := v.Get("nullable").Kind() == jsonscan.True
+	isNullable := v.IsTrue("nullable")
 	w.Object()
 	for m := range v.All() {
 		switch name := string(m.Key()); name {

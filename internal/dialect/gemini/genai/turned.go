@@ -103,7 +103,7 @@ func unifiedEmbedding(req *schema.Request) (*schema.Request, error) {
 // textOf returns the text of a content that is to be embedded.
 func textOf(content jsonscan.Value) (text chat.Text, err *schema.Error) {
 	for p := range content.Get("parts").All() {
-		piece := chat.TextOf(p.Get("text"))
+		piece := chat.TextIn(p, "text")
 		if piece == nil {
 			return nil, schema.BadField("content", "value.texts_only")
 		}
@@ -138,6 +138,6 @@ func replyEmbedding(req *schema.Request, answer []byte, reply *dialect.Reply) er
 		w.EndArray()
 	}
 	w.EndObject()
-	reply.Segments = append(reply.Segments[:0], w.Out)
+	reply.Set(w.Out)
 	return nil
 }
