@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -55,11 +56,11 @@ func (t *texts) addSummary(part []byte) {
 		return
 	}
 	part = part[at+len(name):]
-	sealed := part[min(prefix, len(part)):max(prefix, textEnd(part))]
+	sealed := part[min(prefix, len(part)):max(prefix, jsonscan.EndOfText(part))]
 	text, err := base64.StdEncoding.AppendDecode(nil, sealed)
 	if _, summary, found := cutLast(text, []byte(`"summary":"`)); err == nil && found {
 		t.number++
-		t.bytes += textEnd(summary)
+		t.bytes += jsonscan.EndOfText(summary)
 	}
 }
 
@@ -124,7 +125,7 @@ func (t *texts) addNamed(part, more []byte) {
 		if len(part) == 0 || part[0] != '"' || !endsWithName(name) && (more == nil || !bytes.HasSuffix(name, more)) {
 			continue
 		}
-		length := textEnd(part[1:])
+		length := jsonscan.EndOfText(part[1:])
 		if length > 0 {
 			t.number++
 			t.bytes += length

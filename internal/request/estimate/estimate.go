@@ -398,7 +398,7 @@ func walk(raw []byte, withNames bool, of func(name string, text []byte) int) (le
 			return length
 		}
 		text := raw[start+1:]
-		end := textEnd(text)
+		end := jsonscan.EndOfText(text)
 		text, raw = text[:end], bytes.TrimLeft(text[min(end+1, len(text)):], " \t\r\n")
 		if len(raw) > 0 && raw[0] == ':' {
 			name = text
@@ -470,23 +470,4 @@ func isEncoded(text []byte) bool { return bytes.IndexByte(text, ' ') < 0 }
 func isTokens(raw []byte) bool {
 	first := bytes.TrimLeft(raw, "[ \t\r\n")
 	return len(first) > 0 && first[0] >= '0' && first[0] <= '9' && bytes.IndexByte(raw, '"') < 0
-}
-
-// textEnd returns the length of a JSON text up to the quote that ends it.
-func textEnd(text []byte) int {
-	for at := 0; ; {
-		quote := bytes.IndexByte(text[at:], '"')
-		if quote < 0 {
-			return len(text)
-		}
-		at += quote
-		escapes := 0
-		for escapes < at && text[at-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return at
-		}
-		at++
-	}
 }

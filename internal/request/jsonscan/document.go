@@ -108,7 +108,6 @@ type Document struct {
 	nodes []node
 	long  []span // the long strings below that, in the order of the text
 	keys  []key
-	hasher
 }
 
 // Value is one value of a Document. The zero Value is absent, and asking
@@ -422,7 +421,7 @@ func (v Value) Float() (f float64, ok bool) {
 		return 0, false
 	}
 	raw := v.Raw()
-	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(raw), len(raw)), 64)
+	f, err := strconv.ParseFloat(shared(raw), 64)
 	return f, err == nil
 }
 
@@ -432,7 +431,7 @@ func (v Value) Int() (i int64, ok bool) {
 		return 0, false
 	}
 	raw := v.Raw()
-	if i, err := strconv.ParseInt(unsafe.String(unsafe.SliceData(raw), len(raw)), 10, 64); err == nil {
+	if i, err := strconv.ParseInt(shared(raw), 10, 64); err == nil {
 		return i, true
 	}
 	f, ok := v.Float()

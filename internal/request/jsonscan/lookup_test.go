@@ -189,17 +189,17 @@ func TestLongElementsHaveNodes(t *testing.T) {
 	}
 }
 
-// Many members get a table, which few do not need; that is what keeps looking up
+// Many members get a map, which few do not need; that is what keeps looking up
 // all of them from taking quadratic time.
-func TestMembersUseATableWhereTheyAreMany(t *testing.T) {
+func TestMembersUseAMapWhereTheyAreMany(t *testing.T) {
 	for _, size := range []int{0, 1, linearKeys - 1, linearKeys, 10 * linearKeys} {
 		members := parse(t, object(size)).Root().Members()
 		want := 0
 		if size >= linearKeys {
 			want = size
 		}
-		if members.nodes.used != want {
-			t.Errorf("%d members: %d are in the table", size, members.nodes.used)
+		if len(members.nodes) != want {
+			t.Errorf("%d members: %d are in the map", size, len(members.nodes))
 		}
 		for i := range size {
 			if got := members.Get(fmt.Appendf(nil, "k%d", i)); string(got.Raw()) != fmt.Sprint(i) {
@@ -214,16 +214,6 @@ func TestMembersUseATableWhereTheyAreMany(t *testing.T) {
 	for _, v := range []Value{{}, root, root.First()} {
 		if members := v.Members(); members.Get([]byte("k1")).Kind() != Absent {
 			t.Errorf("%.20s has a member", v.Raw())
-		}
-	}
-}
-
-func TestKeysUseATableWhereTheyAreMany(t *testing.T) {
-	var keys Keys
-	for n := 1; n <= 4*linearKeys; n++ {
-		keys.Add(fmt.Sprint(n))
-		if inTable := keys.used; n <= linearKeys && inTable != 0 || n > linearKeys && inTable != n {
-			t.Fatalf("%d keys: %d are in the table", n, inTable)
 		}
 	}
 }
@@ -249,11 +239,11 @@ func TestReserveIsAskedForWhatIsTaken(t *testing.T) {
 		name, text string
 		want       int
 	}{
-		{"as many nodes as are kept", object(keepNodes * 3 / 4), 8 * (4096 - 64)},
+		{"as many nodes as are kept", object(keepNodes * 3 / 4), keySize * (4096 - 64)},
 		{"more nodes", "[" + list.String() + "{}]", 3 * keepNodes * NodeSize},
-		{"a table that is just not full", deep(48), 0},
-		{"a table that grows", deep(49), 8 * 64},
-		{"a table that grows twice", deep(97), 8 * (64 + 128)},
+		{"a map that is just not full", deep(64), 0},
+		{"a map that grows", deep(65), keySize * 64},
+		{"a map that grows twice", deep(129), keySize * (64 + 128)},
 	} {
 		var doc Document
 		reserved := 0

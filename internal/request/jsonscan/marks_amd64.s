@@ -23,6 +23,20 @@ EVERYWHERE(point, 0x2e2e2e2e2e2e2e2e)
 EVERYWHERE(minus, 0x2d2d2d2d2d2d2d2d)
 EVERYWHERE(space, 0x2020202020202020)
 EVERYWHERE(newline, 0x0a0a0a0a0a0a0a0a)
+EVERYWHERE(continues, 0x8080808080808080)
+EVERYWHERE(begins, 0x6060606060606060)
+EVERYWHERE(top, 0xc0c0c0c0c0c0c0c0)
+EVERYWHERE(shape, 0x3030303030303030)
+EVERYWHERE(surrogate, 0x0d0d0d0d0d0d0d0d)
+
+// Every third byte is set, of three vectors that begin one word apart: those that begin characters.
+DATA leads<>+0(SB)/8, $0x00ff0000ff0000ff
+DATA leads<>+8(SB)/8, $0xff0000ff0000ff00
+DATA leads<>+16(SB)/8, $0x0000ff0000ff0000
+DATA leads<>+24(SB)/8, $0x00ff0000ff0000ff
+DATA leads<>+32(SB)/8, $0xff0000ff0000ff00
+DATA leads<>+40(SB)/8, $0x0000ff0000ff0000
+GLOBL leads<>(SB), RODATA|NOPTR, $48
 
 // What may follow a backslash, by the lower and by the upper half of the byte: a byte
 // may if its two entries have a bit in common. Bit 0 is for "/ (0x22, 0x2f), bit 1 for
@@ -47,7 +61,7 @@ CONSTANT(upper, 0x0804020000010000, 0)
 	VPXOR    Y8, Y8, Y8 \
 	VPCMPEQB Y8, to, to
 
-// func vectorText(text *byte, blocks int) (passed int, stop uint64, found textTraits)
+// func vectorText(text *byte, blocks int) (passed int, stop uint64, found uint8)
 //
 // R8, R9, R10: marks of control characters, quotes and backslashes. R11: what stands
 // behind a backslash. R12: whether the first byte of the next block does. R13: whether
@@ -179,7 +193,7 @@ done:
 
 // func vectorNumbers(text *byte, blocks int) (passed int)
 //
-// These are the steps of portableNumbers. R8 to R13: digits, zeros, commas, points,
+//  R8 to R13: digits, zeros, commas, points,
 // minus signs, spaces. R14: what is wrong. R15: the part of the block that is looked at.
 // BX, and what is on the stack: what the last block means for this one. DX: behind the
 // last comma that was passed.
@@ -342,6 +356,61 @@ next:
 
 done:
 	SUBQ text+0(FP), DX
+	MOVQ DX, passed+16(FP)
+	VZEROUPPER
+	RET
+
+// PATTERN makes of leads what characters are compared with: 0xe0 where they begin and 0x80 elsewhere.
+#define PATTERN(leads, to) \
+	VPAND begins<>(SB), leads, to \
+	VPOR  continues<>(SB), to, to
+
+// func vectorTriples(text *byte, blocks int) (passed int)
+//
+// Y3: bits that differ from the pattern. Y0: the first bytes of all characters. Their lower half is
+// neither 0 nor 0xd.
+TEXT ·vectorTriples(SB), NOSPLIT, $0-24
+	MOVQ    text+0(FP), SI
+	MOVQ    blocks+8(FP), CX
+	VMOVDQU leads<>+0(SB), Y6
+	VMOVDQU leads<>+8(SB), Y7
+	VMOVDQU leads<>+16(SB), Y8
+	PATTERN(Y6, Y9)
+	PATTERN(Y7, Y10)
+	PATTERN(Y8, Y11)
+	VMOVDQU top<>(SB), Y12
+	VMOVDQU shape<>(SB), Y13
+	VMOVDQU surrogate<>(SB), Y14
+	VPXOR   Y15, Y15, Y15
+	XORL    DX, DX
+
+block:
+	CMPQ     DX, CX
+	JGE      done
+	VPXOR    (SI), Y9, Y0
+	VPXOR    32(SI), Y10, Y1
+	VPXOR    64(SI), Y11, Y2
+	VPOR     Y0, Y1, Y3
+	VPOR     Y2, Y3, Y3
+	VPAND    Y12, Y3, Y3
+	VPAND    Y6, Y0, Y0
+	VPAND    Y7, Y1, Y1
+	VPAND    Y8, Y2, Y2
+	VPOR     Y1, Y0, Y0
+	VPOR     Y2, Y0, Y0
+	VPAND    Y13, Y0, Y1
+	VPOR     Y1, Y3, Y3
+	VPCMPEQB Y15, Y0, Y1
+	VPOR     Y1, Y3, Y3
+	VPCMPEQB Y14, Y0, Y1
+	VPOR     Y1, Y3, Y3
+	VPTEST   Y3, Y3
+	JNZ      done
+	ADDQ     $96, SI
+	INCQ     DX
+	JMP      block
+
+done:
 	MOVQ DX, passed+16(FP)
 	VZEROUPPER
 	RET

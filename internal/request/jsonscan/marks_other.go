@@ -2,8 +2,8 @@
 
 package jsonscan
 
-func passText(text *byte, blocks int) (passed int, stop uint64, found textTraits) {
-	return portableText(text, blocks)
-}
+func passText(data []byte, i int) (passed text, end int) { return passWords(data, i) }
 
-func passNumbers(text []byte) int { return portableNumbers(text) }
+func passNumbers([]byte) int { return 0 }
+
+func passTriples([]byte) int { return 0 }

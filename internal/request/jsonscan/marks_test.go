@@ -2,66 +2,55 @@ package jsonscan
 
 import (
 	"bytes"
-	"encoding/binary"
-	"fmt"
-	"math/bits"
+	"encoding/json"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
 )
 
-// marksOf marks the bytes of a block one by one.
-func marksOf(block []byte, marked func(c byte) bool) (marks uint64) {
-	for i, c := range block {
-		if marked(c) {
-			marks |= 1 << i
+// firstStop returns the place of the first byte of a text that does not continue a string or an escape
+// sequence of two bytes: of a sequence of six, the place of its backslash.
+func firstStop(text []byte) (stop int, escaped bool) {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c < ' ', c == '"':
+			return i, escaped
+		case c == '\\' && i+1 < len(text) && simpleEscape[text[i+1]]:
+			escaped = true
+			i++
+		case c == '\\':
+			if i+1 < len(text) && text[i+1] < ' ' {
+				return i + 1, true
+			}
+			return i, escaped
 		}
 	}
-	return marks
+	return len(text), escaped
 }
 
-// textPassers are the ways to pass over text: that of this processor, and the one for
-// all others.
-func textPassers() map[string]func(*byte, int) (int, uint64, textTraits) {
-	return map[string]func(*byte, int) (int, uint64, textTraits){"passText": passText, "portableText": portableText}
-}
-
-// firstStop returns where a string stops that goes on at the beginning of a text, or
-// its length, and what it has before that.
-func firstStop(text []byte) (stop int, found textTraits) {
-	within := false
-	for i, c := range text {
-		switch {
-		case c < ' ', within && !simpleEscape[c], !within && c == '"':
-			return i, found &^ withinEscape
-		}
-		within = !within && c == '\\'
-		found &^= withinEscape
-		if within {
-			found |= hasEscapes | withinEscape
-		}
-	}
-	return len(text), found
-}
-
-// checkPassing checks what both ways say about blocks of text.
-func checkPassing(t *testing.T, text []byte) {
+// checkPassing checks how both ways pass over a text: not further than to what stops it, and less only
+// at its end or, without vectors, at an escape sequence.
+func checkPassing(t *testing.T, whole []byte) {
 	t.Helper()
-	want, wantFound := firstStop(text)
-	looked := text[:min(len(text), want/64*64+64)]
-	if bytes.ContainsFunc(looked, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		wantFound |= notASCII
+	want, wantEscaped := firstStop(whole)
+	wantEscaped = wantEscaped || want < len(whole) && whole[want] == '\\'
+	high := bytes.ContainsFunc(whole[:want], func(r rune) bool { return r >= utf8.RuneSelf })
+	for name, pass := range map[string]func([]byte, int) (text, int){"passText": passText, "passWords": passWords} {
+		passed, end := pass(whole, 0)
+		if end > want || passed.escaped && !wantEscaped {
+			t.Fatalf("%s, %q: passed over %d bytes with escapes %v, want at most %d with %v", name, whole, end, passed.escaped, want, wantEscaped)
+		}
+		if bytes.IndexByte(whole, '\\') < 0 && want-end >= 64 || name == "passText" && hasVectors && len(whole)-end >= 128 && end < want-1 {
+			t.Fatalf("%s, %q: passed over %d of %d bytes", name, whole, end, want)
+		}
+		if inside := bytes.ContainsFunc(whole[:end], func(r rune) bool { return r >= utf8.RuneSelf }); inside && passed.bits&highs == 0 || !high && inside {
+			t.Fatalf("%s, %q: passed over %d bytes, bits %#x", name, whole, end, passed.bits)
+		}
 	}
-	for name, pass := range textPassers() {
-		passed, stop, found := pass(&text[0], len(text)/64)
-		at := 64 * passed
-		if stop != 0 {
-			at += bits.TrailingZeros64(stop)
-		}
-		if at != want || found != wantFound || stop == 0 && passed != len(text)/64 {
-			t.Fatalf("%s, %q: stopped at %d and found %03b, want %d and %03b", name, text, at, found, want, wantFound)
-		}
+	quoted := append(append([]byte{'"'}, whole...), '"')
+	if err, oracle := new(Document).Parse(quoted), oracle(quoted); (err == nil) != (oracle == nil) {
+		t.Fatalf("%q: %v, the oracle says %v", quoted, err, oracle)
 	}
 }
 
@@ -74,11 +63,6 @@ func TestTextIsPassedOverUntilItStops(t *testing.T) {
 				text[64+place] = byte(c)
 				checkPassing(t, text)
 			}
-		}
-	}
-	for name, pass := range textPassers() {
-		if passed, stop, found := pass(new(byte), 0); passed != 0 || stop != 0 || found != 0 {
-			t.Errorf("%s: of no blocks %d were passed, marks %#x, found %03b", name, passed, stop, found)
 		}
 	}
 }
@@ -94,29 +78,7 @@ func TestEscapesArePassedOver(t *testing.T) {
 				text = append(text, []string{`"`, `\u0041`, "\n", `\x`}[random.IntN(4)]...)
 			}
 		}
-		checkPassing(t, text[:192])
-	}
-}
-
-func TestMarksOfRandomBlocksAreThoseOfTheirBytes(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
-		var block [64]byte
-		for i := 0; i < len(block); i += 8 {
-			binary.LittleEndian.PutUint64(block[i:], random.Uint64())
-		}
-		for i := range block {
-			if random.IntN(2) == 0 {
-				block[i] = `0123456789.,- +"\`[random.IntN(17)]
-			}
-		}
-		is := func(set string) uint64 {
-			return marksOf(block[:], func(c byte) bool { return strings.IndexByte(set, c) >= 0 })
-		}
-		want := fmt.Sprint(is("0123456789"), is("0"), is(","), is("."), is("-"), is(" \n"))
-		if got := fmt.Sprint(markNumbers(&block)); got != want {
-			t.Fatalf("%q has the marks %s, want %s", block, got, want)
-		}
+		checkPassing(t, text[:192:192])
 	}
 }
 
@@ -167,15 +129,26 @@ func checkNumbers(t *testing.T, text string) {
 	if err == nil {
 		checkElements(t, doc.Root())
 	}
-	inner := []byte(text[1:])
-	if passed, portable := passNumbers(inner), portableNumbers(inner); passed != portable {
-		t.Fatalf("%s: passed over %d bytes, in the portable way %d", text, passed, portable)
+	list := []byte(text[1:])
+	if passed := passNumbers(list); passed > 0 {
+		if list[passed-1] != ',' {
+			t.Fatalf("%s: passed over %d bytes, up to no comma", text, passed)
+		}
+		for element := range strings.SplitSeq(string(list[:passed-1]), ",") {
+			number := strings.Trim(element, " \n")
+			if len(number) > shortElement || strings.ContainsAny(number, "eE \n") || oracle([]byte(number)) != nil {
+				t.Fatalf("%s: passed over %q", text, element)
+			}
+		}
 	}
 }
 
 // A list of numbers is passed over to the last comma of its last whole block, also if it
 // is written with spaces; nothing but numbers is.
 func TestNumbersArePassedOverInBlocks(t *testing.T) {
+	if !hasVectors {
+		t.Skip("numbers are read one by one")
+	}
 	for _, c := range []struct {
 		name, number, separator string
 		passes                  bool
@@ -191,10 +164,7 @@ func TestNumbersArePassedOverInBlocks(t *testing.T) {
 		{"a comma behind a space", "1", " ,", false},
 	} {
 		text := []byte(strings.Repeat(c.number+c.separator, 200) + c.number + "]")
-		at := skipNumbers(text, 0)
-		if portable := portableNumbers(text); portable != at {
-			t.Errorf("%s: passed over %d bytes, in the portable way %d", c.name, at, portable)
-		}
+		at := passNumbers(text)
 		if passed := len(text)-at < 64+len(c.number+c.separator); passed != c.passes || !c.passes && at != 0 {
 			t.Errorf("%s: passed over %d of %d bytes", c.name, at, len(text))
 		}
@@ -219,4 +189,44 @@ func TestUTF8IsValidWhereTheLibrarySaysSo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Characters of three bytes are checked in blocks: one wrong byte is found wherever it is, and all that
+// is right is accepted.
+func TestUTF8IsCheckedInBlocks(t *testing.T) {
+	long := []byte(strings.Repeat("请告诉我，它们连接什么。", 12))
+	for place := range long {
+		for c := range 256 {
+			text := bytes.Clone(long)
+			text[place] = byte(c)
+			if got, want := validUTF8(text), utf8.Valid(text); got != want {
+				t.Fatalf("byte %#x at %d is valid: %v, want %v", c, place, got, want)
+			}
+		}
+	}
+	for char := rune(0x800); char <= 0xffff; char++ {
+		if !utf8.ValidRune(char) {
+			continue
+		}
+		text := []byte(strings.Repeat("我", int(char)%40) + string(char) + strings.Repeat("们", 70))
+		if !validUTF8(text) {
+			t.Fatalf("%q is not valid", text)
+		}
+	}
+}
+
+func FuzzUTF8(f *testing.F) {
+	for _, seed := range []string{strings.Repeat("请告诉我", 20), strings.Repeat("привет ", 20), strings.Repeat("退我\xed\xa0\x80", 12), "é" + strings.Repeat("我", 33)} {
+		f.Add([]byte(seed), 3)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, times int) {
+		text = bytes.Repeat(text, max(1, times%16)) // blocks are longer than most texts that are made up
+		if got, want := validUTF8(text), utf8.Valid(text); got != want {
+			t.Fatalf("%q is valid: %v, want %v", text, got, want)
+		}
+		quoted, err := json.Marshal(string(text))
+		if err == nil && new(Document).Parse(quoted) != nil {
+			t.Fatalf("refused %q", quoted)
+		}
+	})
 }

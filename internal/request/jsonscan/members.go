@@ -1,16 +1,11 @@
 package jsonscan
 
-import (
-	"bytes"
-	"unsafe"
-)
-
 // Members finds the members of one object by their keys. Unlike Get it costs the same
 // however many members there are: asking for all members of one object in another takes
 // no quadratic time.
 type Members struct {
 	object Value
-	nodes  table // empty while the members are few
+	nodes  map[string]uint32 // empty while the members are few
 }
 
 // Members returns the members of v, none if v is no object. It is good for as
@@ -23,19 +18,17 @@ func (v Value) Members() Members {
 	all := v.doc.nodes
 	o := &all[v.n]
 	count := 0
-	for i := v.n + 1; i < o.next; i = all[i].next {
-		if count++; count == linearKeys {
-			break
-		}
+	for i := v.n + 1; i < o.next && count < linearKeys; i = all[i].next {
+		count++
 	}
 	if count < linearKeys {
 		return m
 	}
+	m.nodes = make(map[string]uint32, firstMap)
 	for i := v.n + 1; i < o.next; i = all[i].next {
-		key := Value{doc: v.doc, n: i}.Key()
-		hash := v.doc.hash(key)
-		if _, there := m.find(hash, key); !there { // of several the first counts, as with Get
-			m.nodes.add(hash, i)
+		key := shared(Value{doc: v.doc, n: i}.Key())
+		if _, there := m.nodes[key]; !there { // of several the first counts, as with Get
+			m.nodes[key] = i
 		}
 	}
 	return m
@@ -43,15 +36,11 @@ func (v Value) Members() Members {
 
 // Get returns the member with the given key.
 func (m *Members) Get(name []byte) Value {
-	if m.nodes.used == 0 {
-		return m.object.Get(unsafe.String(unsafe.SliceData(name), len(name)))
+	if m.nodes == nil {
+		return m.object.Get(shared(name))
 	}
-	if i, there := m.find(m.object.doc.hash(name), name); there {
+	if i, there := m.nodes[shared(name)]; there {
 		return m.object.doc.at(i, m.object.node().next)
 	}
 	return Value{}
-}
-
-func (m *Members) find(hash uint32, name []byte) (n uint32, ok bool) {
-	return m.nodes.find(hash, func(n uint32) bool { return bytes.Equal(Value{doc: m.object.doc, n: n}.Key(), name) })
 }

@@ -1,9 +1,6 @@
 package jsonscan
 
-import (
-	"bytes"
-	"math/bits"
-)
+import "bytes"
 
 // EndOfValue returns where a value of the text ends that starts at i, for values that lie
 // deeper than others are looked up. The value is part of an array or an object.
@@ -66,26 +63,25 @@ func (d *Document) endOfLong(start uint32) int {
 	return int(d.long[at].end)
 }
 
-// passString passes over the content of a checked string that goes on at i, and returns the
+// passString passes over the content of a checked string that continues at i, and returns the
 // position of the quote that closes it.
-func passString(text []byte, i int) int {
-	for i+64 <= len(text) {
-		passed, stop, found := passText(&text[i], (len(text)-i)/64)
-		if i += 64 * passed; stop == 0 {
-			if found.has(withinEscape) {
-				i-- // to the backslash
-			}
-			break
+func passString(text []byte, i int) int { return i + EndOfText(text[i:]) }
+
+// EndOfText returns the length of the content of a string up to the quote that closes it, or of all
+// the text if none does.
+func EndOfText(text []byte) int {
+	for at := 0; ; at++ {
+		quote := bytes.IndexByte(text[at:], '"')
+		if quote < 0 {
+			return len(text)
 		}
-		if i += bits.TrailingZeros64(stop); text[i] == '"' {
-			return i
+		at += quote
+		escapes := 0
+		for escapes < at && text[at-1-escapes] == '\\' {
+			escapes++
 		}
-		i++ // a letter that is escaped
+		if escapes%2 == 0 {
+			return at
+		}
 	}
-	for ; text[i] != '"'; i++ {
-		if text[i] == '\\' {
-			i++
-		}
-	}
-	return i
 }

@@ -3,6 +3,7 @@ package jsonscan
 import (
 	"bytes"
 	"encoding/binary"
+	"unsafe"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 )
@@ -153,7 +154,7 @@ func (d *Document) object(i, depth int) (int, error) {
 		return 0, faultAt(i, "json.deep")
 	}
 	base := len(d.keys)
-	var many table
+	var many map[string]bool
 	i = skipSpace(d.data, i+1)
 	if i < len(d.data) && d.data[i] == '}' {
 		return i + 1, nil
@@ -198,13 +199,13 @@ func (d *Document) object(i, depth int) (int, error) {
 	}
 }
 
-// remember adds a key to the keys of the innermost object, which start at base or,
-// where there are many, are in a table, and fails for a key that is there already.
-func (d *Document) remember(base int, many *table, start, end int, escapes bool) error {
+// remember adds a key to the keys of the innermost object, which start at base or, if there
+// are many, are in a map, and fails for a key that is there already.
+func (d *Document) remember(base int, many *map[string]bool, start, end int, escapes bool) error {
 	k := key{start: uint32(start), end: uint32(end), escaped: escapes}
 	text := d.textOf(k)
-	if many.used > 0 {
-		return d.rememberIn(many, text, start)
+	if *many != nil {
+		return d.rememberIn(*many, text, start)
 	}
 	k.print = keyPrint(text)
 	for _, other := range d.keys[base:] {
@@ -216,8 +217,9 @@ func (d *Document) remember(base int, many *table, start, end int, escapes bool)
 	if len(d.keys)-base < linearKeys {
 		return nil
 	}
+	*many = make(map[string]bool, firstMap)
 	for _, k := range d.keys[base:] {
-		many.add(d.hash(d.textOf(k)), k.start)
+		(*many)[shared(d.textOf(k))] = true
 	}
 	return nil
 }
@@ -231,36 +233,30 @@ func (d *Document) textOf(k key) []byte {
 	return text
 }
 
-// rememberIn adds a key to a table of the places where keys start.
-func (d *Document) rememberIn(many *table, text []byte, start int) error {
-	hash := d.hash(text)
-	_, found := many.find(hash, func(other uint32) bool { return bytes.Equal(d.keyAt(int(other)), text) })
-	if found {
+const (
+	// firstMap is how many keys a map has room for at first, and keySize about the memory that
+	// each of its keys takes.
+	firstMap = 64
+	keySize  = 32
+)
+
+// rememberIn adds a key to a map. Of the memory of the map that is not asked for which all objects of
+// this size take.
+func (d *Document) rememberIn(many map[string]bool, text []byte, start int) error {
+	if many[shared(text)] {
 		return duplicate(start, text)
 	}
-	if more, full := many.full(); full && d.Reserve != nil {
-		if err := d.Reserve(more); err != nil {
+	if size := len(many); d.Reserve != nil && size >= firstMap && size&(size-1) == 0 { // it doubles
+		if err := d.Reserve(size * keySize); err != nil {
 			return err
 		}
 	}
-	many.add(hash, uint32(start))
+	many[shared(text)] = true
 	return nil
 }
 
-// keyAt returns the checked key that starts at a place, without escapes.
-func (d *Document) keyAt(start int) []byte {
-	end, escaped := start, false
-	for ; d.data[end] != '"'; end++ {
-		if d.data[end] == '\\' {
-			escaped = true
-			end++
-		}
-	}
-	if escaped {
-		return Unescape(nil, d.data[start:end])
-	}
-	return d.data[start:end]
-}
+// shared returns a text as a string of the same memory, which nobody may change.
+func shared(text []byte) string { return unsafe.String(unsafe.SliceData(text), len(text)) }
 
 func keyPrint(text []byte) uint64 {
 	length := uint64(len(text)) << 56
@@ -320,7 +316,7 @@ func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error)
 			return i + 1, plain, numbers, nil
 		case ',':
 			if i = skipSpace(d.data, i+1); kind == Number {
-				i = skipSpace(d.data, skipNumbers(d.data, i))
+				i = skipSpace(d.data, i+passNumbers(d.data[i:]))
 			}
 		default:
 			return 0, false, false, d.unexpected(i, "json.array")

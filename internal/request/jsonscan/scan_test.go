@@ -415,17 +415,6 @@ func TestMembersAreFoundInObjectsOfAnySize(t *testing.T) {
 	}
 }
 
-func TestKeysKnowsWhatWasAdded(t *testing.T) {
-	var keys Keys
-	for round := range 2 {
-		for i := range 1000 {
-			if added := keys.Add(strings.Repeat("k", i)); added != (round == 0) {
-				t.Fatalf("round %d: key of %d bytes added %v", round, i, added)
-			}
-		}
-	}
-}
-
 func TestParseDoesNotAllocate(t *testing.T) {
 	body := chatBody(1 << 10)
 	var doc Document

@@ -24,91 +24,66 @@ func stops(w uint64) uint64 {
 // closing quote.
 func (d *Document) str(start int) (end int, escaped bool, err error) {
 	data := d.data
-	i := start
-	beyond := false // whether something may not be ASCII
-	for i+8 <= len(data) {
-		// Keys and most other strings end within a few bytes.
-		w := binary.LittleEndian.Uint64(data[i:])
-		beyond = beyond || w&highs != 0
-		if stop := stops(w); stop != 0 {
+	var seen uint64 // the bits of all bytes, also of some behind the string
+	for i := start; i < len(data); {
+		if i+8 <= len(data) {
+			// Keys and most other strings end within a few bytes.
+			w := binary.LittleEndian.Uint64(data[i:])
+			seen |= w
+			stop := stops(w)
+			if stop == 0 {
+				var passed text
+				passed, i = passText(data, i+8)
+				seen |= passed.bits
+				escaped = escaped || passed.escaped
+				continue
+			}
 			i += bits.TrailingZeros64(stop) >> 3
-			break
 		}
-		if i += 8; i+64 <= len(data) && i-start >= 16 {
-			break
-		}
-	}
-	if i+64 <= len(data) && data[i] != '"' {
-		var high bool
-		if i, escaped, high, err = d.blocks(i); err != nil {
-			return 0, false, err
-		}
-		beyond = beyond || high
-	}
-	for ; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '"':
-			if beyond && !validUTF8(data[start:i]) {
+			if seen&highs != 0 && !validUTF8(data[start:i]) {
 				return 0, false, faultAt(start, "json.utf8")
 			}
 			return i + 1, escaped, nil
 		case c == '\\':
-			length, err := d.escape(i)
-			if err != nil {
-				return 0, false, err
+			// Texts that are written in ASCII have many sequences in a row.
+			for ; i < len(data) && data[i] == '\\'; escaped = true {
+				length, err := d.escape(i)
+				if err != nil {
+					return 0, false, err
+				}
+				i += length
 			}
-			escaped = true
-			i += length - 1
 		case c < ' ':
 			return 0, false, faultAt(i, "json.control")
 		default:
-			beyond = beyond || c >= utf8.RuneSelf
+			seen |= uint64(c)
+			i++
 		}
 	}
 	return 0, false, faultAt(start-1, "json.open_string")
 }
 
-// blocks scans a string from i on, 64 bytes at a time, and returns the position of
-// its closing quote, or one near the end of the text from where it is to be scanned
-// byte by byte.
-func (d *Document) blocks(i int) (end int, escaped, beyond bool, err error) {
-	data := d.data
-	for i+64 <= len(data) {
-		passed, stop, found := passText(&data[i], (len(data)-i)/64)
-		escaped, beyond = escaped || found.has(hasEscapes), beyond || found.has(notASCII)
-		i += 64 * passed
-		if stop == 0 {
-			if found.has(withinEscape) {
-				i-- // to the backslash
-			}
-			break
-		}
-		i += bits.TrailingZeros64(stop)
-		switch c := data[i]; {
-		case c == '"':
-			return i, escaped, beyond, nil
-		case c < ' ':
-			return 0, false, false, faultAt(i, "json.control")
-		}
-		escaped = true
-		if i, err = d.longEscapes(i - 1); err != nil {
-			return 0, false, false, err
-		}
-	}
-	return i, escaped, beyond, nil
+// text are facts about a passed part of a string: the bits of its bytes, and perhaps of some behind it,
+// and whether it has escape sequences.
+type text struct {
+	bits    uint64
+	escaped bool
 }
 
-// longEscapes skips the escape sequence at i and all that follow it at once: texts that
-// are written in ASCII have many of them in a row.
-func (d *Document) longEscapes(i int) (end int, err error) {
-	for i < len(d.data) && d.data[i] == '\\' {
-		length, err := d.escape(i)
-		if err != nil {
-			return 0, err
+// passWords skips the blocks of 32 bytes from i on that only continue a string.
+func passWords(data []byte, i int) (passed text, end int) {
+	for ; i+32 <= len(data); i += 32 {
+		block := (*[32]byte)(data[i:])
+		a, b := binary.LittleEndian.Uint64(block[:]), binary.LittleEndian.Uint64(block[8:])
+		c, d := binary.LittleEndian.Uint64(block[16:]), binary.LittleEndian.Uint64(block[24:])
+		if stops(a)|stops(b)|stops(c)|stops(d) != 0 {
+			break
 		}
-		i += length
+		passed.bits |= a | b | c | d
 	}
-	return i, nil
+	return passed, i
 }
 
 // StringEnds reports whether the string with content from start on is well formed and
@@ -207,71 +182,6 @@ func skipDigits(data []byte, i int) int {
 	return i
 }
 
-// skipNumbers passes over the elements of an array from i on that are short numbers
-// without an exponent, each with the comma behind it, and returns where it stopped:
-// at the last element or at one that is something else, or at a space before it.
-// Lists of numbers are long, and this is how almost all of them are written.
-func skipNumbers(data []byte, i int) int { return i + passNumbers(data[i:]) }
-
-// portableNumbers is passNumbers for processors without a version of their own.
-//
-// It reads 64 bytes at a time as masks, one for each kind of byte: a rule about the
-// byte before or behind is then a shift by one. A bit shifted out of a block is shifted
-// into the next one.
-func portableNumbers(data []byte) (passed int) {
-	last := lastOfBlock{begin: 1}
-	for i := 0; i+64 <= len(data); i += 64 {
-		digit, zero, comma, point, minus, space := markNumbers((*[64]byte)(data[i:]))
-		other := ^(digit | comma | point | minus | space)
-		part := other&-other - 1 // of the block: the bytes before anything else
-		comma &= part
-		// An addition carries each beginning over the spaces in front of it.
-		begin, carry := bits.Add64(comma<<1|last.begin, space, 0)
-		strayed := space & begin // spaces in other places
-		begin &^= space
-		first := begin&^minus | begin&minus<<1 | last.minus // the first digit of each number
-		fraction := point<<1 | last.point
-		ended, within := bits.Add64(fraction, digit, last.fraction) // where fractions end
-		wrong := strayed |
-			first&^digit |
-			minus&^begin |
-			(first&zero<<1|last.zero)&digit | // a number with a zero in front
-			point&^(digit<<1|last.digit) |
-			fraction&^digit |
-			ended&^digit&^comma
-		separator := comma | space
-		if wrong&part != 0 || longRun(^separator&part) || last.run+bits.TrailingZeros64(separator) > shortElement {
-			return passed
-		}
-		if comma != 0 {
-			passed = i + bits.Len64(comma)
-		}
-		if other != 0 {
-			return passed
-		}
-		last = lastOfBlock{
-			begin: comma>>63 | carry, minus: begin & minus >> 63, point: point >> 63, zero: first & zero >> 63,
-			digit: digit >> 63, fraction: within, run: bits.LeadingZeros64(separator),
-		}
-	}
-	return passed
-}
-
-// lastOfBlock says how the last byte of a block affects the first one of the next: each
-// is 1 if it applies. The run is how many bytes of a number the block ends with.
-type lastOfBlock struct {
-	begin, minus, point, zero, digit, fraction uint64
-	run                                        int
-}
-
-// longRun reports whether more bits in a row are set than a short element has bytes.
-func longRun(bits uint64) bool {
-	for n := 1; n < shortElement; n *= 2 {
-		bits &= bits >> n
-	}
-	return bits&(bits>>1) != 0
-}
-
 // validUTF8 is utf8.Valid, several times as fast for scripts with characters of three
 // bytes each, such as Chinese.
 func validUTF8(text []byte) bool {
@@ -279,7 +189,7 @@ func validUTF8(text []byte) bool {
 		w := binary.LittleEndian.Uint64(text)
 		switch {
 		case w&0xc0c0f0_c0c0f0 == 0x8080e0_8080e0 && usualLead(w) && usualLead(w>>24):
-			text = text[6:] // two characters of three bytes
+			text = text[6+passTriples(text[6:]):] // two characters of three bytes, and those that follow
 		case w&highs == 0:
 			text = text[8:]
 		case w&0xc0e0 == 0x80c0 && w&0x1e != 0:

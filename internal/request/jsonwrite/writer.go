@@ -168,14 +168,19 @@ func Compact(text []byte) []byte {
 // of a name counts. The zero value is ready to use.
 type Members struct {
 	w     Writer
-	names jsonscan.Keys
+	names map[string]bool
 }
 
 // Add adds a member with a value that is JSON already.
 func (m *Members) Add(name string, value []byte) {
-	if m.names.Add(name) {
-		m.w.TextName(name).Raw(value)
+	if m.names[name] {
+		return
 	}
+	if m.names == nil {
+		m.names = map[string]bool{}
+	}
+	m.names[name] = true
+	m.w.TextName(name).Raw(value)
 }
 
 // AddField adds a member with a value that was scanned, if that is given.

@@ -1,6 +1,9 @@
 package jsonwrite
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -103,5 +106,21 @@ func TestWritingIntoMemoryThatIsThereAllocatesNothing(t *testing.T) {
 	})
 	if allocations != 0 {
 		t.Errorf("%v allocations, want none", allocations)
+	}
+}
+
+// Of several members of one name the first counts.
+func TestMembersHaveEveryNameOnce(t *testing.T) {
+	var members Members
+	if !members.Empty() {
+		t.Error("there are members before any was added")
+	}
+	for round := range 2 {
+		for i := range 100 {
+			members.Add(fmt.Sprint("k", i), strconv.AppendInt(nil, int64(round), 10))
+		}
+	}
+	if got := string(members.Object()); strings.Count(got, ":0") != 100 || strings.Contains(got, ":1") {
+		t.Errorf("the members are %s", got)
 	}
 }
