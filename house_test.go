@@ -496,7 +496,7 @@ func maker(call *ast.CallExpr) bool {
 	switch fun := call.Fun.(type) {
 	case *ast.SelectorExpr:
 		pkg, ok := fun.X.(*ast.Ident)
-		return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "say.Error", "say.Wrap", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues", "jsonscan.NewNames", "schema.FieldsOf"}, pkg.Name+"."+fun.Sel.Name)
+		return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "say.Error", "say.Wrap", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues", "jsonscan.NewNames", "schema.FieldsOf", "dialect.Counts"}, pkg.Name+"."+fun.Sel.Name)
 	case *ast.Ident: // within package schema
 		return fun.Name == "FieldsOf"
 	case *ast.ArrayType: // []byte("text")

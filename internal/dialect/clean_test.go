@@ -83,7 +83,7 @@ func TestCleanHidesSecrets(t *testing.T) {
 			{strings.Repeat("a very long story ", 40), " at the end"},
 			{strings.Repeat("x", maxMessage-len(secret)/2-8) + " ", " across the cut"},
 			{"你好 ", " 🙂"},
-			{strings.Repeat("https://"+strings.Repeat("x", 1015)+" ", longestRead>>10)[:longestRead-len(secret)/2-1] + " ", " across what is read"},
+			{strings.Repeat("https://"+strings.Repeat("x", 1015)+" ", 8<<10>>10)[:8<<10-len(secret)/2-1] + " ", " across what is read"},
 		} {
 			got := target.Clean(around.before + secret + around.after)
 			if bad := leaks(got); bad != "" {

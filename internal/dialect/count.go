@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -103,13 +104,17 @@ func (r *Reply) ReadCount(answer Answer, name string) (n int64, isEstimated bool
 	return n, root.IsTrue("estimated"), nil
 }
 
-// Count makes the count that a backend's answer has under a name the reply.
-func (r *Reply) Count(answer Answer, name string, write func(n int64, isEstimated bool) []byte) error {
-	n, isEstimated, err := r.ReadCount(answer, name)
-	if err == nil {
-		r.Segments = append(r.Segments[:0], write(n, isEstimated))
-	}
-	return err
+// Counts returns an adapter for questions for a number of tokens, which the answers have under a name.
+// write makes the reply of the number.
+func Counts(rules accountids.Rules, call func(*schema.Request, *Target, *wire.Call) error, name string,
+	write func(n int64, isEstimated bool) []byte) *Adapter {
+	return &Adapter{Account: rules, Call: call, Reply: func(_ *schema.Request, answer Answer, reply *Reply) error {
+		n, isEstimated, err := reply.ReadCount(answer, name)
+		if err == nil {
+			reply.Set(write(n, isEstimated))
+		}
+		return err
+	}}
 }
 
 // WriteCount returns an object that begins with a count. A count that no backend gave is

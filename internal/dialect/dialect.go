@@ -189,11 +189,11 @@ var (
 	// ErrInvalid means that the answer breaks the rules of the dialect.
 	ErrInvalid = errors.New("the backend's answer is not what its dialect prescribes")
 	// ErrEmpty means that there is nothing in the answer. It is an ErrInvalid.
-	ErrEmpty = Invalid("there is nothing in it")
+	ErrEmpty = fmt.Errorf("%w: there is nothing in it", ErrInvalid)
 	// ErrFormat means that the answer is good but in another form than the caller asked
 	// for, and cannot be converted. It is an ErrInvalid that says nothing against the
 	// backend: the next caller may ask for the form that it has.
-	ErrFormat = Invalid("another form than the one that was asked for")
+	ErrFormat = fmt.Errorf("%w: another form than the one that was asked for", ErrInvalid)
 )
 
 // Invalid returns an ErrInvalid with the reason.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/engines"
+	"github.com/patchbay-ai/patchbay/internal/dialect/redact"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -180,7 +181,7 @@ type Target struct {
 	accountIDs bool
 	allowed    schema.Members
 	members    Members
-	secrets    []string
+	secrets    redact.Secrets
 	credential Credential // nil where there is none
 	// native are the targets of the doors that the backend has itself.
 	native map[schema.Door]*Target

@@ -181,16 +181,8 @@ func passReply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 // CountTokens passes requests for the number of tokens to backends that count them
 // themselves, and Tokenize asks backends that split chats into tokens, as vLLM does.
 var (
-	CountTokens = &dialect.Adapter{
-		Account: accountids.Responses, Call: dialect.PassBody,
-		Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-			return reply.Count(answer, "input_tokens", CountBody)
-		},
-	}
-	Tokenize = &dialect.Adapter{Call: dialect.CallTokenize,
-		Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-			return reply.Count(answer, "count", CountBody)
-		}}
+	CountTokens = dialect.Counts(accountids.Responses, dialect.PassBody, "input_tokens", CountBody)
+	Tokenize    = dialect.Counts(accountids.None, dialect.CallTokenize, "count", CountBody)
 )
 
 // CountBody returns the reply to a request for the number of tokens. A count that no backend

@@ -144,36 +144,17 @@ func splitInfill(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, er
 
 // eventsInfill passes the events of a stream on.
 func eventsInfill(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &infillEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.ModelJSON())}
-	return &dialect.Stream{Events: e, IsComplete: func() bool { return e.Finished }}
+	e := &infillEvents{dialect.Passed{
+		EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, Model: bytes.Clone(req.ModelJSON()),
+	}}
+	return &dialect.Stream{Events: e, IsComplete: e.IsComplete}
 }
 
 // infillEvents passes events on. It reads the facts that the gateway must know.
-type infillEvents struct {
-	dialect.EventReader
-	model    []byte // the client's name of it, as JSON
-	usage    schema.Usage
-	out      []byte
-	edits    []jsonscan.Edit
-	segments [][]byte
-
-	hasContent bool
-}
-
-// Usage returns the usage that was reported last.
-func (e *infillEvents) Usage() schema.Usage { return e.usage }
-
-// HasContent reports whether an event had content.
-func (e *infillEvents) HasContent() bool { return e.hasContent }
+type infillEvents struct{ dialect.Passed }
 
 // Next returns the next event.
-func (e *infillEvents) Next() ([]byte, error) {
-	e.out = dialect.Reuse(e.out)
-	if err := e.EventReader.Next(e.take); err != nil {
-		return nil, err
-	}
-	return e.out, nil
-}
+func (e *infillEvents) Next() ([]byte, error) { return e.Read(e.take) }
 
 // take reads one event and makes it the output.
 func (e *infillEvents) take(event dialect.Event) (bool, error) {
@@ -182,13 +163,11 @@ func (e *infillEvents) take(event dialect.Event) (bool, error) {
 		return false, err
 	}
 	if usage := usageOf(root); usage.Known { // every event has the counts so far
-		e.usage = usage
+		e.Tokens = usage
 	}
 	e.Finished = e.Finished || root.IsTrue("stop")
-	e.hasContent = e.hasContent || len(root.TextOf("content")) > 0
-	e.edits = dialect.RenameModel(e.edits[:0], root, e.model)
-	e.segments = e.Doc.Splice(e.segments[:0], e.edits)
-	e.out = dialect.AppendFrame(e.out, nil, e.segments...)
-	clear(e.segments)
+	e.Complete = e.Finished
+	e.Content = e.Content || len(root.TextOf("content")) > 0
+	e.AppendEvent(nil, dialect.RenameModel(e.Edits[:0], root, e.Model))
 	return true, nil
 }

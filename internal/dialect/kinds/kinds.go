@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/rerank"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -28,6 +29,19 @@ var (
 	imageRoute         = dialect.Route{Path: "/v1/images/generations", Adapter: openai.Image}
 	countRoute         = dialect.Route{Path: "/v1/messages/count_tokens", Adapter: messages.CountTokens}
 	imageEditRoute     = dialect.Route{Path: "/v1/images/edits", Adapter: openai.Image}
+)
+
+// allRoutes are the routes of backends that serve every service type so, and engineRoutes those of
+// engines that make neither sounds nor images.
+var (
+	allRoutes = map[schema.ServiceType]dialect.Route{
+		schema.Chat: chatRoute, schema.Embedding: embeddingRoute, schema.Rerank: rerankRoute, schema.TTS: speechRoute,
+		schema.STT: transcriptionRoute, schema.ImgGen: imageRoute, schema.ImgEdit: imageEditRoute,
+	}
+	engineRoutes = map[schema.ServiceType]dialect.Route{
+		schema.Chat: chatRoute, schema.Embedding: embeddingRoute, schema.Rerank: rerankRoute,
+		schema.STT: transcriptionRoute,
+	}
 )
 
 // The routes of doors that pass on OpenAI's endpoints beside the unified API.
@@ -48,16 +62,8 @@ var (
 // geminiCount asks how many tokens a request of the Messages API has for Gemini, and
 // geminiInputTokens one of the Responses API.
 var (
-	geminiCount = &dialect.Adapter{
-		Call: gemini.CountTokens, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-			return reply.Count(answer, "totalTokens", messages.CountBody)
-		},
-	}
-	geminiInputTokens = &dialect.Adapter{
-		Call: gemini.CountTokens, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-			return reply.Count(answer, "totalTokens", compaction.CountBody)
-		},
-	}
+	geminiCount       = dialect.Counts(accountids.None, gemini.CountTokens, "totalTokens", messages.CountBody)
+	geminiInputTokens = dialect.Counts(accountids.None, gemini.CountTokens, "totalTokens", compaction.CountBody)
 )
 
 // table is the table of all kinds of backends.
@@ -81,15 +87,7 @@ var table = []*dialect.Kind{
 			schema.DoorRealtime:     realtimeRoute,
 			schema.DoorTranslations: translationRoute,
 		},
-		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Chat:      chatRoute,
-			schema.Embedding: embeddingRoute,
-			schema.Rerank:    rerankRoute,
-			schema.TTS:       speechRoute,
-			schema.STT:       transcriptionRoute,
-			schema.ImgGen:    imageRoute,
-			schema.ImgEdit:   imageEditRoute,
-		},
+		Routes: allRoutes,
 	},
 	{
 		Name:        "azure",
@@ -138,12 +136,7 @@ var table = []*dialect.Kind{
 			schema.DoorPooling:      {Path: "/pooling", Adapter: engine.Pass},
 			schema.DoorRealtime:     realtimeRoute,
 		},
-		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Chat:      chatRoute,
-			schema.Embedding: embeddingRoute,
-			schema.Rerank:    rerankRoute,
-			schema.STT:       transcriptionRoute,
-		},
+		Routes: engineRoutes,
 	},
 	{
 		Name:     "sglang",
@@ -171,15 +164,7 @@ var table = []*dialect.Kind{
 			schema.DoorResponses:   responsesRoute,
 			schema.DoorCompletions: completionRoute,
 		},
-		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Chat:      chatRoute,
-			schema.Embedding: embeddingRoute,
-			schema.Rerank:    rerankRoute,
-			schema.TTS:       speechRoute,
-			schema.STT:       transcriptionRoute,
-			schema.ImgGen:    imageRoute,
-			schema.ImgEdit:   imageEditRoute,
-		},
+		Routes: allRoutes,
 	},
 	{
 		Name:     "xinference",
@@ -192,15 +177,7 @@ var table = []*dialect.Kind{
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorTranslations: translationRoute,
 		},
-		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Chat:      chatRoute,
-			schema.Embedding: embeddingRoute,
-			schema.Rerank:    rerankRoute,
-			schema.TTS:       speechRoute,
-			schema.STT:       transcriptionRoute,
-			schema.ImgGen:    imageRoute,
-			schema.ImgEdit:   imageEditRoute,
-		},
+		Routes: allRoutes,
 	},
 	{
 		Name:     "localai",
@@ -241,12 +218,7 @@ var table = []*dialect.Kind{
 			schema.DoorDetokenize:  {Path: "/detokenize", Adapter: engine.LlamaDetokenize},
 			schema.DoorInfill:      {Path: "/infill", Adapter: engine.Infill},
 		},
-		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Chat:      chatRoute,
-			schema.Embedding: embeddingRoute,
-			schema.Rerank:    rerankRoute,
-			schema.STT:       transcriptionRoute,
-		},
+		Routes:        engineRoutes,
 		Quirks:        dialect.Quirks{TextDocuments: true, Continues: dialect.ContinuesLast},
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
 	},
@@ -263,15 +235,7 @@ var table = []*dialect.Kind{
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorTranslations: translationRoute,
 		},
-		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Chat:      chatRoute,
-			schema.Embedding: embeddingRoute,
-			schema.Rerank:    rerankRoute,
-			schema.TTS:       speechRoute,
-			schema.STT:       transcriptionRoute,
-			schema.ImgGen:    imageRoute,
-			schema.ImgEdit:   imageEditRoute,
-		},
+		Routes: allRoutes,
 		Quirks: dialect.Quirks{TextDocuments: true},
 		// It passes on the words of other projects' servers.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors},

@@ -97,67 +97,40 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 
 // eventsPass passes the lines of a stream on.
 func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &passedLines{lines: dialect.NewNDJSON(body), model: bytes.Clone(req.ModelJSON()), writer: newLineWriter(req)}
-	return lineStream(e, e.isComplete)
+	e := &passedLines{lines: dialect.NewNDJSON(body), writer: newLineWriter(req)}
+	e.Model = e.writer.model
+	return lineStream(e, e.IsComplete)
 }
 
 // passedLines passes lines on. It reads the facts that the gateway must know.
 type passedLines struct {
+	dialect.Passed
 	answerReader
 	lines  *dialect.NDJSON
-	doc    jsonscan.Document
-	model  []byte // the client's name of the model, as JSON
 	writer lineWriter
-
-	out      []byte
-	edits    []jsonscan.Edit
-	segments [][]byte
-	delta    chat.Delta
-
-	usage    chat.Usage
-	begun    bool // a line was passed on
-	complete bool
-	failed   error
-	onward   *clientLines // writes the rest of the answer from another backend; nil while there is none
-
-	hasContent bool
-	sent       *chat.Transcript // nil for none
-}
-
-// Usage returns the report of the last line.
-func (e *passedLines) Usage() schema.Usage {
-	if e.onward != nil {
-		return e.onward.Usage()
-	}
-	return e.usage.Tokens
-}
-
-// HasContent reports whether a line had content.
-func (e *passedLines) HasContent() bool {
-	return e.hasContent || e.onward != nil && e.onward.Content
-}
-
-func (e *passedLines) isComplete() bool {
-	return e.complete || e.onward != nil && e.onward.Complete
+	delta  chat.Delta
+	begun  bool // a line was passed on
+	failed error
+	sent   *chat.Transcript // nil for none
 }
 
 // Record makes a transcript of the texts.
 func (e *passedLines) Record(to *chat.Transcript) { e.sent = to }
 
 // CanResume implements dialect.Resumer.
-func (e *passedLines) CanResume() bool { return e.begun && !e.isComplete() }
+func (e *passedLines) CanResume() bool { return e.begun && !e.IsComplete() }
 
 // Resume implements dialect.Resumer.
 func (e *passedLines) Resume(_ *schema.Request, from dialect.Deltas) {
-	e.onward = &clientLines{Written: dialect.Written{From: from}, lineWriter: e.writer, begun: true}
+	e.Onward = &clientLines{Written: dialect.Written{From: from}, lineWriter: e.writer, begun: true}
 }
 
 // Next returns the next line.
 func (e *passedLines) Next() ([]byte, error) {
 	switch {
-	case e.onward != nil:
-		return e.onward.Next()
-	case e.complete:
+	case e.Onward != nil:
+		return e.Onward.Next()
+	case e.Complete:
 		return nil, io.EOF
 	case e.failed != nil:
 		return nil, e.failed
@@ -166,14 +139,14 @@ func (e *passedLines) Next() ([]byte, error) {
 		return nil, e.failed
 	}
 	e.begun = true
-	return e.out, nil
+	return e.Out, nil
 }
 
 // pass reads a line and makes it the output.
 func (e *passedLines) pass() error {
-	e.out = dialect.Reuse(e.out)
+	e.Out = dialect.Reuse(e.Out)
 	e.delta.Reset()
-	dialect.DropLarge(&e.doc, &e.inner)
+	dialect.DropLarge(&e.Doc, &e.inner)
 	e.logprobs.Begin(dialect.Reuse(e.logprobs.Out), nil)
 	data, err := e.lines.Next()
 	if errors.Is(err, io.EOF) {
@@ -182,7 +155,7 @@ func (e *passedLines) pass() error {
 	if err != nil {
 		return err
 	}
-	line, err := scanLine(&e.doc, data)
+	line, err := scanLine(&e.Doc, data)
 	if e.lines.Open() && errors.Is(err, dialect.ErrInvalid) {
 		return dialect.ErrTruncated // the line was cut off
 	}
@@ -193,19 +166,21 @@ func (e *passedLines) pass() error {
 		return err
 	}
 	if line.done {
-		e.usage = e.delta.Usage
+		e.Tokens = e.delta.Usage.Tokens
 	}
-	e.complete = line.done
-	e.hasContent = e.hasContent || e.delta.HasContent()
+	e.Complete = line.done
+	e.Content = e.Content || e.delta.HasContent()
 	if e.sent != nil {
 		e.sent.Note(&e.delta)
 	}
-	e.edits = dialect.RenameModel(e.edits[:0], e.doc.Root(), e.model)
-	e.segments = e.doc.Splice(e.segments[:0], e.edits)
-	for _, segment := range e.segments {
-		e.out = append(e.out, segment...)
-	}
-	clear(e.segments)
-	e.out = append(e.out, '\n')
+	e.Append(dialect.RenameModel(e.Edits[:0], e.Doc.Root(), e.Model), appendLine)
 	return nil
+}
+
+// appendLine appends a line.
+func appendLine(dst []byte, parts ...[]byte) []byte {
+	for _, part := range parts {
+		dst = append(dst, part...)
+	}
+	return append(dst, '\n')
 }

@@ -51,44 +51,28 @@ func noteResponse(note func(id string), response jsonscan.Value) {
 // eventsResponses passes the events of a response on.
 func eventsResponses(req *schema.Request, body io.Reader) *dialect.Stream {
 	e := &responseEvents{
-		EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: jsonwrite.AppendText(nil, req.Model),
-		note: req.Passed, gave: req.Gave,
-		request: req.Body.Root(),
+		Passed: dialect.Passed{
+			EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, Model: jsonwrite.AppendText(nil, req.Model),
+		},
+		note: req.Passed, gave: req.Gave, request: req.Body.Root(),
 	}
-	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
+	return &dialect.Stream{Events: e, IsComplete: e.IsComplete, Failure: e.failure}
 }
 
 // responseEvents passes the events of a backend on. It scans only events that have a
 // response in them.
 type responseEvents struct {
-	dialect.EventReader
-	model []byte // the client's name of it, as JSON
+	dialect.Passed
 	note  func(id string)
 	gave  func(ids []string)
-	usage schema.Usage
-
-	out      []byte
-	edits    []jsonscan.Edit
-	segments [][]byte
-	count    int64 // of events that went out
+	count int64 // of events that went out
 
 	// request is the body of the request until the first event, which shows whether the
 	// backend leaves members of responses out. If it does, echo has the members that
 	// complete them.
 	request jsonscan.Value
 	echo    *responses.Echo
-
-	hasContent bool // an event had some
 }
-
-// Usage returns the usage of the last event.
-func (e *responseEvents) Usage() schema.Usage { return e.usage }
-
-// HasContent reports whether an event had content.
-func (e *responseEvents) HasContent() bool { return e.hasContent }
-
-// isComplete reports whether the last event was returned.
-func (e *responseEvents) isComplete() bool { return e.Stopped }
 
 // failure returns the event that ends a response which broke off.
 func (e *responseEvents) failure(known *schema.Error, _ string) []byte {
@@ -97,11 +81,11 @@ func (e *responseEvents) failure(known *schema.Error, _ string) []byte {
 
 // Next returns the next event in its frame.
 func (e *responseEvents) Next() ([]byte, error) {
-	if err := e.EventReader.Next(e.take); err != nil {
-		return nil, err
+	out, err := e.Read(e.take)
+	if err == nil {
+		e.count++
 	}
-	e.count++
-	return e.out, nil
+	return out, err
 }
 
 // take reads an event, and reports whether it is passed on.
@@ -117,7 +101,6 @@ func (e *responseEvents) write(event dialect.Event) error {
 	if err := event.Failure(); err != nil {
 		return err
 	}
-	e.out = dialect.Reuse(e.out)
 	name := event.Name
 	if len(name) == 0 || hasResponse(name) || e.count == 0 {
 		root, err := dialect.Parse(&e.Doc, event.Data)
@@ -128,17 +111,12 @@ func (e *responseEvents) write(event dialect.Event) error {
 		if err := e.inspect(root, name); err != nil {
 			return err
 		}
-		e.edits = e.complete(dialect.RenameModel(e.edits[:0], root.Get("response"), e.model), root.Get("response"))
+		response := root.Get("response")
+		e.AppendEvent(name, e.complete(dialect.RenameModel(e.Edits[:0], response, e.Model), response))
 	} else {
-		e.edits = e.edits[:0]
+		e.Out = dialect.AppendFrame(e.Out, name, event.Data)
 	}
-	e.segments = append(e.segments[:0], event.Data)
-	if len(e.edits) > 0 {
-		e.segments = e.Doc.Splice(e.segments[:0], e.edits)
-	}
-	e.out = dialect.AppendFrame(e.out, name, e.segments...)
-	clear(e.segments)
-	e.hasContent = e.hasContent || e.contentIn(string(name), event.Data)
+	e.Content = e.Content || e.contentIn(string(name), event.Data)
 	return nil
 }
 
@@ -201,14 +179,14 @@ func (e *responseEvents) inspect(root jsonscan.Value, name []byte) error {
 	case "error":
 		return dialect.ReadFailure(200, root.Raw())
 	case "response.failed":
-		e.usage = schema.ReadUsage(response.Get("usage"))
+		e.Tokens = schema.ReadUsage(response.Get("usage"))
 		message := string(response.Get("error").TextOf("message"))
 		return &dialect.Failure{Status: 200, Message: message, Code: string(response.Get("error").TextOf("code"))}
 	case "response.created":
 		noteResponse(e.note, response)
 	case "response.completed", "response.incomplete":
-		e.Stopped = true
-		e.usage = schema.ReadUsage(response.Get("usage"))
+		e.Stopped, e.Complete = true, true
+		e.Tokens = schema.ReadUsage(response.Get("usage"))
 		accountids.NoteResponse(e.gave, response)
 	}
 	return nil

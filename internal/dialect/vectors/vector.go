@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -59,7 +60,7 @@ func Convert(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
 
 const floatSize = 4
 
-var errNotNumbers = dialect.Invalid("a vector of something else than numbers")
+var errNotNumbers = fmt.Errorf("%w: a vector of something else than numbers", dialect.ErrInvalid)
 
 // appendFloats turns a JSON array of numbers into little-endian float32 values.
 func appendFloats(dst, array []byte) ([]byte, error) {

@@ -140,74 +140,49 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 
 // eventsPass passes the events of a streamed message on.
 func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.ModelJSON()),
-		gave: req.Gave}
-	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: ErrorEvent}
+	e := &passedEvents{gave: req.Gave}
+	e.SSE, e.Model = dialect.NewSSE(body), bytes.Clone(req.ModelJSON())
+	return &dialect.Stream{Events: e, IsComplete: e.IsComplete, Ping: pingEvent, Failure: ErrorEvent}
 }
 
 // passedEvents passes events on. It reads the facts that the gateway must know, and
 // holds the start of the message back until its first block, because until then another
 // instance can take over.
 type passedEvents struct {
-	dialect.EventReader
-	model []byte // the client's name of the model, as JSON
-	gave  func(ids []string)
-	usage anthropic.TokenCounts
+	dialect.Passed
+	gave   func(ids []string)
+	counts anthropic.TokenCounts
 
-	out      []byte
-	edits    []jsonscan.Edit
-	segments [][]byte
-
-	pattern  dialect.TextPattern // of pieces of the open block
-	begun    bool                // the first block has begun, or the message has ended without one
-	complete bool                // the last event was there
-	blocks   openBlocks          // which block is open
-	onward   *clientEvents       // writes the rest of the answer from another backend; nil while there is none
-
-	hasContent bool             // an event had some
-	sent       *chat.Transcript // of the texts; nil for none
+	pattern dialect.TextPattern // of pieces of the open block
+	begun   bool                // the first block has begun, or the message has ended without one
+	blocks  openBlocks          // which block is open
+	sent    *chat.Transcript    // of the texts; nil for none
 }
 
-// Usage returns the usage reported so far.
-func (e *passedEvents) Usage() schema.Usage {
-	if e.onward != nil {
-		return e.onward.Usage()
-	}
-	return e.usage.Report()
-}
-
-// HasContent reports whether an event had content.
-func (e *passedEvents) HasContent() bool {
-	return e.hasContent || e.onward != nil && e.onward.Content
-}
-
-// isComplete reports whether the last event was sent.
-func (e *passedEvents) isComplete() bool {
-	return e.complete || e.onward != nil && e.onward.Complete
+// count reads a report of tokens.
+func (e *passedEvents) count(usage jsonscan.Value) {
+	e.counts.Read(usage)
+	e.Tokens = e.counts.Report()
 }
 
 // Next returns the next events.
 func (e *passedEvents) Next() ([]byte, error) {
-	if e.onward != nil {
-		return e.onward.Next()
+	if e.Onward != nil {
+		return e.Onward.Next()
 	}
-	e.out = dialect.Reuse(e.out)
-	err := e.EventReader.Next(e.take)
-	if errors.Is(err, io.EOF) && !e.complete {
+	out, err := e.Read(e.take)
+	if errors.Is(err, io.EOF) && !e.Complete {
 		// The message was complete; a missing last event takes nothing from it.
-		e.complete = true
-		return append(e.out, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
+		e.Complete = true
+		return append(e.Out, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return e.out, nil
+	return out, err
 }
 
 // take reads one event, and reports whether there is something to send.
 func (e *passedEvents) take(event dialect.Event) (bool, error) {
 	err := e.pass(event)
-	return e.begun && len(e.out) > 0, err
+	return e.begun && len(e.Out) > 0, err
 }
 
 // deltaStart is how the events begin that have a piece of a block, and deltaName is
@@ -237,8 +212,8 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	if err := event.Failure(); err != nil {
 		return err
 	}
-	if _, isPiece := e.pattern.Text(event.Data); isPiece && e.begun && e.hasContent && e.sent == nil {
-		e.out = dialect.AppendFrame(e.out, deltaName, event.Data)
+	if _, isPiece := e.pattern.Text(event.Data); isPiece && e.begun && e.Content && e.sent == nil {
+		e.Out = dialect.AppendFrame(e.Out, deltaName, event.Data)
 		return nil
 	}
 	root, err := dialect.Parse(&e.Doc, event.Data)
@@ -246,10 +221,9 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		return err
 	}
 	if e.begun && bytes.HasPrefix(event.Data, deltaStart) {
-		e.edits = e.edits[:0]
-		e.write(deltaName) // most events are these, and nothing of them matters here
+		e.AppendEvent(deltaName, nil) // most events are these, and nothing of them matters here
 		e.learn(event.Data)
-		e.hasContent = e.hasContent || pieceHasContent(root.Get("delta"))
+		e.Content = e.Content || pieceHasContent(root.Get("delta"))
 		e.record(root.Get("delta"))
 		return nil
 	}
@@ -260,20 +234,20 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	if kind == nil {
 		kind = event.Name
 	}
-	e.edits = e.edits[:0]
+	edits := e.Edits[:0]
 	switch string(kind) {
 	case "message_start":
-		e.usage.Read(root.Get("message").Get("usage"))
-		e.edits = dialect.RenameModel(e.edits, root.Get("message"), e.model)
+		e.count(root.Get("message").Get("usage"))
+		edits = dialect.RenameModel(edits, root.Get("message"), e.Model)
 	case "message_delta":
-		e.usage.Read(root.Get("usage"))
+		e.count(root.Get("usage"))
 		e.Finished = e.Finished || dialect.IsFinishReason(root.Get("delta").Get("stop_reason"))
 		e.begun = e.begun || e.Finished
 	case "message_stop":
 		if !e.begun {
 			return dialect.ErrTruncated
 		}
-		e.complete, e.Finished, e.Stopped = true, true, true
+		e.Complete, e.Finished, e.Stopped = true, true, true
 	case "ping":
 		if !e.begun {
 			return nil
@@ -282,11 +256,11 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		e.begun = true
 		e.blocks.start(root)
 		e.recordStart(root.Get("content_block"))
-		e.hasContent = e.hasContent || blockHasContent(root.Get("content_block"))
+		e.Content = e.Content || blockHasContent(root.Get("content_block"))
 	case "content_block_delta":
 		e.begun = true
 		e.record(root.Get("delta"))
-		e.hasContent = e.hasContent || pieceHasContent(root.Get("delta"))
+		e.Content = e.Content || pieceHasContent(root.Get("delta"))
 	case "content_block_stop":
 		e.begun = true
 		e.blocks.stop()
@@ -294,7 +268,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		e.begun = true
 	}
 	accountids.NoteMessage(e.gave, event.Data)
-	e.write(kind)
+	e.AppendEvent(kind, edits)
 	return nil
 }
 
@@ -310,11 +284,4 @@ func blockHasContent(block jsonscan.Value) bool {
 func pieceHasContent(delta jsonscan.Value) bool {
 	return len(chat.TextIn(delta, "text"))+len(chat.TextIn(delta, "thinking"))+len(chat.TextIn(delta,
 		"partial_json")) > 0
-}
-
-// write adds the event to the output, in its frame.
-func (e *passedEvents) write(name []byte) {
-	e.segments = e.Doc.Splice(e.segments[:0], e.edits)
-	e.out = dialect.AppendFrame(e.out, name, e.segments...)
-	clear(e.segments)
 }

@@ -37,16 +37,18 @@ func (b *openBlocks) stop() {
 
 // CanResume implements dialect.Resumer.
 func (e *passedEvents) CanResume() bool {
-	return e.begun && !e.isComplete() && !e.Finished && !e.blocks.isForeign
+	return e.begun && !e.IsComplete() && !e.Finished && !e.blocks.isForeign
 }
 
 // Resume implements dialect.Resumer. The rest is written here: the events of another
 // answer have a start and numbers of their own.
 func (e *passedEvents) Resume(req *schema.Request, from dialect.Deltas) {
-	if e.onward == nil {
-		e.onward = &clientEvents{ask: readWishes(req), started: true, open: e.blocks.open, index: e.blocks.index}
+	onward, isResumed := e.Onward.(*clientEvents)
+	if !isResumed {
+		onward = &clientEvents{ask: readWishes(req), started: true, open: e.blocks.open, index: e.blocks.index}
+		e.Onward = onward
 	}
-	e.onward.Resume(req, from)
+	onward.Resume(req, from)
 }
 
 // Record makes a transcript of the texts.

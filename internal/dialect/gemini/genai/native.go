@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
-	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -107,69 +106,41 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 
 // eventsPass passes the events of a stream on.
 func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, wishes: readWishes(req)}
-	return e.stream(e, e.isComplete)
+	e := &passedEvents{wishes: readWishes(req)}
+	e.SSE, e.Model = dialect.NewSSE(body), e.model
+	return e.stream(e, e.IsComplete)
 }
 
 // passedEvents passes events on. It reads the facts that the gateway must know.
 type passedEvents struct {
-	dialect.EventReader
+	dialect.Passed
 	wishes
-	usage    chat.Usage
-	out      []byte
-	edits    []jsonscan.Edit
-	segments [][]byte
-	begun    bool
-	complete bool
-	onward   *clientEvents // writes the rest of the answer from another backend; nil while there is none
-
-	hasContent bool
-}
-
-// Usage returns the usage that was reported last.
-func (e *passedEvents) Usage() schema.Usage {
-	if e.onward != nil {
-		return e.onward.Usage()
-	}
-	return e.usage.Tokens
-}
-
-// HasContent reports whether an event had content.
-func (e *passedEvents) HasContent() bool {
-	return e.hasContent || e.onward != nil && e.onward.Content
-}
-
-func (e *passedEvents) isComplete() bool {
-	return e.complete || e.onward != nil && e.onward.Complete
+	begun bool
 }
 
 // CanResume implements dialect.Resumer.
-func (e *passedEvents) CanResume() bool { return e.begun && !e.isComplete() }
+func (e *passedEvents) CanResume() bool { return e.begun && !e.IsComplete() }
 
 // Resume implements dialect.Resumer.
 func (e *passedEvents) Resume(_ *schema.Request, from dialect.Deltas) {
-	e.onward = &clientEvents{Written: dialect.Written{From: from}, answerWriter: answerWriter{wishes: e.wishes}}
+	e.Onward = &clientEvents{Written: dialect.Written{From: from}, answerWriter: answerWriter{wishes: e.wishes}}
 }
 
 // Next returns the next event.
 func (e *passedEvents) Next() ([]byte, error) {
-	if e.onward != nil {
-		return e.onward.Next()
+	if e.Onward != nil {
+		return e.Onward.Next()
 	}
-	if e.complete {
+	if e.Complete {
 		return nil, io.EOF
 	}
-	e.out = dialect.Reuse(e.out)
-	err := e.EventReader.Next(e.take)
+	out, err := e.Read(e.take)
 	if errors.Is(err, io.EOF) && e.isArray {
-		e.complete = true
-		return e.framing.end(e.out), nil
+		e.Complete = true
+		return e.framing.end(e.Out), nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	e.begun = true
-	return e.out, nil
+	e.begun = e.begun || err == nil
+	return out, err
 }
 
 // take reads one event and makes it the output.
@@ -179,17 +150,14 @@ func (e *passedEvents) take(event dialect.Event) (bool, error) {
 		return false, err
 	}
 	if usage := gemini.ReadUsage(root.Get("usageMetadata")); usage.Known {
-		e.usage = usage
+		e.Tokens = usage.Tokens
 	}
 	e.Finished = e.Finished || root.Get("promptFeedback").Get("blockReason").Given()
 	for c := range root.Get("candidates").All() {
 		e.Finished = e.Finished || dialect.IsFinishReason(c.Get("finishReason"))
-		e.hasContent = e.hasContent || hasContent(c.Get("content").Raw())
+		e.Content = e.Content || hasContent(c.Get("content").Raw())
 	}
-	e.edits = renameVersion(e.edits[:0], root, e.model)
-	e.segments = e.Doc.Splice(e.segments[:0], e.edits)
-	e.out = e.append(e.out, e.segments...)
-	clear(e.segments)
+	e.Append(renameVersion(e.Edits[:0], root, e.Model), e.append)
 	return true, nil
 }
 

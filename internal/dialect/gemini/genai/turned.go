@@ -2,6 +2,7 @@ package genai
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -30,10 +31,7 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 func CountBody(n int64, _ bool) []byte { return dialect.WriteCount(`{"totalTokens":`, n, false) }
 
 // Tokenize asks a backend that splits chats into tokens, as vLLM does.
-var Tokenize = &dialect.Adapter{Call: dialect.CallTokenize,
-	Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-		return reply.Count(answer, "count", CountBody)
-	}}
+var Tokenize = dialect.Counts(accountids.None, dialect.CallTokenize, "count", CountBody)
 
 // ReadEmbed reads a request of embedContent.
 func ReadEmbed(req *schema.Request, body []byte) error {
