@@ -163,49 +163,16 @@ func flatten(to map[string]any, path string, value any) {
 
 type envView struct {
 	ActiveProfiles  []string `json:"activeProfiles"`
-	DefaultProfiles []string `json:"defaultProfiles"`
 	PropertySources []source `json:"propertySources"`
 }
 
-func (a *API) showEnv(_ *web.Call, q *envQuery) (envView, error) {
-	const longest = 200
-	view := envView{ActiveProfiles: []string{}, DefaultProfiles: []string{"default"}, PropertySources: a.env.sources()}
-	if q.Pattern == "" {
-		return view, nil
-	}
-	pattern, err := regexp.Compile(q.Pattern)
-	if err != nil || len(q.Pattern) > longest {
-		return view, refuse(http.StatusBadRequest, "The pattern is not a regular expression.")
-	}
-	view.PropertySources = matching(view.PropertySources, pattern)
-	return view, nil
+func (a *API) showEnv(*web.Call) (envView, error) {
+	return envView{ActiveProfiles: []string{}, PropertySources: a.env.sources()}, nil
 }
 
-func matching(sources []source, pattern *regexp.Regexp) []source {
-	left := make([]source, 0, len(sources))
-	for _, s := range sources {
-		kept := map[string]property{}
-		for name, p := range s.Properties {
-			if pattern.MatchString(name) {
-				kept[name] = p
-			}
-		}
-		left = append(left, source{s.Name, kept})
-	}
-	return left
-}
-
-// envQuery narrows the settings by their names.
-type envQuery struct {
-	Pattern string `json:"pattern" format:"regex" maxLength:"200" doc:"A regular expression for names."`
-}
-
-// envProperty is one setting, and every source that has it.
+// envProperty is one setting.
 type envProperty struct {
-	Property        foundProperty `json:"property"`
-	ActiveProfiles  []string      `json:"activeProfiles"`
-	DefaultProfiles []string      `json:"defaultProfiles"`
-	PropertySources []envPlace    `json:"propertySources"`
+	Property foundProperty `json:"property"`
 }
 
 type foundProperty struct {
@@ -213,25 +180,12 @@ type foundProperty struct {
 	Value  any    `json:"value"`
 }
 
-type envPlace struct {
-	Name     string    `json:"name"`
-	Property *property `json:"property,omitzero"`
-}
-
+// envProperty returns a setting as the first source that has it.
 func (a *API) envProperty(c *web.Call) (envProperty, error) {
-	view := envProperty{ActiveProfiles: []string{}, DefaultProfiles: []string{"default"}, PropertySources: []envPlace{}}
 	for _, s := range a.env.sources() {
-		at := envPlace{Name: s.Name}
-		if p, ok := s.Properties[c.PathValue("name")]; ok {
-			at.Property = &p
-			if view.Property.Source == "" {
-				view.Property = foundProperty{s.Name, p.Value}
-			}
+		if p, has := s.Properties[c.PathValue("name")]; has {
+			return envProperty{foundProperty{s.Name, p.Value}}, nil
 		}
-		view.PropertySources = append(view.PropertySources, at)
 	}
-	if view.Property.Source == "" {
-		return view, refuse(http.StatusNotFound, "")
-	}
-	return view, nil
+	return envProperty{}, refuse(http.StatusNotFound, "")
 }
