@@ -70,7 +70,7 @@ func newLog(stderr io.Writer, settings logs.Settings, env []string) (log *slog.L
 	_, isTerminal := terminalOf(stderr)
 	format := formatOf(settings.Format, isTerminal, env)
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(settings.Level)) // the names are the same, and were checked
+	_ = level.UnmarshalText([]byte(settings.Level.String())) // the names are the same, and were checked
 	if isTerminal {
 		return logs.New(stderr, format, level), func() {}
 	}

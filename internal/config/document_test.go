@@ -122,12 +122,12 @@ func TestAdaptersAreCheckedByTheirOwner(t *testing.T) {
 func TestValidateHasNoPositions(t *testing.T) {
 	document := config.Default()
 	document.Limits.MaxAttempts = 0
-	document.Log.Level = "loud"
+	document.Log.AccessSample = 2
 	edit(document, func(s *config.Service) { s.LoadBalancer = 99; s.RateLimit.RefillRate = 0 })
 	const want = "limits.max-attempts: must be between 1 and 10, not 0\n" +
 		"services.chat.load-balancer: unknown strategy\n" +
 		"services.chat.rate-limit.refill-rate: must be between 1 and 1000000000, not 0\n" +
-		`log.level: unknown log level "loud" (known: debug, info, warn, error)`
+		"log.access-sample: must be between 0 and 1"
 	if diff := cmp.Diff(want, document.Validate(nil).Error()); diff != "" {
 		t.Error(diff)
 	}

@@ -181,5 +181,8 @@ func namesOf(valueType reflect.Type) (noun string, names []string) {
 			names[i] = Kebab(name)
 		}
 	}
+	if choice, ok := named.(interface{ Noun() string }); ok {
+		return choice.Noun(), names
+	}
 	return strings.ReplaceAll(Kebab(valueType.Name()), "-", " "), names
 }

@@ -84,29 +84,17 @@ type Settings struct {
 }
 
 // Reserve is how much a request reserves of a budget before it is sent.
-type Reserve uint8
+type Reserve = schema.Choice[reserve]
+
+type reserve struct{}
+
+func (reserve) Names() []string { return []string{"most", "likely"} }
 
 // The possibilities.
 const (
 	Most   Reserve = iota // the most that the request may use
 	Likely                // the most if it has room, otherwise the likely use, for one request at a time
 )
-
-var reserveNames = [...]string{"most", "likely"}
-
-// String returns the name.
-func (r Reserve) String() string { return schema.NameOf(r, reserveNames[:]) }
-
-// Names returns all names.
-func (Reserve) Names() []string { return slices.Clone(reserveNames[:]) }
-
-// MarshalText writes the name.
-func (r Reserve) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText reads a name.
-func (r *Reserve) UnmarshalText(name []byte) error {
-	return schema.ReadName(r, "reserve", string(name), reserveNames[:])
-}
 
 // Retention says how long the counts of each window are kept.
 type Retention struct {

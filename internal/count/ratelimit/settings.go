@@ -10,7 +10,13 @@ import (
 )
 
 // Algorithm is the way a limiter counts.
-type Algorithm uint8
+type Algorithm = schema.Choice[algorithm]
+
+type algorithm struct{}
+
+func (algorithm) Names() []string {
+	return []string{"token_bucket", "leaky_bucket", "sliding_window", "warm_up"}
+}
 
 // The algorithms. The zero value is the default.
 const (
@@ -18,25 +24,7 @@ const (
 	LeakyBucket
 	SlidingWindow
 	WarmUp
-
-	algorithmCount = int(WarmUp) + 1
 )
-
-var algorithmNames = [algorithmCount]string{"token_bucket", "leaky_bucket", "sliding_window", "warm_up"}
-
-// Names returns the name of every algorithm.
-func (Algorithm) Names() []string { return append([]string(nil), algorithmNames[:]...) }
-
-// String returns the name with underscores.
-func (a Algorithm) String() string { return schema.NameOf(a, algorithmNames[:]) }
-
-// MarshalText writes the name with underscores.
-func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
-// UnmarshalText reads a name in any case, with hyphens or underscores.
-func (a *Algorithm) UnmarshalText(text []byte) error {
-	return schema.ReadName(a, "algorithm", string(text), algorithmNames[:])
-}
 
 // maxRate bounds capacity and refill rate: arithmetic on them in nanoseconds cannot
 // overflow.
@@ -77,7 +65,7 @@ func (s *Settings) Given() { s.Enabled = true }
 
 // Check reports every field that has a value it may not have.
 func (s Settings) Check(report say.Report) {
-	if int(s.Algorithm) >= algorithmCount {
+	if !s.Algorithm.Valid() {
 		report("algorithm", say.New("field.unknown_algorithm"))
 	}
 	if s.Capacity < 1 || s.Capacity > maxRate {

@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -327,27 +326,18 @@ func saturatingAdd(a, b int64) int64 {
 }
 
 // State is the way a breaker treats calls.
-type State uint8
+type State = schema.Choice[state]
+
+type state struct{}
+
+func (state) Names() []string { return []string{"CLOSED", "OPEN", "HALF_OPEN"} }
 
 // The states. The zero value is the one that a breaker starts in.
 const (
 	Closed   State = iota // calls pass, failures in a row are counted
 	Open                  // calls are refused until the recovery timeout is over
 	HalfOpen              // a few calls pass as trials
-
-	stateCount = int(HalfOpen) + 1
 )
-
-var stateNames = [stateCount]string{"CLOSED", "OPEN", "HALF_OPEN"}
-
-// Names returns the name of every state.
-func (State) Names() []string { return slices.Clone(stateNames[:]) }
-
-// String returns the name in capitals.
-func (s State) String() string { return schema.NameOf(s, stateNames[:]) }
-
-// MarshalText writes the name in capitals.
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Outcome is the evidence of a call about its backend, after a breaker let it pass.
 type Outcome uint8
@@ -374,27 +364,16 @@ func (o Outcome) Failed() bool { return o == Failure || o == Refused || o == Res
 // broke.
 func (o Outcome) LostConnection() bool { return o == Refused || o == Reset }
 
-// Mode says who decides about the state: the breaker or an operator.
-type Mode uint8
+// Mode is who decides about the state: the breaker or an operator.
+type Mode = schema.Choice[mode]
+
+type mode struct{}
+
+func (mode) Names() []string { return []string{"AUTO", "OPEN", "CLOSED"} }
 
 // The modes. The zero value leaves the decision to the breaker.
 const (
 	Auto Mode = iota
 	ForcedOpen
 	ForcedClosed
-
-	modeCount = int(ForcedClosed) + 1
 )
-
-var modeNames = [modeCount]string{"AUTO", "OPEN", "CLOSED"}
-
-// String returns the name by which operators ask for the mode.
-func (m Mode) String() string { return schema.NameOf(m, modeNames[:]) }
-
-// MarshalText writes the name by which operators ask for the mode.
-func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
-// UnmarshalText reads OPEN, CLOSED or AUTO in any case.
-func (m *Mode) UnmarshalText(text []byte) error {
-	return schema.ReadName(m, "state", string(text), modeNames[:])
-}

@@ -435,7 +435,7 @@ func TestObserverMayAskTheBreaker(t *testing.T) {
 
 func TestModesByName(t *testing.T) {
 	for text, want := range map[string]Mode{"OPEN": ForcedOpen, "closed": ForcedClosed, "Auto": Auto} {
-		m := Mode(modeCount)
+		m := Mode(len(Auto.Names()))
 		if err := m.UnmarshalText([]byte(text)); err != nil || m != want {
 			t.Errorf("%s: %v, %v", text, m, err)
 		}

@@ -225,7 +225,7 @@ func TestBreakerBehavesLikeItsModel(t *testing.T) {
 				}
 			},
 			"force": func(t *rapid.T) {
-				mode := Mode(rapid.IntRange(0, modeCount-1).Draw(t, "mode"))
+				mode := Mode(rapid.IntRange(0, len(Auto.Names())-1).Draw(t, "mode"))
 				b.Force(mode, Hold{}, now)
 				if mode != m.mode {
 					m.mode = mode

@@ -61,7 +61,11 @@ func (f Fallbacks) Check(aliases Aliases, models Models, report say.Report) {
 }
 
 // Reason is why a model cannot serve a request. A fallback may serve it then.
-type Reason uint8
+type Reason = schema.Choice[reason]
+
+type reason struct{}
+
+func (reason) Names() []string { return []string{"unavailable", "overloaded", "context"} }
 
 // The reasons.
 const (
@@ -78,21 +82,5 @@ const (
 	ReasonCount = int(Context) + 1
 )
 
-var reasonNames = [ReasonCount]string{"unavailable", "overloaded", "context"}
-
 // Reasons returns all reasons.
 func Reasons() []Reason { return []Reason{Unavailable, Overloaded, Context} }
-
-// Names returns the name of every reason.
-func (Reason) Names() []string { return slices.Clone(reasonNames[:]) }
-
-// String returns the name.
-func (r Reason) String() string { return reasonNames[r] }
-
-// MarshalText writes the name.
-func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText reads a name in any case, with hyphens or underscores.
-func (r *Reason) UnmarshalText(text []byte) error {
-	return schema.ReadName(r, "reason", string(text), reasonNames[:])
-}

@@ -30,7 +30,11 @@ func (s Settings) Check(report say.Report) {
 }
 
 // Mode is whether streams go on.
-type Mode uint8
+type Mode = schema.Choice[mode]
+
+type mode struct{}
+
+func (mode) Names() []string { return []string{"off", "continue"} }
 
 // The modes. The zero value is the default.
 const (
@@ -40,20 +44,3 @@ const (
 
 // Header is the header by which a request sets its own mode.
 const Header = "X-Router-Resume"
-
-// Names returns every name.
-func (Mode) Names() []string { return []string{"off", "continue"} }
-
-// Valid reports whether m is one of these.
-func (m Mode) Valid() bool { return int(m) < len(m.Names()) }
-
-// String returns the name.
-func (m Mode) String() string { return schema.NameOf(m, m.Names()) }
-
-// MarshalText writes the name.
-func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
-// UnmarshalText reads a name in any case.
-func (m *Mode) UnmarshalText(text []byte) error {
-	return schema.ReadName(m, "mode of streams", string(text), m.Names())
-}

@@ -2,9 +2,9 @@ package logs
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Settings describe the lines on standard error.
@@ -33,78 +33,42 @@ func DefaultSettings() Settings {
 
 // Check reports every field that has a value it may not have.
 func (s Settings) Check(report say.Report) {
-	if _, err := oneOf("log level", string(s.Level), s.Level.Names()); err != nil {
-		report("level", say.From(err))
-	}
-	if _, err := oneOf("log format", string(s.Format), s.Format.Names()); err != nil {
-		report("format", say.From(err))
-	}
 	if !(s.AccessSample >= 0 && s.AccessSample <= 1) { // this way round it catches NaN too
 		report("accessSample", say.New("field.range", "least", "0", "most", "1"))
 	}
 	for i, field := range s.AccessFields {
-		if _, err := oneOf("field", field, []string{FieldUser, FieldAddress}); err != nil {
-			report(fmt.Sprintf("accessFields[%d]", i), say.From(err))
+		if known := FieldUser + ", " + FieldAddress; field != FieldUser && field != FieldAddress {
+			report(fmt.Sprintf("accessFields[%d]", i), say.New("field.unknown_name", "noun", "field", "name", field,
+				"known", known))
 		}
 	}
 }
 
 // LogLevel is the configured level of the log.
-type LogLevel string
+type LogLevel = schema.Choice[logLevel]
+
+type logLevel struct{}
+
+func (logLevel) Names() []string { return []string{"debug", "info", "warn", "error"} }
 
 // The log levels.
 const (
-	LevelDebug LogLevel = "debug"
-	LevelInfo  LogLevel = "info"
-	LevelWarn  LogLevel = "warn"
-	LevelError LogLevel = "error"
+	LevelDebug LogLevel = iota
+	LevelInfo
+	LevelWarn
+	LevelError
 )
 
-// Names returns the name of every level.
-func (LogLevel) Names() []string {
-	return []string{string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError)}
-}
-
-// UnmarshalText reads a level in any case.
-func (l *LogLevel) UnmarshalText(text []byte) error {
-	name, err := oneOf("log level", string(text), l.Names())
-	if err != nil {
-		return err
-	}
-	*l = LogLevel(name)
-	return nil
-}
-
 // LogFormat is the configured shape of log lines.
-type LogFormat string
+type LogFormat = schema.Choice[logFormat]
+
+type logFormat struct{}
+
+func (logFormat) Names() []string { return []string{"auto", "text", "json"} }
 
 // The log formats. Auto is text on a terminal and JSON elsewhere.
 const (
-	FormatAuto LogFormat = "auto"
-	FormatText LogFormat = "text"
-	FormatJSON LogFormat = "json"
+	FormatAuto LogFormat = iota
+	FormatText
+	FormatJSON
 )
-
-// Names returns the name of every format.
-func (LogFormat) Names() []string {
-	return []string{string(FormatAuto), string(FormatText), string(FormatJSON)}
-}
-
-// UnmarshalText reads a format in any case.
-func (f *LogFormat) UnmarshalText(text []byte) error {
-	name, err := oneOf("log format", string(text), f.Names())
-	if err != nil {
-		return err
-	}
-	*f = LogFormat(name)
-	return nil
-}
-
-func oneOf(noun, written string, names []string) (string, error) {
-	for _, name := range names {
-		if strings.EqualFold(written, name) {
-			return name, nil
-		}
-	}
-	return "", say.Error("field.unknown_name", "noun", noun, "name", written, "known", strings.Join(names, ", "))
-}

@@ -14,35 +14,21 @@ import (
 )
 
 // Category is a group of metrics that is recorded or left out as a whole.
-type Category uint8
+type Category = schema.Choice[category]
+
+type category struct{}
+
+func (category) Names() []string { return []string{"request", "system", "custom"} }
 
 // The categories.
 const (
 	CategoryRequest Category = iota
 	CategorySystem
 	CategoryCustom
-
-	categoryCount = int(CategoryCustom) + 1
 )
-
-var categoryNames = [categoryCount]string{"request", "system", "custom"}
 
 // Categories returns every category.
 func Categories() []Category { return []Category{CategoryRequest, CategorySystem, CategoryCustom} }
-
-// Names returns the name of every category.
-func (Category) Names() []string { return append([]string(nil), categoryNames[:]...) }
-
-// String returns the name of the category.
-func (c Category) String() string { return schema.NameOf(c, categoryNames[:]) }
-
-// MarshalText writes the name of the category.
-func (c Category) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// UnmarshalText reads the name of a category in any case.
-func (c *Category) UnmarshalText(text []byte) error {
-	return schema.ReadName(c, "category", string(text), categoryNames[:])
-}
 
 // Settings are the monitoring configuration. Sampling, Performance, Calls and Capture
 // are for the records of calls, the others for the counts.

@@ -6,39 +6,23 @@
 package telemetry
 
 import (
-	"slices"
-
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/outgoing"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Protocol is the transport of OTLP.
-type Protocol uint8
+type Protocol = schema.Choice[protocol]
+
+type protocol struct{}
+
+func (protocol) Names() []string { return []string{"http", "grpc"} }
 
 // The protocols.
 const (
 	HTTP Protocol = iota
 	GRPC
-
-	protocolCount = int(GRPC) + 1
 )
-
-var protocolNames = [protocolCount]string{"http", "grpc"}
-
-// Names returns the name of every protocol.
-func (Protocol) Names() []string { return slices.Clone(protocolNames[:]) }
-
-// String returns the name of the protocol.
-func (p Protocol) String() string { return schema.NameOf(p, protocolNames[:]) }
-
-// MarshalText writes the name of the protocol.
-func (p Protocol) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText reads the name of a protocol in any case.
-func (p *Protocol) UnmarshalText(text []byte) error {
-	return schema.ReadName(p, "protocol", string(text), protocolNames[:])
-}
 
 // Settings say where traces go.
 type Settings struct {
@@ -67,9 +51,6 @@ func DefaultSettings() Settings { return Settings{Sample: 1, ServiceName: "patch
 // Check reports every field that has a value it may not have. Its messages
 // repeat neither the endpoint nor a header: both may hold a secret.
 func (s Settings) Check(report say.Report) {
-	if int(s.Protocol) >= protocolCount {
-		report("protocol", say.Plain("unknown protocol"))
-	}
 	if s.Endpoint != "" {
 		if fault := outgoing.AddressFault(s.Endpoint); fault.Is() {
 			report("endpoint", fault)

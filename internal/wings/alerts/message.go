@@ -52,7 +52,7 @@ func (m Message) Body(format Format) []byte {
 		value = m.slack()
 	case Teams:
 		value = m.teams()
-	case Plain, formatCount:
+	case Plain:
 	}
 	body, _ := json.Marshal(value, json.Deterministic(true)) // it has texts and times only
 	return body

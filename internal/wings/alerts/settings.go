@@ -115,7 +115,13 @@ func AddressFault(address string) say.Sentence {
 func (w Webhook) Gets(kind Kind) bool { return len(w.Kinds) == 0 || slices.Contains(w.Kinds, kind) }
 
 // Kind is a kind of alerts.
-type Kind uint8
+type Kind = schema.Choice[kind]
+
+type kind struct{}
+
+func (kind) Names() []string {
+	return []string{"budget", "breaker", "model", "run", "loop", "sign-in"}
+}
 
 // The kinds of alerts. Package watch has a row for each.
 const (
@@ -125,48 +131,18 @@ const (
 	Run
 	Loop
 	SignIn
-	kindCount
 )
 
-var kindNames = [kindCount]string{"budget", "breaker", "model", "run", "loop", "sign-in"}
-
-// Names returns the names of the kinds.
-func (Kind) Names() []string { return kindNames[:] }
-
-// String returns the name.
-func (k Kind) String() string { return schema.NameOf(k, kindNames[:]) }
-
-// MarshalText writes the name.
-func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
-// UnmarshalText reads a name.
-func (k *Kind) UnmarshalText(text []byte) error {
-	return schema.ReadName(k, "kind of alert", string(text), kindNames[:])
-}
-
 // Format is the form in which a webhook gets alerts.
-type Format uint8
+type Format = schema.Choice[format]
+
+type format struct{}
+
+func (format) Names() []string { return []string{"json", "slack", "teams"} }
 
 // The formats.
 const (
 	Plain Format = iota
 	Slack
 	Teams
-	formatCount
 )
-
-var formatNames = [formatCount]string{"json", "slack", "teams"}
-
-// Names returns the names of the formats.
-func (Format) Names() []string { return formatNames[:] }
-
-// String returns the name.
-func (f Format) String() string { return schema.NameOf(f, formatNames[:]) }
-
-// MarshalText writes the name.
-func (f Format) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
-// UnmarshalText reads a name.
-func (f *Format) UnmarshalText(text []byte) error {
-	return schema.ReadName(f, "format", string(text), formatNames[:])
-}

@@ -36,7 +36,11 @@ type Settings struct {
 
 // Unpriced is what happens to a request for a model without a price in a run with a limit of
 // money.
-type Unpriced uint8
+type Unpriced = schema.Choice[unpriced]
+
+type unpriced struct{}
+
+func (unpriced) Names() []string { return []string{"warn", "refuse", "allow"} }
 
 // The possibilities.
 const (
@@ -44,22 +48,6 @@ const (
 	Refuse
 	Allow
 )
-
-var unpricedNames = [...]string{"warn", "refuse", "allow"}
-
-// String returns the name.
-func (u Unpriced) String() string { return schema.NameOf(u, unpricedNames[:]) }
-
-// Names returns all names.
-func (Unpriced) Names() []string { return slices.Clone(unpricedNames[:]) }
-
-// MarshalText writes the name.
-func (u Unpriced) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
-
-// UnmarshalText reads a name.
-func (u *Unpriced) UnmarshalText(name []byte) error {
-	return schema.ReadName(u, "unpriced", string(name), unpricedNames[:])
-}
 
 const (
 	defaultIdle = 30 * time.Minute

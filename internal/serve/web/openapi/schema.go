@@ -223,14 +223,18 @@ func (d *deriver) component(t reflect.Type, way direction, isPartial bool) Schem
 // names, breaker.Settings is BreakerSettings, page[T] is TPage. A type that is made
 // within a function has a name as well.
 func typeName(t reflect.Type) string {
+	owner := path.Base(t.PkgPath())
 	name, argument, isGeneric := strings.Cut(t.Name(), "[")
+	if name == "Choice" { // it has the name of what lists its values
+		owner, name, _ = strings.Cut(strings.TrimSuffix(path.Base(argument), "]"), ".")
+		isGeneric = false
+	}
 	name = strings.TrimSuffix(upperFirst(name), "View")
 	if isGeneric {
 		argument = strings.TrimSuffix(argument, "]")
 		argument = strings.TrimSuffix(argument[strings.LastIndexAny(argument, "./")+1:], "View")
 		return upperFirst(argument) + name
 	}
-	owner := path.Base(t.PkgPath())
 	isShared := owner == "schema" || owner == "shape" || owner == "config" || owner == "control" ||
 		owner == "differences" || strings.Contains(t.PkgPath(), "/web") || strings.HasPrefix(owner, "managed") ||
 		strings.Contains(t.PkgPath(), "/dialect/") && !token.IsExported(t.Name())

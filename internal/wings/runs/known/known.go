@@ -47,7 +47,11 @@ func (s Sign) String() string { return schema.NameOf(s, signNames[:]) }
 func (s Sign) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // By is a sign that names a run only where the settings list it.
-type By uint8
+type By = schema.Choice[by]
+
+type by struct{}
+
+func (by) Names() []string { return []string{"prompt-cache-key", "user-id", "beginning"} }
 
 // The signs of which settings choose.
 const (
@@ -55,22 +59,6 @@ const (
 	ByUserID
 	ByBeginning
 )
-
-var byNames = [...]string{"prompt-cache-key", "user-id", "beginning"}
-
-// String returns the name of the sign.
-func (b By) String() string { return schema.NameOf(b, byNames[:]) }
-
-// Names returns the names that settings may have.
-func (By) Names() []string { return slices.Clone(byNames[:]) }
-
-// MarshalText writes the name of the sign.
-func (b By) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
-
-// UnmarshalText reads the name of a sign.
-func (b *By) UnmarshalText(name []byte) error {
-	return schema.ReadName(b, "sign", string(name), byNames[:])
-}
 
 // Run is the run that a request belongs to.
 type Run struct {

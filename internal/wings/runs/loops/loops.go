@@ -9,7 +9,13 @@ import (
 )
 
 // Rule is a way to go round in circles.
-type Rule uint8
+type Rule = schema.Choice[rule]
+
+type rule struct{}
+
+func (rule) Names() []string {
+	return []string{"SAME_CALL", "SAME_RESULT", "ALTERNATING", "ERRORS", "NO_OUTPUT"}
+}
 
 // The rules.
 const (
@@ -19,22 +25,6 @@ const (
 	Errors
 	NoOutput
 )
-
-var ruleNames = [...]string{"SAME_CALL", "SAME_RESULT", "ALTERNATING", "ERRORS", "NO_OUTPUT"}
-
-// String returns the name of the rule.
-func (r Rule) String() string { return schema.NameOf(r, ruleNames[:]) }
-
-// Names returns the names of all rules.
-func (Rule) Names() []string { return slices.Clone(ruleNames[:]) }
-
-// MarshalText writes the name of the rule.
-func (r Rule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText reads the name of a rule.
-func (r *Rule) UnmarshalText(name []byte) error {
-	return schema.ReadName(r, "rule", string(name), ruleNames[:])
-}
 
 // Finding tells that a call goes round in circles.
 type Finding struct {

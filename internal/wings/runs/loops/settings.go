@@ -4,14 +4,16 @@
 package loops
 
 import (
-	"slices"
-
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Action tells what happens to the calls of a run that goes round in circles.
-type Action uint8
+type Action = schema.Choice[action]
+
+type action struct{}
+
+func (action) Names() []string { return []string{"note", "slow", "stop"} }
 
 // The actions.
 const (
@@ -19,22 +21,6 @@ const (
 	Slow               // each call waits, for longer and longer
 	Stop               // the run is over until somebody raises it
 )
-
-var actionNames = [...]string{"note", "slow", "stop"}
-
-// String returns the name of the action.
-func (a Action) String() string { return schema.NameOf(a, actionNames[:]) }
-
-// Names returns the names of all actions.
-func (Action) Names() []string { return slices.Clone(actionNames[:]) }
-
-// MarshalText writes the name of the action.
-func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
-// UnmarshalText reads the name of an action.
-func (a *Action) UnmarshalText(name []byte) error {
-	return schema.ReadName(a, "action", string(name), actionNames[:])
-}
 
 // Settings say when a run goes round in circles, and what happens then.
 type Settings struct {
