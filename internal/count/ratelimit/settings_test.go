@@ -42,8 +42,8 @@ func TestNamesOfAlgorithmsAndScopes(t *testing.T) {
 		want  string
 	}{
 		{ratelimit.TokenBucket, "token_bucket"}, {ratelimit.LeakyBucket, "leaky_bucket"}, {ratelimit.SlidingWindow, "sliding_window"},
-		{ratelimit.WarmUp, "warm_up"}, {ratelimit.WarmUp + 1, "Algorithm(4)"},
-		{ratelimit.PerService, "service"}, {ratelimit.PerModel, "model"}, {ratelimit.PerInstance, "instance"}, {ratelimit.PerInstance + 1, "Scope(3)"},
+		{ratelimit.WarmUp, "warm_up"}, {ratelimit.WarmUp + 1, "algorithm(4)"},
+		{ratelimit.PerService, "service"}, {ratelimit.PerModel, "model"}, {ratelimit.PerInstance, "instance"}, {ratelimit.PerInstance + 1, "scope(3)"},
 	} {
 		if text, err := c.value.MarshalText(); err != nil || string(text) != c.want || c.value.String() != c.want {
 			t.Errorf("%s, %v, want %s", text, err, c.want)
