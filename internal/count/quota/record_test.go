@@ -11,7 +11,7 @@ import (
 )
 
 // segmentMagic begins each segment.
-const segmentMagic = "patchbay quota 1\n"
+const segmentMagic = "patchbay quota 2\n"
 
 // damage is what is wrong with a segment.
 type damage uint8

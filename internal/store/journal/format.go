@@ -41,13 +41,7 @@ const LongestHead = 64
 type layout struct {
 	plain, sealed string // the marks
 	extra         int    // bytes behind the mark
-	order         binary.ByteOrder
-	lengthBytes   int
-	polynomial    uint32
-	// clear is the size of the part that is not sealed, and isCounted says that the length
-	// includes it.
-	clear     int
-	isCounted bool
+	clear         int    // bytes of a record that are not sealed
 	// isNumbered says that the clear part is the number of the record.
 	isNumbered bool
 	longest    int
@@ -57,26 +51,14 @@ type layout struct {
 }
 
 var layouts = [...]layout{
-	Ledger: {
-		plain: "patchbay quota 1\n", order: binary.LittleEndian, lengthBytes: 2, polynomial: crc32.Castagnoli,
-		longest: 8 << 10, kinds: "DT",
-	},
-	Answers: {
-		plain: "pbj1", sealed: "pbk1", order: binary.BigEndian, lengthBytes: 4, polynomial: crc32.Castagnoli,
-		clear: 8, isNumbered: true, longest: 1 << 30,
-	},
-	Calls: {
-		plain: "PBCALLS1\x00", sealed: "PBCALLS1\x01", extra: 1, order: binary.LittleEndian, lengthBytes: 4,
-		polynomial: crc32.IEEE, clear: 4 * 8, isCounted: true, longest: 64 << 20,
-	},
+	Ledger:   {plain: "patchbay quota 2\n", longest: 8 << 10, kinds: "DT"},
+	Answers:  {plain: "pbj2", sealed: "pbk2", clear: 8, isNumbered: true, longest: 1 << 30},
+	Calls:    {plain: "PBCALLS2\x00", sealed: "PBCALLS2\x01", extra: 1, clear: 4 * 8, longest: 64 << 20},
 	Contents: {plain: "pbp1", sealed: "pbs2"},
 }
 
-// checksumBytes is the size of a CRC-32.
-const checksumBytes = 4
-
-// head returns the size of the fields before the clear part.
-func (l *layout) head() int { return l.lengthBytes + checksumBytes }
+// A record begins with the length of its body and a checksum of all that follows.
+const lengthBytes, headBytes = 4, 8
 
 // Head returns the beginning of a new file, and the box that seals its records. Without keys the
 // file is not sealed, and the box is nil.
@@ -95,7 +77,7 @@ func (f Format) Head(keys *seal.Keys, purpose string, extra ...byte) ([]byte, *s
 func (f Format) Begin(to []byte, clear ...byte) []byte {
 	l := layouts[f]
 	var empty [16]byte
-	to = append(to, empty[:l.head()]...)
+	to = append(to, empty[:headBytes]...)
 	if l.isNumbered {
 		return append(to, empty[:l.clear]...)
 	}
@@ -106,44 +88,20 @@ func (f Format) Begin(to []byte, clear ...byte) []byte {
 // two records of a file have the same number.
 func (f Format) End(text []byte, at int, box *seal.Box, number uint64) []byte {
 	l := layouts[f]
-	clear := at + l.head()
+	clear := at + headBytes
 	body := clear + l.clear
 	if l.isNumbered {
-		l.order.PutUint64(text[clear:], number)
+		binary.LittleEndian.PutUint64(text[clear:], number)
 	}
 	if box != nil {
 		text = box.Seal(text[:body], number, text[body:])
 	}
-	length := len(text) - body
-	if l.isCounted {
-		length += l.clear
-	}
-	l.putLength(text[at:], length)
-	l.order.PutUint32(text[at+l.lengthBytes:], l.checksum(text[clear:]))
+	binary.LittleEndian.PutUint32(text[at:], uint32(len(text)-body))
+	binary.LittleEndian.PutUint32(text[at+lengthBytes:], checksum(text[clear:]))
 	return text
 }
 
 // Overhead returns the size of a stored record without its body.
-func (f Format) Overhead() int {
-	l := layouts[f]
-	return l.head() + l.clear
-}
+func (f Format) Overhead() int { return headBytes + layouts[f].clear }
 
-func (l *layout) checksum(data []byte) uint32 {
-	return crc32.Checksum(data, crc32.MakeTable(l.polynomial))
-}
-
-func (l *layout) putLength(to []byte, length int) {
-	if l.lengthBytes == 2 {
-		l.order.PutUint16(to, uint16(length)) // written records have a bound
-		return
-	}
-	l.order.PutUint32(to, uint32(length))
-}
-
-func (l *layout) length(from []byte) int {
-	if l.lengthBytes == 2 {
-		return int(l.order.Uint16(from))
-	}
-	return int(l.order.Uint32(from))
-}
+func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }

@@ -108,15 +108,15 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// The marks and heads of files do not change: other releases read them.
-func TestFilesOfEarlierReleasesAreRead(t *testing.T) {
+// The marks and heads of files do not change unintentionally: later releases read them.
+func TestTheFormOfFilesIsPinned(t *testing.T) {
 	for name, c := range map[string]struct {
 		Format
 		file string
 	}{
-		"ledger":  {Ledger, "patchbay quota 1\n\x02\x00\xb8\x1a\x74\x82" + "D1"},
-		"answers": {Answers, "pbj1\x00\x00\x00\x02\x90\xc8\x9d\x01\x00\x00\x00\x00\x00\x00\x00\x00" + "D1"},
-		"calls":   {Calls, "PBCALLS1\x00\x00\x22\x00\x00\x00\x11\xe6\xba\x84" + strings.Repeat("\x00", 32) + "D1"},
+		"ledger":  {Ledger, "patchbay quota 2\n\x02\x00\x00\x00\xb8\x1a\x74\x82" + "D1"},
+		"answers": {Answers, "pbj2\x02\x00\x00\x00\x01\x9d\xc8\x90" + strings.Repeat("\x00", 8) + "D1"},
+		"calls":   {Calls, "PBCALLS2\x00\x00\x02\x00\x00\x00\xdd\xd4\x2f\xaa" + strings.Repeat("\x00", 32) + "D1"},
 	} {
 		k := kind{Format: c.Format}
 		if file, _ := k.write([]string{"D1"}); string(file) != c.file {

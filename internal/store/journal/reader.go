@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -136,27 +137,24 @@ func (r *Reader) Next() bool {
 // isRecord reports whether an intact record is next, and makes it the current one.
 func (r *Reader) isRecord() bool {
 	l := &r.layout
-	least := l.head() + l.clear
+	least := headBytes + l.clear
 	if !r.peek(least + 1) {
 		return false
 	}
 	if l.kinds != "" && strings.IndexByte(l.kinds, r.window[least]) < 0 {
 		return false
 	}
-	length := l.length(r.window)
-	if l.isCounted {
-		length -= l.clear
-	}
+	length := int(binary.LittleEndian.Uint32(r.window))
 	if length < 1 || length > l.longest || !r.peek(least+length) {
 		return false
 	}
-	if l.checksum(r.window[l.head():least+length]) != l.order.Uint32(r.window[l.lengthBytes:]) {
+	if checksum(r.window[headBytes:least+length]) != binary.LittleEndian.Uint32(r.window[lengthBytes:]) {
 		return false
 	}
 	r.length = least + length
-	r.Record = Record{r.number, r.at + int64(least), r.window[l.head():least], r.window[least:r.length]}
+	r.Record = Record{r.number, r.at + int64(least), r.window[headBytes:least], r.window[least:r.length]}
 	if l.isNumbered {
-		r.Number = l.order.Uint64(r.Clear)
+		r.Number = binary.LittleEndian.Uint64(r.Clear)
 	}
 	r.number++
 	return true

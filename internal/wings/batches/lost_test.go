@@ -157,7 +157,7 @@ func TestABatchEndsWhoseAnswersCannotBeRead(t *testing.T) {
 		defer start(e)()
 		made := h.submit(e, linesOf(20))
 		<-time.After(1500 * time.Millisecond)
-		h.check(os.WriteFile(filepath.Join(e.folderOf(made.ID), journalPrefix+"a"), append([]byte("pbk1"), make([]byte, 100)...), 0o600))
+		h.check(os.WriteFile(filepath.Join(e.folderOf(made.ID), journalPrefix+"a"), append([]byte("pbk2"), make([]byte, 100)...), 0o600))
 		p := h.await(e, made.ID)
 		if late := time.Since(p.Expires); p.State != Completed || p.Counts.Done != 20 || late < lostAfter || late > lostAfter+time.Minute {
 			t.Errorf("%s after its time the batch is %s with %+v", late, p.State, p.Counts)

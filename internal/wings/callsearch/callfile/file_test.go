@@ -501,7 +501,7 @@ func FuzzSegments(f *testing.F) {
 	f.Add(good)
 	f.Add(good[:len(good)-3])
 	f.Add(append(slices.Clone(good), good[len(head):]...))
-	f.Add(append([]byte("PBCALLS1"), 1, 0))
+	f.Add(append([]byte("PBCALLS2"), 1, 0))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		read, err := parseSegment(data, nil)
 		if err != nil {
