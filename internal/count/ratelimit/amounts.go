@@ -13,7 +13,7 @@ type Window struct {
 
 	mu     sync.Mutex
 	rules  rules
-	window window
+	bucket bucket
 }
 
 // amountMarks makes a Window forget with an accuracy of a second in a minute.
@@ -28,29 +28,24 @@ func NewWindow(length time.Duration, now time.Time) *Window {
 func (w *Window) Resize(capacity int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rules.capacity = int(min(capacity, math.MaxInt))
+	w.rules.burst, w.rules.capacity = capacity, int(min(capacity, math.MaxInt))
 }
 
 // Take takes an amount if the capacity leaves room for it. An amount above the whole
 // capacity is taken when nothing else counts.
-func (w *Window) Take(amount int, now time.Time) Decision {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	at := w.at(now)
-	needed := min(amount, w.rules.capacity)
-	isAllowed := needed <= w.rules.capacity-w.window.total
-	if isAllowed {
-		w.window.addMany(&w.rules, at, amount)
-	}
-	return w.decision(isAllowed, needed, at)
-}
+func (w *Window) Take(amount int, now time.Time) Decision { return w.decide(amount, true, now) }
 
 // Peek returns the answer that Take of 1 would get.
-func (w *Window) Peek(now time.Time) Decision {
+func (w *Window) Peek(now time.Time) Decision { return w.decide(1, false, now) }
+
+func (w *Window) decide(amount int, spend bool, now time.Time) (d Decision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	at := w.at(now)
-	return w.decision(w.window.total < w.rules.capacity, 1, at)
+	w.bucket.decide(&w.rules, w.sinceStart(now), amount, spend, &d)
+	if d.RetryAfter = max(time.Millisecond, d.RetryAfter); d.Allowed {
+		d.RetryAfter = 0
+	}
+	return d
 }
 
 // Settle corrects the amount taken at a time. More is added now, and is never refused:
@@ -58,30 +53,12 @@ func (w *Window) Peek(now time.Time) Decision {
 func (w *Window) Settle(taken time.Time, more int, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	at := w.at(now)
+	at := w.bucket.clock(&w.rules, w.sinceStart(now))
 	if more < 0 {
-		w.window.giveBack(&w.rules, int64(taken.Sub(w.start)), at, -more)
+		w.bucket.window.giveBack(&w.rules, int64(taken.Sub(w.start)), at, -more)
 	} else if more > 0 {
-		w.window.addMany(&w.rules, at, more)
+		w.bucket.window.add(&w.rules, at, more)
 	}
 }
 
-// at returns a time as the window sees it, and forgets the permits that are too old
-// then.
-func (w *Window) at(now time.Time) int64 {
-	return w.window.forget(&w.rules, max(0, int64(now.Sub(w.start))))
-}
-
-func (w *Window) decision(isAllowed bool, needed int, at int64) Decision {
-	d := Decision{
-		Limited: true, Allowed: isAllowed,
-		Limit: w.rules.capacity, Remaining: max(0, w.rules.capacity-w.window.total),
-	}
-	if w.window.used > 0 {
-		d.ResetAfter = time.Duration(w.rules.window - (at - w.window.newest().latest))
-	}
-	if !isAllowed {
-		d.RetryAfter = max(time.Millisecond, w.window.untilBelow(&w.rules, at, w.rules.capacity-needed+1))
-	}
-	return d
-}
+func (w *Window) sinceStart(now time.Time) int64 { return max(0, int64(now.Sub(w.start))) }

@@ -23,14 +23,14 @@ const (
 	evictionChoice = 8
 )
 
-// clientTable holds the spending of each client, in shards of limited size.
+// clientTable holds a bucket for each client, in shards of limited size.
 type clientTable struct {
 	// seed is secret: nobody can choose addresses that crowd one shard.
 	seed   maphash.Seed
 	shards [clientShards]clientShard
 }
 
-// clientShard holds the spending of some clients. When it is full, a new client replaces one
+// clientShard holds the buckets of some clients. When it is full, a new client replaces one
 // of the least recent clients. A limit on all clients together is a shard with one client,
 // the zero address.
 type clientShard struct {
@@ -52,8 +52,8 @@ type client struct {
 	prev, next *client
 	key        netip.Addr
 	seen       int64
-	spending   spending
-	lease      *Lease // in place of the spending where gateways share the limit
+	bucket     bucket
+	lease      *Lease // in place of the bucket where gateways share the limit
 }
 
 func newClientTable(r *rules, places int) *clientTable {
@@ -100,25 +100,25 @@ func (s *clientShard) decide(key netip.Addr, now int64, spend bool, d *Decision)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if spend {
-		s.find(key, now).spending.decide(s.rules, now, true, d)
+		s.find(key, now).bucket.decide(s.rules, now, 1, true, d)
 		return
 	}
 	if c := s.known(key); c != nil {
-		c.spending.decide(s.rules, now, false, d)
+		c.bucket.decide(s.rules, now, 1, false, d)
 		return
 	}
-	var fresh spending
+	var fresh bucket
 	fresh.begin(s.rules, now)
-	fresh.decide(s.rules, now, false, d)
+	fresh.decide(s.rules, now, 1, false, d)
 }
 
-// revise changes the spending of a client that was counted at a time and is still
+// revise changes the bucket of a client that was counted at a time and is still
 // known from then.
-func (s *clientShard) revise(key netip.Addr, at, now int64, change func(t *spending, r *rules, at, now int64)) {
+func (s *clientShard) revise(key netip.Addr, at, now int64, change func(b *bucket, r *rules, at, now int64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.known(key); c != nil && at >= c.spending.began {
-		change(&c.spending, s.rules, at, now)
+	if c := s.known(key); c != nil && at >= c.bucket.began {
+		change(&c.bucket, s.rules, at, now)
 	}
 }
 
@@ -133,7 +133,7 @@ func (s *clientShard) update(settings Settings, now int64) {
 	defer s.mu.Unlock()
 	next := newRules(settings, s.rules.warmStart, s.rules.marks)
 	for c := s.ring.next; c != &s.ring; c = c.next {
-		if c.spending.adapt(s.rules, next, now); c.lease != nil {
+		if c.bucket.adapt(s.rules, next, now); c.lease != nil {
 			c.lease.Update(settings)
 		}
 	}
@@ -163,7 +163,7 @@ func (s *clientShard) find(key netip.Addr, now int64) *client {
 	return c
 }
 
-// admit gives a new client a place and a fresh spending.
+// admit gives a new client a place and a fresh bucket.
 func (s *clientShard) admit(key netip.Addr, now int64) *client {
 	s.forgetIdle(now)
 	var c *client
@@ -174,7 +174,7 @@ func (s *clientShard) admit(key netip.Addr, now int64) *client {
 		c = &client{}
 	}
 	c.key, c.seen = key, now
-	if c.spending.begin(s.rules, now); s.newLease != nil {
+	if c.bucket.begin(s.rules, now); s.newLease != nil {
 		c.lease = s.newLease(key, &s.settings)
 	}
 	s.byKey[key] = c
@@ -187,7 +187,7 @@ func (s *clientShard) admit(key netip.Addr, now int64) *client {
 func (s *clientShard) forgetIdle(now int64) {
 	for range 2 {
 		c := s.ring.prev
-		if c == &s.ring || now-c.seen < idleAfter || s.newLease == nil && c.spending.peek(s.rules, now).ResetAfter > 0 {
+		if c == &s.ring || now-c.seen < idleAfter || s.newLease == nil && c.bucket.peek(s.rules, now).ResetAfter > 0 {
 			return
 		}
 		s.remove(c)
@@ -197,7 +197,7 @@ func (s *clientShard) forgetIdle(now int64) {
 // chooseEviction picks who must go: among the least recent clients the one with the most
 // remaining. A client that used up its limit and pauses thus outlives a crowd of addresses
 // that come once each. Of clients with leases the least recent one goes: the central store
-// remembers their spending.
+// remembers what they have taken.
 func (s *clientShard) chooseEviction(now int64) *client {
 	var chosen *client
 	most := -1
@@ -206,7 +206,7 @@ func (s *clientShard) chooseEviction(now int64) *client {
 		if c == &s.ring || most == s.rules.capacity || s.newLease != nil && chosen != nil {
 			break
 		}
-		if remaining := c.spending.peek(s.rules, now).Remaining; remaining > most {
+		if remaining := c.bucket.peek(s.rules, now).Remaining; remaining > most {
 			chosen, most = c, remaining
 		}
 		c = c.prev

@@ -178,7 +178,7 @@ func TestNewClientReplacesTheLeastRecentEqual(t *testing.T) {
 	ask := func(n uint32, times int) {
 		for range times {
 			var d Decision
-			s.find(v4(n), 0).spending.decide(r, 0, true, &d)
+			s.find(v4(n), 0).bucket.decide(r, 0, 1, true, &d)
 		}
 	}
 	ask(1, 3)
@@ -201,7 +201,7 @@ func TestNewClientReplacesOneThatHasNothingLeft(t *testing.T) {
 	for n := range uint32(5) {
 		for range 2 {
 			var d Decision
-			if s.find(v4(n), 0).spending.decide(r, 0, true, &d); !d.Allowed {
+			if s.find(v4(n), 0).bucket.decide(r, 0, 1, true, &d); !d.Allowed {
 				t.Fatalf("client %d was refused", n)
 			}
 		}

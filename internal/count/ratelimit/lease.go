@@ -217,7 +217,7 @@ func (l *Lease) take(n int64, now time.Time) bool {
 func (l *Lease) spend(n int64, now time.Time) {
 	if l.window > 0 {
 		at := l.own.forget(&l.ownRules, now.UnixNano())
-		l.own.addMany(&l.ownRules, at, int(n))
+		l.own.add(&l.ownRules, at, int(n))
 		l.spent += n
 		l.noteTime(at, int(n))
 	}

@@ -151,7 +151,7 @@ func TestSlidingWindowOfALargeCapacity(t *testing.T) {
 	r.burst(0) // the first request shares a mark with the others
 	r.after(half)
 	r.burst(capacity)
-	if n := len(r.plan.Load().whole.byKey[netip.Addr{}].spending.window.ring); n > wholeMarks {
+	if n := len(r.plan.Load().whole.byKey[netip.Addr{}].bucket.window.ring); n > wholeMarks {
 		t.Errorf("%d marks", n)
 	}
 }

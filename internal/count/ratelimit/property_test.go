@@ -24,10 +24,10 @@ func arrivals(t *rapid.T, window int64) []int64 {
 	return times
 }
 
-// admitted runs arrivals through a fresh spending, each moment several times, and
+// admitted runs arrivals through a fresh bucket, each moment several times, and
 // returns when requests were allowed, on a clock that never steps back.
 func admitted(t *rapid.T, r *rules, times []int64) []int64 {
-	var sum spending
+	var sum bucket
 	sum.begin(r, 0)
 	var allowed []int64
 	latest := int64(0)
@@ -35,7 +35,7 @@ func admitted(t *rapid.T, r *rules, times []int64) []int64 {
 		latest = max(latest, now)
 		for range rapid.IntRange(1, 4).Draw(t, "requests") {
 			var d Decision
-			sum.decide(r, now, true, &d)
+			sum.decide(r, now, 1, true, &d)
 			checkDecision(t, r, &sum, now, d)
 			if d.Allowed {
 				allowed = append(allowed, latest)
@@ -48,14 +48,14 @@ func admitted(t *rapid.T, r *rules, times []int64) []int64 {
 // checkDecision proves that a decision keeps its word: after exactly the times it
 // tells a retry is allowed and nothing counts as spent any more, one nanosecond
 // earlier that is not so.
-func checkDecision(t *rapid.T, r *rules, sum *spending, now int64, d Decision) {
+func checkDecision(t *rapid.T, r *rules, sum *bucket, now int64, d Decision) {
 	if d.Remaining < 0 || d.Remaining > r.capacity || d.RetryAfter < 0 || d.ResetAfter < d.RetryAfter {
 		t.Fatalf("%+v", d)
 	}
 	if (d.Remaining == 0) != (d.RetryAfter > 0) {
 		t.Fatalf("remaining and retry disagree: %+v", d)
 	}
-	now = max(now, sum.bucket.at, sum.window.now)
+	now = max(now, sum.at, sum.window.now)
 	probe := *sum // peeking moves a window's clock; its ring is not written to
 	early := int64(1)
 	if r.algorithm == WarmUp {
@@ -139,7 +139,7 @@ func TestWindowWithEnoughMarksIsExact(t *testing.T) {
 		s := anyLimit(t, SlidingWindow)
 		marks := rapid.SampledFrom([]int{s.Capacity, s.Capacity + 1, wholeMarks}).Draw(t, "marks")
 		r := newRules(s, 0, marks)
-		var sum spending
+		var sum bucket
 		sum.begin(r, 0)
 		var log []int64
 		latest := int64(0)
@@ -152,7 +152,7 @@ func TestWindowWithEnoughMarksIsExact(t *testing.T) {
 				}
 			}
 			var d Decision
-			sum.decide(r, now, true, &d)
+			sum.decide(r, now, 1, true, &d)
 			if d.Allowed != (held < r.capacity) {
 				t.Fatalf("allowed %v with %d of %d in the window", d.Allowed, held, r.capacity)
 			}
@@ -169,11 +169,12 @@ func TestMarksOfAWindowSuffice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		marks := rapid.IntRange(3, 40).Draw(t, "marks")
 		r := newRules(limit(SlidingWindow, 100*marks, 100*marks), 0, marks)
-		var w window
+		var b bucket
 		step := rapid.Int64Range(1, r.grain).Draw(t, "step")
 		for now := int64(0); now < 3*r.window; now += max(step, r.window/2000) {
 			var d Decision
-			w.decide(r, now, true, &d)
+			b.decide(r, now, 1, true, &d)
+			w := &b.window
 			if span := w.newest().latest - w.opened; span > r.grain || w.used > marks {
 				t.Fatalf("%d of %d marks are used, and one spans %v where a grain is %v", w.used, marks, time.Duration(span), time.Duration(r.grain))
 			}
@@ -213,11 +214,11 @@ func TestSaturationUsesTheAllowance(t *testing.T) {
 
 // saturate asks again as soon as it may, give or take a jitter, and counts.
 func saturate(r *rules, duration, jitter int64) (allowed int) {
-	var sum spending
+	var sum bucket
 	sum.begin(r, 0)
 	for now := int64(0); now <= duration; {
 		var d Decision
-		sum.decide(r, now, true, &d)
+		sum.decide(r, now, 1, true, &d)
 		if d.Allowed {
 			allowed++
 			continue

@@ -22,6 +22,7 @@ const maxWarmUp = int64(1) << 61
 type rules struct {
 	algorithm Algorithm
 	capacity  int
+	part      int64 // parts of one request; 1 for a sliding window
 	burst     int64 // parts
 	rate      int64 // parts a nanosecond
 
@@ -38,6 +39,7 @@ func newRules(s Settings, warmStart int64, marks int) *rules {
 	r := &rules{
 		algorithm: s.Algorithm,
 		capacity:  s.Capacity,
+		part:      partsPerRequest,
 		burst:     int64(s.Capacity) * partsPerRequest,
 		rate:      int64(s.RefillRate),
 		warmStart: warmStart,
@@ -48,6 +50,9 @@ func newRules(s Settings, warmStart int64, marks int) *rules {
 		r.warmEnd += min(int64(s.WarmUpPeriod), maxWarmUp)
 	}
 	r.window = max(int64(time.Second), divideUp(r.burst, r.rate))
+	if r.slides() {
+		r.part, r.burst = 1, int64(s.Capacity)
+	}
 	if s.Capacity > marks {
 		r.grain = grainOf(r.window, marks)
 	}
@@ -56,8 +61,10 @@ func newRules(s Settings, warmStart int64, marks int) *rules {
 
 // windowRules returns the rules of a sliding window of a length, with marks that share times.
 func windowRules(length int64, marks int) rules {
-	return rules{algorithm: SlidingWindow, window: length, marks: marks, grain: grainOf(length, marks)}
+	return rules{algorithm: SlidingWindow, part: 1, window: length, marks: marks, grain: grainOf(length, marks)}
 }
+
+func (r *rules) slides() bool { return r.algorithm == SlidingWindow }
 
 // grainOf returns the distance of marks that makes their number suffice for a window:
 // one may have begun before it, and one is not over yet.

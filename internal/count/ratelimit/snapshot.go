@@ -70,7 +70,7 @@ func (l *Limiter) Snapshot(now time.Time, clients int) Snapshot {
 func (s *clientShard) peekNext(now int64) (Decision, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	whole := &s.byKey[netip.Addr{}].spending
+	whole := &s.byKey[netip.Addr{}].bucket
 	return whole.peek(s.rules, now), whole.untilNext(s.rules, now)
 }
 
@@ -94,7 +94,7 @@ func (s *clientShard) appendLatest(all []ClientSnapshot, now time.Time, at int64
 		}
 		one := ClientSnapshot{
 			Client:      clientPrefix(c.key),
-			Remaining:   c.spending.peek(s.rules, at).Remaining,
+			Remaining:   c.bucket.peek(s.rules, at).Remaining,
 			Capacity:    s.rules.capacity,
 			LastRequest: now.Add(-time.Duration(at - c.seen)),
 		}

@@ -24,7 +24,7 @@ func (s *Spent) Hold() {
 		s.receipt.Hold()
 	} else if s.limiter != nil && !s.held {
 		s.held = true
-		s.shard.revise(s.key, s.at, s.at, (*spending).hold)
+		s.shard.revise(s.key, s.at, s.at, (*bucket).hold)
 	}
 }
 
@@ -33,7 +33,7 @@ func (s *Spent) Use(now time.Time) {
 	s.receipt.Use()
 	if s.held {
 		s.held = false
-		s.shard.revise(s.key, s.at, s.limiter.sinceStart(now), (*spending).use)
+		s.shard.revise(s.key, s.at, s.limiter.sinceStart(now), (*bucket).use)
 	}
 }
 
@@ -50,7 +50,7 @@ func (s *Spent) Return(now time.Time) Decision {
 		s.receipt.Return(now)
 	} else {
 		s.Use(now)
-		s.shard.revise(s.key, s.at, l.sinceStart(now), (*spending).giveBack)
+		s.shard.revise(s.key, s.at, l.sinceStart(now), (*bucket).giveBack)
 	}
 	s.limiter = nil
 	return l.Peek(s.key, now)

@@ -2,8 +2,7 @@ package ratelimit
 
 import "time"
 
-// window counts for the sliding window: it remembers when requests were allowed
-// and forgets them one window later.
+// window remembers when permits of a sliding window were taken, and forgets them one window later.
 //
 // Up to as many requests as the rules allow marks, every request has a mark of
 // its own and the count is exact. For larger capacities requests that come within
@@ -30,23 +29,6 @@ const smallestRing = 8
 
 func (w *window) clear() { *w = window{ring: w.ring} }
 
-func (w *window) decide(r *rules, now int64, spend bool, d *Decision) {
-	now = w.forget(r, now)
-	d.Limited = true
-	d.Limit = r.capacity
-	d.Allowed = w.total < r.capacity
-	if spend && d.Allowed {
-		w.add(r, now)
-	}
-	d.Remaining = max(0, r.capacity-w.total)
-	if w.used > 0 {
-		d.ResetAfter = time.Duration(r.window - (now - w.newest().latest))
-	}
-	if d.Remaining == 0 {
-		d.RetryAfter = w.untilBelow(r, now, r.capacity)
-	}
-}
-
 // forget drops the marks that are a window old, and returns the time as the window sees
 // it: never earlier than before, because forgotten marks are gone.
 func (w *window) forget(r *rules, now int64) int64 {
@@ -61,10 +43,8 @@ func (w *window) forget(r *rules, now int64) int64 {
 
 func (w *window) newest() *mark { return &w.ring[(w.oldest+w.used-1)%len(w.ring)] }
 
-func (w *window) add(r *rules, now int64) { w.addMany(r, now, 1) }
-
-// addMany is add for a request that costs more than one.
-func (w *window) addMany(r *rules, now int64, n int) {
+// add adds a request that costs so many permits.
+func (w *window) add(r *rules, now int64, n int) {
 	w.total += n
 	// The second reason holds only after an edit of the rules; sharing a mark is
 	// always safe.
@@ -146,10 +126,12 @@ func (w *window) grow(most int) {
 	w.ring, w.oldest = ring, 0
 }
 
-// untilNext is the time until the oldest requests are forgotten; 0 where there
-// are none.
-func (w *window) untilNext(r *rules, now int64) time.Duration {
-	return w.untilBelow(r, w.forget(r, now), w.total)
+// untilEmpty is the time until nothing counts any more.
+func (w *window) untilEmpty(r *rules, now int64) time.Duration {
+	if w.used == 0 {
+		return 0
+	}
+	return time.Duration(r.window - (now - w.newest().latest))
 }
 
 // untilBelow is the time until fewer requests count than the given number. The

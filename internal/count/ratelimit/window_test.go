@@ -25,7 +25,7 @@ func TestWindowIsAListOfRequests(t *testing.T) {
 			n := rapid.IntRange(1, 3).Draw(t, "requests")
 			switch rapid.SampledFrom([]string{"come", "come", "come", "the oldest go", "one is given back"}).Draw(t, "what") {
 			case "come":
-				w.addMany(r, now, n)
+				w.add(r, now, n)
 				list = append(list, slices.Repeat([]int64{now}, n)...)
 			case "the oldest go":
 				w.dropOldest(n)
@@ -76,10 +76,10 @@ func TestRequestsDoNotShareAMarkAfterAReturn(t *testing.T) {
 	for _, returned := range []int64{150, 500} {
 		r := &rules{algorithm: SlidingWindow, capacity: 100, window: length, marks: 12, grain: grain}
 		var w window
-		w.add(r, 0)
-		w.add(r, returned)
+		w.add(r, 0, 1)
+		w.add(r, returned, 1)
 		w.giveBack(r, returned, returned, 1)
-		w.add(r, returned+10)
+		w.add(r, returned+10, 1)
 		if w.total != 2 {
 			t.Errorf("%d requests, want 2", w.total)
 		}
@@ -98,7 +98,7 @@ func TestRequestsOfOneGrainShareAMark(t *testing.T) {
 	r := &rules{algorithm: SlidingWindow, capacity: 100, window: length, marks: 12, grain: grain}
 	var w window
 	for _, at := range []int64{0, 60, 99, 101, 190, 300} {
-		w.add(r, at)
+		w.add(r, at, 1)
 	}
 	for now, want := range map[int64]int{length + 98: 6, length + 99: 3, length + 189: 3, length + 190: 1, length + 300: 0} {
 		probe := w
@@ -114,8 +114,8 @@ func TestReturnOfARequestThatIsForgotten(t *testing.T) {
 	r := &rules{algorithm: SlidingWindow, capacity: 100, window: length, marks: 12}
 	for _, now := range []int64{length - 1, length, length + 1} {
 		var w window
-		w.add(r, 0)
-		w.add(r, 500)
+		w.add(r, 0, 1)
+		w.add(r, 500, 1)
 		if w.giveBack(r, 0, now, 1); w.total != 1 || w.newest().latest != 500 {
 			t.Errorf("%d requests after the first was given back at %d", w.total, now)
 		}
