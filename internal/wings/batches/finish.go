@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -168,7 +169,6 @@ type resultWriter struct {
 	batch          Batch
 	number         int64
 	output, errors *files.Upload
-	text           jsonwrite.Writer
 }
 
 func (w *resultWriter) writeAll(ctx context.Context, end State, has []bool,
@@ -263,15 +263,19 @@ func (u *unanswered) customID(ctx context.Context, number int) (string, error) {
 
 // write writes the result of a line. The end of the batch counts for a line without one.
 func (w *resultWriter) write(r *record, end State) error {
-	w.text.Begin(w.text.Out[:0], nil)
-	to := &w.output
+	to, line := &w.output, resultLine{CustomID: r.CustomID}
 	if w.batch.Form == Anthropic {
-		w.writeMessage(r, end)
+		line.Result = w.messageResult(r, end)
 	} else {
-		w.writeResponse(r, end)
+		line.ID = fmt.Sprintf("batch_req_%s_%d", w.batch.ID, r.Line+1)
+		line.OpenAI = w.openAIResult(r, end)
 		if end != "" || !r.isAnswer() {
 			to = &w.errors
 		}
+	}
+	text, err := json.Marshal(line, jsontext.AllowDuplicateNames(true))
+	if err != nil {
+		return err
 	}
 	if *to == nil {
 		upload, err := w.create(to == &w.errors)
@@ -280,7 +284,7 @@ func (w *resultWriter) write(r *record, end State) error {
 		}
 		*to = upload
 	}
-	_, err := (*to).Write(append(w.text.Out, '\n'))
+	_, err = (*to).Write(append(text, '\n'))
 	return err
 }
 
@@ -315,36 +319,42 @@ func lastLineOf(b Batch) time.Time {
 	return at.UTC().Truncate(time.Second)
 }
 
-// writeResponse writes a result in the form of OpenAI.
-func (w *resultWriter) writeResponse(r *record, end State) {
-	t := &w.text
-	t.Open(`{"id":`)
-	t.Text([]byte(fmt.Sprintf("batch_req_%s_%d", w.batch.ID, r.Line+1)))
-	t.Name("custom_id")
-	t.Text([]byte(r.CustomID))
-	t.Name("response")
+// resultLine is a line of a file of results, in the form of OpenAI or of Anthropic.
+type resultLine struct {
+	ID       string         `json:"id,omitzero"`
+	CustomID string         `json:"custom_id"`
+	OpenAI   *openAIResult  `json:",embed"`
+	Result   *messageResult `json:"result,omitzero"`
+}
+
+type openAIResult struct {
+	Response *openAIResponse `json:"response"`
+	Error    *openAIFault    `json:"error"`
+}
+
+type openAIResponse struct {
+	Status    int            `json:"status_code"`
+	RequestID string         `json:"request_id"`
+	Body      jsontext.Value `json:"body"`
+}
+
+type openAIFault struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+type messageResult struct {
+	Type    string         `json:"type"`
+	Message jsontext.Value `json:"message,omitzero"`
+	Error   jsontext.Value `json:"error,omitzero"`
+}
+
+func (w *resultWriter) openAIResult(r *record, end State) *openAIResult {
 	if end != "" {
-		t.Literal("null")
-		t.Name("error")
 		why := w.why(end)
-		t.Open(`{"code":`)
-		t.Text([]byte(why.Code))
-		t.Name("message")
-		t.Text([]byte(why.Said.String()))
-		t.EndObject()
-		t.EndObject()
-		return
+		return &openAIResult{Error: &openAIFault{why.Code, why.Said.String()}}
 	}
-	t.Open(`{"status_code":`)
-	t.Int(int64(r.Status))
-	t.Name("request_id")
-	t.Text([]byte(r.RequestID))
-	t.Name("body")
-	t.Raw(r.Body)
-	t.EndObject()
-	t.Name("error")
-	t.Literal("null")
-	t.EndObject()
+	return &openAIResult{Response: &openAIResponse{r.Status, r.RequestID, r.Body}}
 }
 
 // why returns why a line did not run in a batch that ended so.
@@ -355,31 +365,20 @@ func (w *resultWriter) why(end State) Fault {
 	return NewFault("batch_expired", "", say.New("batch.expired"))
 }
 
-// writeMessage writes a result in the form of Anthropic.
-func (w *resultWriter) writeMessage(r *record, end State) {
-	t := &w.text
-	t.Open(`{"custom_id":`)
-	t.Text([]byte(r.CustomID))
-	t.Name("result")
+func (w *resultWriter) messageResult(r *record, end State) *messageResult {
 	switch {
 	case end == Cancelled && len(w.batch.Faults) > 0:
-		t.Open(`{"type":"errored","error":{"type":"error","error":{"type":"api_error","message":`)
-		t.Text([]byte(w.why(end).Said.String()))
-		t.Close(`}}}`)
+		message := jsonwrite.AppendText(nil, w.why(end).Said.String())
+		return &messageResult{Type: "errored", Error: slices.Concat(
+			[]byte(`{"type":"error","error":{"type":"api_error","message":`), message, []byte("}}"))}
 	case end == Cancelled:
-		t.Raw([]byte(`{"type":"canceled"}`))
+		return &messageResult{Type: "canceled"}
 	case end != "":
-		t.Raw([]byte(`{"type":"expired"}`))
+		return &messageResult{Type: "expired"}
 	case r.isAnswer():
-		t.Open(`{"type":"succeeded","message":`)
-		t.Raw(r.Body)
-		t.EndObject()
-	default:
-		t.Open(`{"type":"errored","error":`)
-		t.Raw(r.Body)
-		t.EndObject()
+		return &messageResult{Type: "succeeded", Message: r.Body}
 	}
-	t.EndObject()
+	return &messageResult{Type: "errored", Error: r.Body}
 }
 
 // commit makes files of the written results; nil where there are none.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,37 +131,22 @@ func (e *Engine) readResults(ctx context.Context, b Batch, id string, add func(O
 
 // resultOf reads a line of a file of results. Results in the form of Anthropic have no number.
 func resultOf(text []byte, number int) Outcome {
-	var r struct {
-		ID       string `json:"id"`
-		CustomID string `json:"custom_id"`
-		Response *struct {
-			Status    int            `json:"status_code"`
-			RequestID string         `json:"request_id"`
-			Body      jsontext.Value `json:"body"`
-		} `json:"response"`
-		Error struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
-		Result struct {
-			Type    string         `json:"type"`
-			Message jsontext.Value `json:"message"`
-			Error   jsontext.Value `json:"error"`
-		} `json:"result"`
-	}
+	var r resultLine
 	_ = json.Unmarshal(text, &r, jsontext.AllowDuplicateNames(true)) // the gateway wrote it
-	o := Outcome{Line: number, CustomID: r.CustomID, Code: r.Error.Code, Message: r.Error.Message}
+	o := Outcome{Line: number, CustomID: r.CustomID}
 	if n, err := strconv.Atoi(r.ID[strings.LastIndexByte(r.ID, '_')+1:]); err == nil {
 		o.Line = n
 	}
 	switch {
-	case r.Response != nil:
-		o.Status, o.RequestID = r.Response.Status, r.Response.RequestID
-		o.read(r.Response.Body)
-	case r.Result.Type == "succeeded":
-		o.Status = 200
+	case r.OpenAI != nil && r.OpenAI.Response != nil:
+		o.Status, o.RequestID = r.OpenAI.Response.Status, r.OpenAI.Response.RequestID
+		o.read(r.OpenAI.Response.Body)
+	case r.OpenAI != nil && r.OpenAI.Error != nil:
+		o.Code, o.Message = r.OpenAI.Error.Code, r.OpenAI.Error.Message
+	case r.Result != nil && r.Result.Type == "succeeded":
+		o.Status = http.StatusOK
 		o.read(r.Result.Message)
-	case r.Result.Type != "":
+	case r.Result != nil:
 		o.Code = r.Result.Type
 		if len(r.Result.Error) > 0 {
 			o.read(r.Result.Error)
