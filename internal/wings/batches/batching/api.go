@@ -172,30 +172,39 @@ func (v *visit) fail(err error) {
 // known returns the caller's form of an error.
 func (v *visit) known(err error) *schema.Error {
 	var told *schema.Error
-	switch {
-	case errors.As(err, &told):
+	if errors.As(err, &told) {
 		return told
-	case errors.Is(err, files.ErrNotFound):
-		return schema.CodedError(codeNoFile, "files.unknown")
-	case errors.Is(err, batches.ErrNotFound):
-		return schema.CodedError(codeNoBatch, "batch.missing")
+	}
+	for _, one := range [...]struct {
+		is   error
+		code string
+		said say.Code
+	}{
+		{files.ErrNotFound, codeNoFile, "files.unknown"},
+		{batches.ErrNotFound, codeNoBatch, "batch.missing"},
+		{files.ErrTooMany, codeFull, "files.many"},
+		{files.ErrNoRoom, codeFull, "files.full"},
+		{batches.ErrTooManyKept, codeFull, "batch.kept"},
+		{files.ErrAllFull, schema.CodeStorageFull, "files.all_full"},
+		{files.ErrAllTooMany, schema.CodeStorageFull, "files.all_many"},
+		{batches.ErrAllTooManyKept, schema.CodeStorageFull, "batch.all_kept"},
+		{batches.ErrEnded, schema.CodeInvalidValue, "batch.over"},
+		{batches.ErrNotEnded, schema.CodeInvalidValue, "batch.not_over"},
+	} {
+		if errors.Is(err, one.is) {
+			known := schema.CodedError(one.code, one.said)
+			known.NoRetry = one.code == schema.CodeStorageFull
+			return known
+		}
+	}
+	switch {
 	case errors.Is(err, files.ErrTooLarge):
 		return schema.CodedError(schema.CodeRequestTooLarge, "files.large", "size", v.options.LargestFile())
-	case errors.Is(err, files.ErrTooMany):
-		return schema.CodedError(codeFull, "files.many")
-	case errors.Is(err, files.ErrNoRoom):
-		return schema.CodedError(codeFull, "files.full")
-	case errors.Is(err, batches.ErrTooManyKept):
-		return schema.CodedError(codeFull, "batch.kept")
-	case errors.Is(err, files.ErrAllFull):
-		return full(say.New("files.all_full"))
-	case errors.Is(err, files.ErrAllTooMany):
-		return full(say.New("files.all_many"))
-	case errors.Is(err, batches.ErrAllTooManyKept):
-		return full(say.New("batch.all_kept"))
 	case errors.Is(err, files.ErrDiskFull), durable.IsFull(err):
 		v.options.Log.Error("the disk for files is full", "error", err)
-		return full(say.New("files.disk_full"))
+		full := schema.CodedError(schema.CodeStorageFull, "files.disk_full")
+		full.NoRetry = true
+		return full
 	case errors.Is(err, documents.ErrUnavailable):
 		v.options.Log.Error("the store of files and batches does not answer", "path", v.r.URL.Path, "error", err)
 		away := schema.CodedError(schema.CodeStorageUnavailable, "files.away")
@@ -205,10 +214,6 @@ func (v *visit) known(err error) *schema.Error {
 		open := schema.CodedError(schema.CodeRateLimitExceeded, "batch.open")
 		open.RetryAfter, open.NoRetry = time.Minute, true
 		return open
-	case errors.Is(err, batches.ErrEnded):
-		return schema.CodedError(schema.CodeInvalidValue, "batch.over")
-	case errors.Is(err, batches.ErrNotEnded):
-		return schema.CodedError(schema.CodeInvalidValue, "batch.not_over")
 	}
 	v.options.Log.Error("files and batches", "path", v.r.URL.Path, "error", err)
 	return schema.CodedError(schema.CodeInternal, "call.failed")
@@ -216,12 +221,6 @@ func (v *visit) known(err error) *schema.Error {
 
 // storeRetry is the time until a caller should ask a store again that does not answer.
 const storeRetry = 5 * time.Second
-
-func full(said say.Sentence) *schema.Error {
-	e := schema.NewError(schema.CodeStorageFull, said)
-	e.NoRetry = true
-	return e
-}
 
 // limit reads how many elements of a list are wanted.
 func (v *visit) limit(usual, most int) (int, error) {
