@@ -81,9 +81,8 @@ type Batch struct {
 	Form  Form        `json:"form"`
 	// Endpoint is the path that all lines go to.
 	Endpoint string `json:"endpoint"`
-	// Input is the file of the lines. IsOwnInput says that it belongs to the batch alone.
-	Input      string `json:"input"`
-	IsOwnInput bool   `json:"ownInput,omitzero"`
+	// Input is the file of the lines, which belongs to the batch alone in the form of Anthropic.
+	Input string `json:"input"`
 	// Window is the time that it may take, as its owner wrote it.
 	Window   string            `json:"window,omitzero"`
 	Metadata map[string]string `json:"metadata,omitzero"`
@@ -107,8 +106,7 @@ type Batch struct {
 	Chunks     []int64 `json:"chunks,omitzero"`
 	// User is the user that it was made for, from a header that the key trusts.
 	User string `json:"user,omitzero"`
-	// Models are the models of its lines that were served at some time since it was made;
-	// nil if the gateway that checked the lines did not note them.
+	// Models are the models of its lines that were served at some time since it was made.
 	Models []string `json:"models,omitzero"`
 	// Counts are final once the batch has ended.
 	Counts Counts `json:"counts,omitzero"`

@@ -136,7 +136,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	jobs    map[string]*job
-	turns   turns
+	picks   uint64           // counts the lines that were picked to run
 	paces   map[target]*pace // of models that are served
 	running map[target]int
 	// unsynced counts the lines with an answer that has come and is not kept yet. It has
@@ -273,7 +273,6 @@ func (e *Engine) see(b Batch) {
 	}
 	j = newJob(e, b)
 	e.jobs[b.ID] = j
-	e.turns.add(j)
 	e.work.Go(func() {
 		defer e.drop(j)
 		logs.Contain(e.o.Log, "running a batch", j.run)
@@ -284,5 +283,4 @@ func (e *Engine) drop(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.jobs, j.id)
-	e.turns.remove(j)
 }

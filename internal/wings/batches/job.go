@@ -50,6 +50,8 @@ type job struct {
 	// isRevoked says that the key of the owner is not good any more. The batch stops for
 	// that before anything else happens to it.
 	isRevoked bool
+	// picked is the number of the line that was picked last, see Engine.picks, whose lock guards it.
+	picked uint64
 	// paused is until when lines of a model are refused.
 	paused map[string]time.Time
 	// problem is the reason why no line runs, resumes when that may be over, and moved when

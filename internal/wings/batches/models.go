@@ -8,9 +8,8 @@ import (
 // mostModels is how many models of one batch are remembered.
 const mostModels = 100
 
-// servedOf returns the models that are served now, sorted and not nil.
-func (e *Engine) servedOf(endpoint string, models map[string]bool) []string {
-	served := []string{}
+// servedOf returns the models that are served now, sorted.
+func (e *Engine) servedOf(endpoint string, models map[string]bool) (served []string) {
 	for _, model := range slices.Sorted(maps.Keys(models)) {
 		if e.o.Runner.Presence(endpoint, model) == Served {
 			served = append(served, model)
@@ -19,15 +18,12 @@ func (e *Engine) servedOf(endpoint string, models map[string]bool) []string {
 	return served
 }
 
-// wasServed reports whether a model was served at some time since the batch was made: lines
-// then wait for it. The caller has the lock of the job.
-func (j *job) wasServed(model string) bool { return j.served[model] || j.batch.Models == nil }
-
-// hasServed is wasServed for callers without the lock.
+// hasServed reports whether a model was served at some time since the batch was made: lines
+// then wait for it.
 func (j *job) hasServed(model string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.wasServed(model)
+	return j.served[model]
 }
 
 // noteServed notes that a model is served. The caller has the lock of the job.
@@ -41,7 +37,7 @@ func (j *job) noteServed(model string) {
 // crash.
 func (j *job) storeServed() error {
 	j.mu.Lock()
-	isDue := j.unnoted && j.batch.Models != nil
+	isDue := j.unnoted
 	j.unnoted = false
 	names := slices.Sorted(maps.Keys(j.served))
 	j.mu.Unlock()
@@ -49,7 +45,7 @@ func (j *job) storeServed() error {
 		return nil
 	}
 	return j.store(func(b *Batch) bool {
-		if b.State.IsEnd() || b.Models == nil {
+		if b.State.IsEnd() {
 			return false
 		}
 		known := len(b.Models)

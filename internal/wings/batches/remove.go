@@ -13,7 +13,7 @@ import (
 
 // remove removes a batch that has ended, with the files that belong to it alone.
 func (e *Engine) remove(ctx context.Context, b Batch) error {
-	if b.IsOwnInput {
+	if b.Form == Anthropic {
 		for _, id := range []string{b.Input, b.Output} {
 			if err := e.removeFile(ctx, b, id); err != nil {
 				return err

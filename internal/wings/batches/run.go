@@ -1,9 +1,12 @@
 package batches
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,13 +28,10 @@ func (e *Engine) dispatch(ctx context.Context) time.Duration {
 	look := look{engine: e, now: time.Now(), seen: map[target]seen{}}
 	wait := pollEvery
 	for e.total < most {
-		j, p := e.turns.next(func(j *job) *pending {
-			p, later := j.take(look.now, look.mayRun)
-			if p == nil && !later.IsZero() {
-				wait = min(wait, later.Sub(look.now))
-			}
-			return p
-		})
+		j, p, later := e.pick(&look)
+		if !later.IsZero() {
+			wait = min(wait, later.Sub(look.now))
+		}
 		if p == nil {
 			break
 		}
@@ -45,6 +45,32 @@ func (e *Engine) dispatch(ctx context.Context) time.Duration {
 		e.work.Go(func() { logs.Contain(e.o.Log, "keeping the answer to a line", func() { e.runLine(j, p, t) }) })
 	}
 	return wait
+}
+
+// pick takes a line of the owner whose latest line was picked before those of other owners, and of
+// that owner's batches in the same order. If there is none now because it is too early for them, it
+// returns when it is not. The lock is held.
+func (e *Engine) pick(look *look) (_ *job, _ *pending, later time.Time) {
+	picked := map[string]uint64{} // by owner
+	for _, j := range e.jobs {
+		picked[j.scope] = max(picked[j.scope], j.picked)
+	}
+	jobs := slices.SortedFunc(maps.Values(e.jobs), func(a, b *job) int {
+		return cmp.Or(cmp.Compare(picked[a.scope], picked[b.scope]), strings.Compare(a.scope, b.scope),
+			cmp.Compare(a.picked, b.picked), strings.Compare(a.id, b.id))
+	})
+	for _, j := range jobs {
+		p, from := j.take(look.now, look.mayRun)
+		if p != nil {
+			e.picks++
+			j.picked = e.picks
+			return j, p, later
+		}
+		if !from.IsZero() && (later.IsZero() || from.Before(later)) {
+			later = from
+		}
+	}
+	return nil, nil, later
 }
 
 // look is one look at the targets of lines. It asks about each of them once.
@@ -77,7 +103,7 @@ func (l *look) mayRun(j *job, model string) (ok bool, from time.Time) {
 	switch {
 	case there.presence == Served:
 		j.noteServed(model)
-	case there.presence == Unclear || j.wasServed(model):
+	case there.presence == Unclear || j.served[model]:
 		j.problem = say.New("batch.absent", "model", model)
 		return false, from
 	}

@@ -157,7 +157,7 @@ func (v *visit) createMessageBatch() (any, error) {
 	}
 	const window = 24 * time.Hour
 	made, err := v.options.Engine.Create(v.r.Context(), batches.Batch{
-		Owner: v.batchOwner(), Form: batches.Anthropic, Endpoint: messagesPath, Input: file.ID, IsOwnInput: true,
+		Owner: v.batchOwner(), Form: batches.Anthropic, Endpoint: messagesPath, Input: file.ID,
 		User:   v.user,
 		Window: "24h", Lines: reader.lines,
 	}, window)
