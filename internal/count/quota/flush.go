@@ -210,35 +210,25 @@ func (s *session) writeUnsaved(ctx context.Context) error {
 		// After a failure an empty write tests the database before a large one.
 		err = writeBatch(ctx, store, nil)
 	}
-	for err == nil {
-		f := s.beginFlush()
-		if len(f.cells) == 0 && !f.resumed {
-			err = writeBatch(ctx, store, nil) // tests the database, as there is nothing to write
-		}
-		if err == nil {
-			err = s.write(ctx, store, f)
-		}
-		if err != nil {
-			s.stopFlush(f)
-			break
-		}
-		s.endFlush(f)
-		if !f.resumed {
-			break
-		}
+	if err != nil {
+		return err
 	}
+	f := s.beginFlush()
+	if len(f.cells) == 0 {
+		err = writeBatch(ctx, store, nil) // tests the database, as there is nothing to write
+	}
+	if err == nil {
+		err = s.write(ctx, store, f)
+	}
+	s.endFlush(f, err == nil)
 	return err
 }
 
 // flush is a flush in progress: the cells that it writes, and the first segment
 // of the journal that may hold later totals than these cells.
 type flush struct {
-	cells    []*cell
-	boundary uint64
-	// resumed means that the boundary comes from an earlier flush, which failed.
-	// Otherwise every attempt would add a segment while the database is unavailable.
-	resumed       bool
-	saved         int   // how many of the cells are written
+	cells         []*cell
+	boundary      uint64
 	cutErr        error // why the journal could not be cut
 	journalFailed bool  // it had failed before; then session.repair sets its state
 }
@@ -246,32 +236,22 @@ type flush struct {
 func (s *session) beginFlush() *flush {
 	s.savedMu.Lock()
 	defer s.savedMu.Unlock()
-	f := &flush{journalFailed: s.journal.err() != nil, boundary: s.resumeBoundary, resumed: s.resumeBoundary != 0}
+	f := &flush{journalFailed: s.journal.err() != nil}
 	// Totals are added in memory before they are appended, so the cells contain
 	// everything that the segments before the cut contain.
-	if !f.resumed {
-		f.boundary, f.cutErr = s.journal.cut()
-	}
+	f.boundary, f.cutErr = s.journal.cut()
 	f.cells = s.unsaved()
 	return f
 }
 
-// stopFlush ends a flush that failed. The batches that were committed before need
-// not be held any longer.
-func (s *session) stopFlush(f *flush) {
+// endFlush removes the cells that the database has now and, if it has all of a flush, the segments.
+func (s *session) endFlush(f *flush, isWhole bool) {
 	s.savedMu.Lock()
 	defer s.savedMu.Unlock()
-	s.resumeBoundary = f.boundary // 0 if the journal could not be cut
-	if f.saved > 0 {
-		s.prune()
+	defer s.prune()
+	if !isWhole {
+		return
 	}
-}
-
-// endFlush removes the segments and cells that the database has now.
-func (s *session) endFlush(f *flush) {
-	s.savedMu.Lock()
-	defer s.savedMu.Unlock()
-	s.resumeBoundary = 0
 	err := f.cutErr
 	if err == nil {
 		err = s.journal.dropBefore(f.boundary)
@@ -280,7 +260,6 @@ func (s *session) endFlush(f *flush) {
 	if !f.journalFailed && (err != nil || s.journal.err() == nil) {
 		s.journalState.setError(err)
 	}
-	s.prune()
 }
 
 // write writes the cells of a flush, batch by batch.
@@ -295,7 +274,6 @@ func (s *session) write(ctx context.Context, store Snapshots, f *flush) error {
 			return err
 		}
 		s.markSaved(batch, rows)
-		f.saved += len(rows)
 		s.room -= len(rows)
 		s.ledger.stats.rowsWritten.Add(int64(len(rows)))
 	}

@@ -35,11 +35,8 @@ type session struct {
 	// guards which totals are saved and the maintenance of the journal, which must
 	// not wait for the database.
 	flushMu, savedMu sync.Mutex
-	// resumeBoundary is the boundary of the latest flush if that failed, and
-	// compactedSize the size of the journal after the last compaction. savedMu
-	// guards both.
-	resumeBoundary uint64
-	compactedSize  int64
+	// compactedSize is the size of the journal after the last compaction; savedMu guards it.
+	compactedSize int64
 
 	// The constants of the same names; tests set smaller values.
 	compactAt                       int64
