@@ -110,7 +110,7 @@ func forged(t *testing.T, files map[string][]byte, thief string) map[string][]by
 			delete(files, name)
 		case strings.HasPrefix(name, "versions/0") && strings.HasSuffix(name, ".json"):
 			files[name] = edited(t, content, func(version *any) { move(*version, thief) })
-		case name == "values.json", name == "credentials.json":
+		case name == "values.json":
 			files[name] = edited(t, content, func(values *map[string]map[string]any) {
 				for _, value := range *values {
 					delete(value, "signatures")
@@ -289,7 +289,7 @@ func TestPartsOfSignedBackupsAreNotExchanged(t *testing.T) {
 		"values of an earlier one":       {with("values.json", old["values.json"]), "damaged"},
 		"the head of an earlier one":     {with("versions/current.json", old["versions/current.json"]), "damaged"},
 		"the manifest of an earlier one": {with("manifest.json", old["manifest.json"]), "was added"},
-		"a file that is not listed":      {with("credentials.json", []byte(`{}`)), "was added"},
+		"a file that is not listed":      {with("ledger.jsonl", []byte(`{}`)), "was added"},
 		"a list without a file":          {unlisted, "was added"},
 	} {
 		next := newEstate(t, "")

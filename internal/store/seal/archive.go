@@ -14,12 +14,15 @@ import (
 // ManifestName is the name of the last file of an archive, its manifest.
 const ManifestName = "manifest.json"
 
+// FromDownload is the source of a download of the management API, whose versions are not signed one by one.
+const FromDownload = "download"
+
 // Manifest lists the files of an archive. It is signed with the master key, if there is one.
 type Manifest struct {
 	Format  int       `json:"format"`
 	Made    time.Time `json:"made"`
 	Program string    `json:"program,omitzero"`
-	// From describes the source of the content.
+	// From describes the source of the content; FromDownload is the management API.
 	From string `json:"from"`
 	// With are the parts that not every archive has.
 	With []string `json:"with"`

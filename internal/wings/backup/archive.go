@@ -28,12 +28,10 @@ const (
 	versionsDir   = "versions"
 	contentsDir   = "contents"
 	answersDir    = "answers"
-	// credentialsName is in a download of the management API, which has views of versions.
-	credentialsName = "credentials.json"
 )
 
 // allowedNames are the names that an archive may have: none of them leads out of a folder.
-var allowedNames = regexp.MustCompile(`^((manifest|values|credentials)\.json|(ledger|documents)\.jsonl|` +
+var allowedNames = regexp.MustCompile(`^((manifest|values)\.json|(ledger|documents)\.jsonl|` +
 	`versions/([0-9]{8,9}|current)\.(json|sig)|contents/[A-Za-z0-9_-]{1,200}|` +
 	`answers/[A-Za-z0-9_-]{1,200}/answers-[A-Za-z0-9_-]{1,200})$`)
 
@@ -98,9 +96,8 @@ type archive struct {
 	zip   *zip.ReadCloser
 	files map[string]*zip.File
 	seal.Manifest
-	// isSigned says that the manifest is signed with the master key of the place, and isDownload
-	// that the management API made the archive.
-	isSigned, isDownload bool
+	// isSigned is true if the manifest is signed with the master key of the place.
+	isSigned bool
 }
 
 // errForeign is of a file that is no backup.
@@ -143,10 +140,8 @@ func openArchive(path string, keys *seal.Keys, mayBeUnsigned bool) (_ *archive, 
 	if err := a.checkSignature(keys); err != nil && (keys == nil || !mayBeUnsigned) {
 		return nil, err
 	}
-	if a.isDownload = a.files[headName] == nil; a.isDownload {
-		if err := a.checkDownload(); err != nil {
-			return nil, err
-		}
+	if a.files[headName] == nil && a.From == seal.FromDownload {
+		return nil, errors.New("its keys of backends are masked; download it as ADMIN with ?secrets=true")
 	}
 	return a, a.checkFiles()
 }

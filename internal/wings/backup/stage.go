@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // stageConfiguration writes the configuration and credentials to the stage, and checks them there. It returns
@@ -47,25 +48,21 @@ func (r *restoring) stageConfiguration() (*content, error) {
 	return c, versions.NewSealedStore(files.Peek(r.stage), r.keys).SetHead(head)
 }
 
-// stageVersions writes the versions of the archive to the stage, and reads its values.
-func (r *restoring) stageVersions() (err error) {
-	if r.archive.isDownload {
-		r.values, err = r.archive.stageDownload(r.stage, r.keys)
-	} else {
-		for name := range r.archive.Files {
-			if !strings.HasPrefix(name, versionsDir+"/") || r.isDoubted() && strings.HasSuffix(name, ".sig") {
-				continue
-			}
-			if err := r.archive.unpack(name, filepath.Join(r.stage, filepath.FromSlash(name))); err != nil {
-				return err
-			}
+// stageVersions writes the versions of the archive to the stage, and reads its values. Those of a download,
+// and of an archive that is not signed, are signed anew.
+func (r *restoring) stageVersions() error {
+	isNew := r.isDoubted() || r.archive.From == seal.FromDownload
+	for name := range r.archive.files {
+		if !strings.HasPrefix(name, versionsDir+"/") || isNew && strings.HasSuffix(name, ".sig") {
+			continue
 		}
-		err = r.archive.decode(valuesName, &r.values)
+		if err := r.archive.unpack(name, filepath.Join(r.stage, filepath.FromSlash(name))); err != nil {
+			return err
+		}
 	}
-	if err != nil || !r.isDoubted() {
+	if err := r.archive.decode(valuesName, &r.values); err != nil || !isNew {
 		return err
 	}
-	// The versions are signed, with a doubt about all of their content.
 	store := files.Peek(r.stage)
 	sealed := versions.NewSealedStore(store, r.keys)
 	numbers, err := store.Versions()
@@ -77,7 +74,7 @@ func (r *restoring) stageVersions() (err error) {
 		if err != nil {
 			return err
 		}
-		v.SetRestored(r.id)
+		v.SetRestored(r.id) // empty if there is no doubt about its content
 		if err := sealed.Save(v); err != nil {
 			return err
 		}

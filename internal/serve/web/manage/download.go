@@ -15,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/plain/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -109,24 +108,23 @@ func (a *API) exportFile(c *web.Call, q *exportQuery) (none any, err error) {
 	return nil, err
 }
 
-// archivedVersion is a version in an archive, with everything that patchbay restore needs.
+// archivedVersion is a version in an archive for readers who do not see secrets.
 type archivedVersion struct {
 	versionView
-	Added routing.Since   `json:"added,omitzero"`
-	Terms *access.TermSet `json:"terms,omitzero"`
-	// Settings have their secrets, if the reader sees them.
-	Settings config.Managed `json:"settings,omitzero"`
+	Terms    *access.TermSet `json:"terms,omitzero"`
+	Settings config.Managed  `json:"settings,omitzero"`
 }
 
-// archive writes all versions to a ZIP archive, as the reader may see them, and the issued keys
-// and tokens if the reader sees secrets. It is signed with the master key, so that a restore can
-// rely on it, unless there is a doubt about a version: a restore would take it away.
+// archive writes all versions to a ZIP archive, as the reader may see them. For a reader who sees
+// secrets it is a backup of the configuration, with the issued keys and tokens. It is signed with the
+// master key, so that a restore can rely on it, unless there is a doubt about a version: a restore would
+// take it away.
 func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 	numbers, err := a.options.Control.Versions()
 	if err != nil {
 		return err
 	}
-	about := seal.Manifest{Format: 1, Made: time.Now().UTC().Truncate(time.Second), From: "download"}
+	about := seal.Manifest{Format: 1, Made: time.Now().UTC().Truncate(time.Second), From: seal.FromDownload}
 	keys := a.options.Credentials.MasterKeys()
 	loaded := make([]*versions.Version, 0, len(numbers))
 	for _, number := range numbers {
@@ -149,19 +147,22 @@ func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 			}
 			return files.AddBytes(name, content)
 		}
+		head := versions.Head{Version: a.options.Control.Version(), Activations: a.options.Control.Activations()}
 		for _, v := range loaded {
-			view := archivedVersion{a.viewVersion(a.options.Control.AboutOf(v)), v.Added, v.Terms, v.Settings}
+			var content any = v
 			if !reader.SeesSecrets {
-				view.Settings = v.Settings.Masked()
+				view := archivedVersion{a.viewVersion(a.options.Control.AboutOf(v)), v.Terms, v.Settings.Masked()}
+				view.Config = &configView{Services: viewServices(v.Services, reader)}
+				content = view
 			}
-			view.Config = &configView{Services: viewServices(v.Services, reader)}
-			if err := add(fmt.Sprintf("versions/%08d.json", v.Number), view); err != nil {
+			head.Newest = v.Number
+			if err := add(fmt.Sprintf("versions/%08d.json", v.Number), content); err != nil {
 				return err
 			}
 		}
 		if !reader.SeesSecrets {
 			return nil
 		}
-		return add("credentials.json", a.options.Credentials.Stored())
+		return errors.Join(add("versions/current.json", head), add("values.json", a.options.Credentials.Stored()))
 	})
 }
