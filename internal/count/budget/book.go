@@ -26,8 +26,7 @@ type Ledger interface {
 	Edit(edit quota.Edit)
 	Admit(ticket *quota.Ticket, who quota.Subject, arrived time.Time) error
 	JournalFailure() *condition.Failure
-	Totals(ctx context.Context, windows []quota.CalendarWindow) ([]quota.Row, string, error)
-	TotalsSince(ctx context.Context, w quota.Window, since, changed time.Time) ([]quota.Row, string, error)
+	Totals(ctx context.Context, filter quota.Filter) ([]quota.Row, string, error)
 	RecoveredWriters() []string
 	Stats() quota.Stats
 	Close(ctx context.Context) error
@@ -264,9 +263,10 @@ func (b *Book) hasEnded(process string) bool { return b.isKnown.Load() && b.ende
 // now.
 func (b *Book) fetch(ctx context.Context) (rows []quota.Row, own string, err error) {
 	if b.options.Runs != nil {
-		return b.options.Ledger.TotalsSince(ctx, quota.BudgetRun, b.options.Now().Add(-longestRun), time.Time{})
+		return b.options.Ledger.Totals(ctx, b.runsSince(b.options.Now().Add(-longestRun)))
 	}
-	return b.options.Ledger.Totals(ctx, quota.OpenWindows(b.options.Now(), b.windows))
+	open := quota.RangesOf(quota.OpenWindows(b.options.Now(), b.windows)...)
+	return b.options.Ledger.Totals(ctx, quota.Filter{Ranges: open})
 }
 
 // take takes over the spending of other writers: earlier processes of this gateway, and

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,17 +55,12 @@ func (l *ledger) RecoveredWriters() []string                          { return l
 func (l *ledger) Stats() quota.Stats                                  { return quota.Stats{} }
 func (l *ledger) Close(context.Context) error                         { return nil }
 func (l *ledger) JournalFailure() *condition.Failure                  { return nil }
-func (l *ledger) Totals(_ context.Context, open []quota.CalendarWindow) ([]quota.Row, string, error) {
+func (l *ledger) Totals(_ context.Context, filter quota.Filter) ([]quota.Row, string, error) {
 	var rows []quota.Row
 	for _, row := range l.rows {
-		own := row.Writer == l.writer
-		for _, w := range l.recovered {
-			own = own || row.Writer == w
-		}
-		for _, w := range open {
-			if (own || l.others) && w.Window == row.Window && w.Start.Equal(row.Start) {
-				rows = append(rows, row)
-			}
+		isKnown := l.others || row.Writer == l.writer || slices.Contains(l.recovered, row.Writer)
+		if isKnown && filter.Includes(&row) {
+			rows = append(rows, row)
 		}
 	}
 	return rows, l.writer, nil
@@ -486,7 +482,7 @@ func (*unwritable) JournalFailure() *condition.Failure { return &condition.Failu
 
 type failing struct{ ledger }
 
-func (failing) Totals(context.Context, []quota.CalendarWindow) ([]quota.Row, string, error) {
+func (failing) Totals(context.Context, quota.Filter) ([]quota.Row, string, error) {
 	return nil, "w", errFault
 }
 

@@ -223,8 +223,9 @@ func (b *Book) sharesDatabase() bool {
 // of which they have written while a run may be idle go on.
 func (b *Book) learnRuns(ctx context.Context) {
 	now := b.options.Now()
-	rows, own, err := b.options.Ledger.TotalsSince(ctx, quota.BudgetRun, now.Add(-longestRun),
-		now.Add(-b.options.Runs.Idle))
+	filter := b.runsSince(now.Add(-longestRun))
+	filter.Changed = now.Add(-b.options.Runs.Idle)
+	rows, own, err := b.options.Ledger.Totals(ctx, filter)
 	if err != nil {
 		return // the ledger says that its database is away
 	}
@@ -256,6 +257,11 @@ func (b *Book) learnRuns(ctx context.Context) {
 		}
 	}
 	b.tellAccounts()
+}
+
+// runsSince selects the runs that began at a moment or later.
+func (b *Book) runsSince(since time.Time) quota.Filter {
+	return quota.Filter{Ranges: []quota.Range{{Window: quota.BudgetRun, From: since, To: b.options.Now().Add(time.Hour)}}}
 }
 
 // Learn asks the store that gateways share for what was spent of runs. Those of which it does not tell
@@ -510,7 +516,7 @@ func ReadTerms(text string) (t Terms, ok bool) {
 // EachRun calls visit with the totals of every run of the last days that the ledger has: one
 // row for each gateway and process.
 func (b *Book) EachRun(ctx context.Context, since time.Time, visit func(*quota.Row)) error {
-	rows, _, err := b.options.Ledger.TotalsSince(ctx, quota.BudgetRun, since, time.Time{})
+	rows, _, err := b.options.Ledger.Totals(ctx, b.runsSince(since))
 	for i := range rows {
 		visit(&rows[i])
 	}

@@ -14,17 +14,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-func (l *ledger) TotalsSince(_ context.Context, w quota.Window, since, _ time.Time) ([]quota.Row, string, error) {
-	var rows []quota.Row
-	for _, row := range l.rows {
-		isKnown := l.others || row.Writer == l.writer || slices.Contains(l.recovered, row.Writer)
-		if isKnown && row.Window == w && !row.Start.Before(since) {
-			rows = append(rows, row)
-		}
-	}
-	return rows, l.writer, nil
-}
-
 var runSubject = RunSubject("k", "", "task")
 
 // runWorld is one run at some gateways, and the truth about it.

@@ -31,7 +31,7 @@ func (s *session) enforceBound(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rows, err := store.Read(ctx, Filter{Kinds: []Window{BudgetRun}, To: s.now().Add(time.Hour)})
+	rows, err := store.Read(ctx, Filter{Ranges: []Range{{Window: BudgetRun, To: s.now().Add(time.Hour)}}})
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (b *bench) begin(owner string, from, to int) {
 // names returns the runs in the database, in order.
 func (b *bench) names() (names []string) {
 	b.t.Helper()
-	rows, err := b.sql.Read(b.t.Context(), Filter{Kinds: []Window{BudgetRun}, To: b.now.Add(time.Second)})
+	rows, err := b.sql.Read(b.t.Context(), Filter{Ranges: []Range{{Window: BudgetRun, To: b.now.Add(time.Second)}}})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (m *MemorySnapshots) Read(_ context.Context, filter Filter) ([]Row, error) 
 	}
 	var found []Row
 	for _, row := range m.rows {
-		if filter.includes(&row) {
+		if filter.Includes(&row) {
 			found = append(found, row)
 		}
 	}

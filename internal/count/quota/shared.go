@@ -217,7 +217,7 @@ func (h *shared) storedRows(ctx context.Context) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return store.Read(ctx, Filter{Windows: OpenWindows(h.session.now(), Windows())})
+	return store.Read(ctx, Filter{Ranges: RangesOf(OpenWindows(h.session.now(), Windows())...)})
 }
 
 // OpenWindows returns the windows of some kinds that are open at a moment.

@@ -67,14 +67,25 @@ type CalendarWindow struct {
 	Start  time.Time
 }
 
-// Filter selects rows. Empty fields match everything.
+// Range is the windows of one kind that began in [From, To).
+type Range struct {
+	Window   Window
+	From, To time.Time
+}
+
+// RangesOf returns the ranges with these windows alone.
+func RangesOf(windows ...CalendarWindow) []Range {
+	ranges := make([]Range, len(windows))
+	for i, w := range windows {
+		ranges[i] = Range{w.Window, w.Start, w.Start.Add(time.Second)}
+	}
+	return ranges
+}
+
+// Filter selects rows of any of the ranges. Empty names match everything.
 type Filter struct {
 	Tenant, APIKey, User, Service, Model string
-	// Windows lists the windows that begin at these moments; where it is nil, the rows
-	// belong to the windows in Kinds that began in [From, To).
-	Windows  []CalendarWindow
-	Kinds    []Window
-	From, To time.Time
+	Ranges                               []Range
 	// Changed leaves out what a store has that was written before that moment.
 	Changed time.Time
 	// Limit bounds the number of rows, the newest first; rows of one window and key
@@ -88,15 +99,14 @@ func (f *Filter) matches(k *Key) bool {
 		(f.Model == "" || f.Model == k.Model)
 }
 
-// includes reports whether a row matches the filter.
-func (f *Filter) includes(row *Row) bool {
-	if !f.matches(&row.Key) {
-		return false
-	}
-	if f.Windows == nil {
-		return slices.Contains(f.Kinds, row.Window) && !row.Start.Before(f.From) && row.Start.Before(f.To)
-	}
-	return slices.ContainsFunc(f.Windows, func(w CalendarWindow) bool {
-		return w.Window == row.Window && w.Start.Equal(row.Start)
+// covers reports whether a window is in one of the ranges.
+func (f *Filter) covers(window Window, start time.Time) bool {
+	return slices.ContainsFunc(f.Ranges, func(r Range) bool {
+		return r.Window == window && !start.Before(r.From) && start.Before(r.To)
 	})
+}
+
+// Includes reports whether a row matches the filter.
+func (f *Filter) Includes(row *Row) bool {
+	return f.matches(&row.Key) && f.covers(row.Window, row.Start)
 }

@@ -76,7 +76,7 @@ func TestSnapshotStores(t *testing.T) {
 				}
 				return sorted(rows, byText)
 			}
-			current := quota.Filter{Windows: []quota.CalendarWindow{{Window: quota.Day, Start: quota.Day.Start(now)}}}
+			current := quota.Filter{Ranges: quota.RangesOf(quota.CalendarWindow{Window: quota.Day, Start: quota.Day.Start(now)})}
 
 			write(row("w1", "ann", quota.Day, now, 5, 50), row("w2", "ann", quota.Day, now, 1, 7))
 			write(row("w1", "ann", quota.Day, now, 3, 60)) // late: fewer requests, more tokens
@@ -101,7 +101,7 @@ func TestSnapshotStores(t *testing.T) {
 
 			for _, odd := range []string{"'); DROP TABLE quota_usage;--", "%", "_", "多字节 😀", strings.Repeat("x", 128)} {
 				write(row("w1", odd, quota.Hour, now, 1, 1))
-				got := read(quota.Filter{User: odd, Windows: []quota.CalendarWindow{{Window: quota.Hour, Start: quota.Hour.Start(now)}}})
+				got := read(quota.Filter{User: odd, Ranges: quota.RangesOf(quota.CalendarWindow{Window: quota.Hour, Start: quota.Hour.Start(now)})})
 				if len(got) != 1 || got[0].Key.User != odd {
 					t.Errorf("%q: %v", odd, got)
 				}
@@ -112,11 +112,11 @@ func TestSnapshotStores(t *testing.T) {
 				old.Cost = 1
 				write(old)
 			}
-			history := quota.Filter{User: "old", Kinds: []quota.Window{quota.Minute}, From: now.Add(-3 * time.Minute), To: now.Add(time.Second)}
+			history := quota.Filter{User: "old", Ranges: []quota.Range{{Window: quota.Minute, From: now.Add(-3 * time.Minute), To: now.Add(time.Second)}}}
 			if got := read(history); len(got) != 3 {
 				t.Errorf("history: %v", got)
 			}
-			history.From, history.Limit = time.Unix(0, 0), 4
+			history.Ranges[0].From, history.Limit = time.Unix(0, 0), 4
 			if got := read(history); len(got) != 4 || got[0].Start.Before(now.Add(-4*time.Minute)) {
 				t.Errorf("the newest: %v", got)
 			}
@@ -140,7 +140,7 @@ func TestSnapshotStores(t *testing.T) {
 			}
 			first := row("", "run0", quota.BudgetRun, now, 0, 0)
 			first.Key.APIKey = "a"
-			all := quota.Filter{Kinds: []quota.Window{quota.BudgetRun}, To: now.Add(time.Second)}
+			all := quota.Filter{Ranges: []quota.Range{{Window: quota.BudgetRun, To: now.Add(time.Second)}}}
 			before := read(all)
 			if err := store.Remove(ctx, []quota.Row{first}); err != nil {
 				t.Error(err)
@@ -163,7 +163,7 @@ func TestSnapshotStores(t *testing.T) {
 				})
 			}
 			writers.Wait()
-			got := read(quota.Filter{User: "many", Windows: []quota.CalendarWindow{{Window: quota.Month, Start: quota.Month.Start(now)}}})
+			got := read(quota.Filter{User: "many", Ranges: quota.RangesOf(quota.CalendarWindow{Window: quota.Month, Start: quota.Month.Start(now)})})
 			if len(got) != 2 || got[0].Requests != 20 || got[1].Tokens != 40 {
 				t.Errorf("after many writers: %v", got)
 			}

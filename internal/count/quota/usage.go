@@ -62,8 +62,7 @@ func (l *Ledger) EachUsageIn(
 	filters := make([]Filter, len(windows))
 	for i, w := range windows {
 		filters[i] = q.names()
-		filters[i].Kinds, filters[i].From, filters[i].To = []Window{w.Window}, w.Start, w.Start.Add(time.Second)
-		filters[i].Limit = on.session.maxOpen + 1 // one more shows that there are more
+		filters[i].Ranges, filters[i].Limit = RangesOf(w), on.session.maxOpen+1 // one more shows that there are more
 	}
 	return true, on.session.eachUsage(ctx, filters, func(u Usage) bool {
 		visit(u)
@@ -114,18 +113,23 @@ func (l *Ledger) filters(q UsageQuery, on *activeSession) []Filter {
 	if !history {
 		var filters []Filter
 		for _, open := range OpenWindows(now, kinds) {
-			f.Windows, f.Limit = []CalendarWindow{open}, on.session.maxOpen+1 // one more shows that there are more
+			f.Ranges, f.Limit = RangesOf(open), on.session.maxOpen+1 // one more shows that there are more
 			filters = append(filters, f)
 		}
 		return filters
 	}
-	f.Kinds, f.To, f.Limit = kinds, now.Add(time.Second), on.session.maxHistory+1
+	var from time.Time
+	to := now.Add(time.Second)
 	if q.From != nil {
-		f.From = *q.From
+		from = *q.From
 	}
 	if q.To != nil {
-		f.To = *q.To
+		to = *q.To
 	}
+	for _, w := range kinds {
+		f.Ranges = append(f.Ranges, Range{w, from, to})
+	}
+	f.Limit = on.session.maxHistory + 1
 	return []Filter{f}
 }
 
@@ -153,7 +157,7 @@ func (s *session) rows(ctx context.Context, filter *Filter) ([]Row, error) {
 		if !filter.matches(&c.owner.key) {
 			return
 		}
-		if row := c.row(); row.Requests+row.Tokens > 0 && filter.includes(&row) {
+		if row := c.row(); row.Requests+row.Tokens > 0 && filter.Includes(&row) {
 			all = append(all, row)
 		}
 	})
@@ -164,7 +168,7 @@ func (s *session) rows(ctx context.Context, filter *Filter) ([]Row, error) {
 			failed = err
 		}
 		for i := range rows {
-			if filter.includes(&rows[i]) {
+			if filter.Includes(&rows[i]) {
 				all = append(all, rows[i])
 			}
 		}
@@ -188,12 +192,11 @@ func (s *session) rows(ctx context.Context, filter *Filter) ([]Row, error) {
 
 // open returns the windows that a filter selects and that are open now.
 func (f *Filter) open(now time.Time) []CalendarWindow {
-	if f.Windows != nil {
-		return f.Windows
+	var kinds []Window
+	for _, r := range f.Ranges {
+		kinds = append(kinds, r.Window)
 	}
-	return slices.DeleteFunc(OpenWindows(now, f.Kinds), func(w CalendarWindow) bool {
-		return w.Start.Before(f.From) || !w.Start.Before(f.To)
-	})
+	return slices.DeleteFunc(OpenWindows(now, kinds), func(w CalendarWindow) bool { return !f.covers(w.Window, w.Start) })
 }
 
 // cutOff is where a truncated result ends: of the oldest start in the result, only
@@ -258,29 +261,16 @@ func sum(rows []Row) []Usage {
 // addCost adds costs; a sum beyond the greatest number stays at the greatest.
 func addCost(a, b int64) int64 { return int64(prices.Amount(a).Plus(prices.Amount(b))) }
 
-// Totals returns the rows of windows that memory and the database have, one for each key
-// and writer, and the name of the writer that counts now. With an error it returns the
-// rows that are known without the database.
-func (l *Ledger) Totals(ctx context.Context, windows []CalendarWindow) (rows []Row, writer string, err error) {
-	return l.totals(ctx, &Filter{Windows: windows})
-}
-
-// TotalsSince is Totals for all windows of one kind that began at a moment or later. Those that the
-// database has are left out where they were written before changed.
-func (l *Ledger) TotalsSince(
-	ctx context.Context, w Window, since, changed time.Time,
-) (rows []Row, writer string, err error) {
-	return l.totals(ctx, &Filter{Kinds: []Window{w}, From: since, To: l.options.Now().Add(time.Hour), Changed: changed})
-}
-
-func (l *Ledger) totals(ctx context.Context, filter *Filter) (rows []Row, writer string, err error) {
+// Totals returns the rows that memory and the database have, one for each key and writer, and the name of
+// the writer that counts now. With an error it returns the rows that are known without the database.
+func (l *Ledger) Totals(ctx context.Context, filter Filter) (rows []Row, writer string, err error) {
 	on := l.active.Load()
 	if on == nil {
 		return nil, "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	all, err := on.session.rows(ctx, filter)
+	all, err := on.session.rows(ctx, &filter)
 	merged := map[cellID]Row{}
 	for i := range all {
 		merge(merged, &all[i])

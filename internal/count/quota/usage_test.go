@@ -71,8 +71,8 @@ func TestUsageIsReadWindowByWindow(t *testing.T) {
 	var steps []string
 	sql.meanwhile = func() {
 		asked := sql.asked
-		steps = append(steps, fmt.Sprint("read ", asked.Windows[0].Window))
-		if len(asked.Windows) != 1 || asked.Limit == 0 {
+		steps = append(steps, fmt.Sprint("read ", asked.Ranges[0].Window))
+		if len(asked.Ranges) != 1 || asked.Limit == 0 {
 			t.Errorf("%+v", asked)
 		}
 	}
@@ -105,7 +105,7 @@ func (*endlessSnapshots) Read(_ context.Context, filter Filter) ([]Row, error) {
 	rows := make([]Row, filter.Limit)
 	for n := range rows {
 		key := Key{User: fmt.Sprintf("u%06d", n/2), Model: "m"}
-		rows[n] = Row{Writer: fmt.Sprint(n % 2), Key: key, Window: filter.Windows[0].Window, Start: filter.Windows[0].Start, Totals: Totals{Requests: 1}}
+		rows[n] = Row{Writer: fmt.Sprint(n % 2), Key: key, Window: filter.Ranges[0].Window, Start: filter.Ranges[0].From, Totals: Totals{Requests: 1}}
 	}
 	return rows, nil
 }
@@ -216,7 +216,7 @@ func TestTotalsAreByWriter(t *testing.T) {
 	b.count("ann", b.now, 5)
 	b.count("ann", b.now, 6)
 	before := b.RecoveredWriters()
-	today := []CalendarWindow{{Day, Day.Start(b.now)}}
+	today := Filter{Ranges: RangesOf(CalendarWindow{Day, Day.Start(b.now)})}
 	if rows, _, err := b.Totals(t.Context(), today); err != nil || len(rows) != 2 {
 		t.Errorf("%v, %v while the database is empty", rows, err)
 	}
@@ -245,7 +245,7 @@ func TestTotalsAreByWriter(t *testing.T) {
 // TestTotalsOfALedgerThatIsOff are none.
 func TestTotalsOfALedgerThatIsOff(t *testing.T) {
 	l := New(DefaultSettings(), Options{disk: newMemoryDisk()})
-	rows, writer, err := l.Totals(t.Context(), []CalendarWindow{{Day, time.Unix(0, 0)}})
+	rows, writer, err := l.Totals(t.Context(), Filter{Ranges: RangesOf(CalendarWindow{Day, time.Unix(0, 0)})})
 	if rows != nil || writer != "" || err != nil || l.RecoveredWriters() != nil {
 		t.Errorf("%v, %q, %v, %v", rows, writer, err, l.RecoveredWriters())
 	}

@@ -311,16 +311,10 @@ func (s *Store) where(f *quota.Filter) (string, []any) {
 	p := placeholders{postgres: s.postgres}
 	var args []any
 	var windows []string
-	for _, w := range f.Windows {
-		windows = append(windows, "window_type = "+p.next()+" AND window_start = "+p.next())
-		args = append(args, w.Window.String(), w.Start.Unix())
-	}
-	if f.Windows == nil {
-		for _, kind := range f.Kinds {
-			windows = append(windows,
-				"window_type = "+p.next()+" AND window_start >= "+p.next()+" AND window_start < "+p.next())
-			args = append(args, kind.String(), ceil(f.From), ceil(f.To))
-		}
+	for _, r := range f.Ranges {
+		windows = append(windows,
+			"window_type = "+p.next()+" AND window_start >= "+p.next()+" AND window_start < "+p.next())
+		args = append(args, r.Window.String(), ceil(r.From), ceil(r.To))
 	}
 	if len(windows) == 0 {
 		return "", nil
