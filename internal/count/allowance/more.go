@@ -2,8 +2,8 @@ package allowance
 
 import "time"
 
-// further is the reservation for further calls of a request, until the request is settled.
-type further struct {
+// reservation is tokens that a request took at a moment.
+type reservation struct {
 	tokens int64
 	at     time.Time
 }
@@ -11,40 +11,35 @@ type further struct {
 // More reserves tokens for another call of a request that was let in, of all accounts or of
 // none if a limit is reached, which it returns.
 func (u *Use) More(tokens int64, now time.Time) *Refusal {
-	want := u.more.tokens + tokens // at one time, to give all of it back together
-	u.giveBackMore(now)
+	want := reservation{u.more.tokens + tokens, now} // at one time, to give all of it back together
+	u.replace(&u.more, 0, now)
 	for n, a := range u.accounts {
 		if a == nil || a.Limits.TokensPerMinute <= 0 {
 			continue
 		}
-		if state := a.tokens.Take(int(want), now); !state.Allowed {
-			u.settleMore(u.accounts[:n], want, now, now)
+		if state := a.tokens.Take(int(want.tokens), now); !state.Allowed {
+			settle(u.accounts[:n], now, -want.tokens, now)
 			return &Refusal{a, Tokens, state}
 		}
 	}
-	u.more = further{want, now}
+	u.more = want
 	return nil
 }
 
 // Less gives tokens back that More reserved, because that call is not made.
-func (u *Use) Less(tokens int64, now time.Time) {
-	u.settleMore(u.accounts[:], tokens, u.more.at, now)
-	u.more.tokens -= tokens
+func (u *Use) Less(tokens int64, now time.Time) { u.replace(&u.more, u.more.tokens-tokens, now) }
+
+// replace changes a reservation to other tokens.
+func (u *Use) replace(r *reservation, tokens int64, now time.Time) {
+	settle(u.accounts[:], r.at, tokens-r.tokens, now)
+	r.tokens = tokens
 }
 
-// giveBackMore gives back the reservation for further calls.
-func (u *Use) giveBackMore(now time.Time) {
-	if u.more.tokens != 0 {
-		u.settleMore(u.accounts[:], u.more.tokens, u.more.at, now)
-		u.more = further{}
-	}
-}
-
-// settleMore gives tokens back to accounts that were taken from them.
-func (u *Use) settleMore(accounts []*Account, tokens int64, taken, now time.Time) {
+// settle changes the tokens that were taken of accounts at a moment by a difference.
+func settle(accounts []*Account, taken time.Time, difference int64, now time.Time) {
 	for _, a := range accounts {
-		if a != nil && a.Limits.TokensPerMinute > 0 {
-			a.tokens.Settle(taken, -int(tokens), now)
+		if a != nil && a.Limits.TokensPerMinute > 0 && difference != 0 {
+			a.tokens.Settle(taken, int(difference), now)
 		}
 	}
 }

@@ -13,9 +13,8 @@ const maxAccounts = 2
 // not be used concurrently.
 type Use struct {
 	accounts [maxAccounts]*Account
-	tokens   int64 // reserved, and settled later
-	at       time.Time
-	more     further
+	first    reservation // settled later
+	more     reservation // for further calls, until the request is settled
 	// Requests and Tokens are the states of the limits that have the least left, for the
 	// headers of the reply; of a limit that is not there Limit is 0.
 	Requests, Tokens ratelimit.Decision
@@ -45,7 +44,7 @@ const NoTokens = -1
 // or from none of them if a limit is reached, which it returns. Nil accounts set no
 // limit. A concurrent request and one a minute are taken first, because they are certain.
 func (u *Use) Take(accounts [maxAccounts]*Account, tokens int64, now time.Time) *Refusal {
-	u.tokens, u.at = max(tokens, 0), now
+	u.first = reservation{max(tokens, 0), now}
 	for n, account := range accounts {
 		if account == nil {
 			continue
@@ -67,7 +66,7 @@ func (u *Use) take(a *Account, usesTokens bool) *Refusal {
 		return &Refusal{a, Concurrency, ratelimit.Decision{Limit: int(most), RetryAfter: time.Second}}
 	}
 	if limits.RequestsPerMinute > 0 {
-		state := a.requests.Take(1, u.at)
+		state := a.requests.Take(1, u.first.at)
 		if !state.Allowed {
 			a.running.Add(-1)
 			return &Refusal{a, Requests, state}
@@ -75,11 +74,11 @@ func (u *Use) take(a *Account, usesTokens bool) *Refusal {
 		least(&u.Requests, state)
 	}
 	if limits.TokensPerMinute > 0 && usesTokens {
-		state := a.tokens.Take(int(u.tokens), u.at)
+		state := a.tokens.Take(int(u.first.tokens), u.first.at)
 		if !state.Allowed {
 			a.running.Add(-1)
 			if limits.RequestsPerMinute > 0 {
-				a.requests.Settle(u.at, -1, u.at)
+				a.requests.Settle(u.first.at, -1, u.first.at)
 			}
 			return &Refusal{a, Tokens, state}
 		}
@@ -107,18 +106,18 @@ func least(known *ratelimit.Decision, state ratelimit.Decision) {
 // GiveBack gives everything back, because the request reaches no backend. Further calls
 // have no effect.
 func (u *Use) GiveBack(now time.Time) {
-	u.giveBackMore(now)
+	u.replace(&u.more, 0, now)
 	first := true
 	u.end(func(a *Account) {
 		if first {
 			first, u.Requests, u.Tokens = false, ratelimit.Decision{}, ratelimit.Decision{}
 		}
 		if a.Limits.RequestsPerMinute > 0 {
-			a.requests.Settle(u.at, -1, now)
+			a.requests.Settle(u.first.at, -1, now)
 			least(&u.Requests, a.requests.Peek(now))
 		}
 		if a.Limits.TokensPerMinute > 0 {
-			a.tokens.Settle(u.at, -int(u.tokens), now)
+			a.tokens.Settle(u.first.at, -int(u.first.tokens), now)
 			least(&u.Tokens, a.tokens.Peek(now))
 		}
 	})
@@ -126,17 +125,8 @@ func (u *Use) GiveBack(now time.Time) {
 
 // Settle replaces the tokens reserved or settled before by the tokens that were used.
 func (u *Use) Settle(tokens int64, now time.Time) {
-	u.giveBackMore(now)
-	difference := tokens - u.tokens
-	u.tokens = tokens
-	if difference == 0 {
-		return
-	}
-	for _, a := range u.accounts {
-		if a != nil && a.Limits.TokensPerMinute > 0 {
-			a.tokens.Settle(u.at, int(difference), now)
-		}
-	}
+	u.replace(&u.more, 0, now)
+	u.replace(&u.first, tokens, now)
 }
 
 // End ends the request. It must be settled or given back before.

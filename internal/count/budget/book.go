@@ -161,20 +161,25 @@ func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Accoun
 		}
 		return nil
 	}
-	if !b.started.Load() {
-		b.begin()
-	}
-	found := b.accounts[name]
-	if found == nil {
-		found = &state{book: b, name: name, subject: subject}
-		b.accounts[name] = found
-	}
+	found, _ := b.stateOf(name, subject)
 	a := &Account{state: found}
 	for i, budget := range budgets.all() {
 		a.limits[i] = budget.limits()
 	}
 	found.latest.Store(a)
 	return a
+}
+
+// stateOf returns the state of a name, and reports whether it is new; mu is held.
+func (b *Book) stateOf(name string, subject quota.Subject) (s *state, isNew bool) {
+	if !b.started.Load() {
+		b.begin()
+	}
+	if s = b.accounts[name]; s == nil {
+		s, isNew = &state{book: b, name: name, subject: subject}, true
+		b.accounts[name] = s
+	}
+	return s, isNew
 }
 
 // Keep ends the budgets of all names but the ones in use: they are not shown any more.
@@ -354,7 +359,7 @@ const commitAtOnce = 256
 // spent of these is not known here when the store goes away.
 const manyRuns = 1000
 
-// commitAll commits the amounts of every account, unless nobody has told anything new
+// commitAll commits the amounts of every account, unless no gateway has told anything new
 // since the last time.
 func (b *Book) commitAll(ctx context.Context) error {
 	all, isNews := b.states(), false

@@ -96,18 +96,13 @@ func RunName(key *quota.Key) string {
 func (b *Book) OpenRun(subject quota.Subject, began time.Time, limits Amounts) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.started.Load() {
-		b.begin()
-	}
-	name := RunName(&quota.Key{APIKey: subject.APIKey, User: string(subject.User)})
-	found := b.accounts[name]
-	if found == nil {
-		found = &state{book: b, name: name, subject: subject, run: run{counted: began, began: began.UnixNano()}}
+	found, isNew := b.stateOf(RunName(&quota.Key{APIKey: subject.APIKey, User: string(subject.User)}), subject)
+	if isNew {
 		found.mu.Lock()
+		found.run = run{counted: began, began: began.UnixNano()}
 		found.touch(b.options.Now())
 		found.spanAt(0, began)
 		found.mu.Unlock()
-		b.accounts[name] = found
 	}
 	a := &Account{state: found}
 	a.limits[0] = limits
