@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -206,42 +207,34 @@ func (s *Store) upsert(n int) string {
 	if s.postgres {
 		greater = "greatest"
 	}
-	var b strings.Builder
-	b.WriteString("INSERT INTO quota_usage (" + identity + ", " + counts + ") VALUES ")
-	p := placeholders{postgres: s.postgres}
-	for separator := "("; n > 0; n, separator = n-1, "),(" {
-		b.WriteString(separator + p.next())
-		for range columnCount - 1 {
-			b.WriteString("," + p.next())
-		}
-	}
-	b.WriteString(") ON CONFLICT (" + identity + ") DO UPDATE SET ")
+	row := "(?" + strings.Repeat(",?", columnCount-1) + ")"
+	statement := "INSERT INTO quota_usage (" + identity + ", " + counts + ") VALUES " + row +
+		strings.Repeat(","+row, n-1) + " ON CONFLICT (" + identity + ") DO UPDATE SET "
 	for i, column := range strings.Split(counts, ", ") {
 		if i > 0 {
-			b.WriteString(", ")
+			statement += ", "
 		}
-		fmt.Fprintf(&b, "%[1]s = %[2]s(quota_usage.%[1]s, excluded.%[1]s)", column, greater)
+		statement += fmt.Sprintf("%[1]s = %[2]s(quota_usage.%[1]s, excluded.%[1]s)", column, greater)
 	}
-	return b.String()
+	return s.numbered(statement)
 }
 
-// placeholders writes the parameters of a statement in the syntax of the database.
-type placeholders struct {
-	postgres bool
-	n        int
-}
-
-func (p *placeholders) next() string {
-	p.n++
-	if p.postgres {
-		return fmt.Sprintf("$%d", p.n)
+// numbered returns a statement with its parameters in the syntax of the database. It is written with
+// question marks, as in SQLite.
+func (s *Store) numbered(statement string) string {
+	if !s.postgres {
+		return statement
 	}
-	return "?"
+	parts := strings.Split(statement, "?")
+	for i := 1; i < len(parts); i++ {
+		parts[i] = "$" + strconv.Itoa(i) + parts[i]
+	}
+	return strings.Join(parts, "")
 }
 
 // Read returns the rows that match a filter.
 func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, error) {
-	where, args := s.where(&filter)
+	where, args := conditionOf(&filter)
 	if where == "" {
 		return nil, nil
 	}
@@ -267,7 +260,7 @@ func (s *Store) Each(ctx context.Context, visit func(*quota.Row) error) error {
 func (s *Store) each(ctx context.Context, end string, args []any, visit func(*quota.Row) error) error {
 	//nolint:gosec // no words of callers are in it
 	query := "SELECT " + identity + ", " + counts + " FROM quota_usage" + end
-	found, err := s.db.QueryContext(ctx, query, args...)
+	found, err := s.db.QueryContext(ctx, s.numbered(query), args...)
 	if err != nil {
 		return err
 	}
@@ -306,22 +299,19 @@ func (s *Store) Replace(ctx context.Context, fill func(tx *sql.Tx, write func([]
 	})
 }
 
-// where returns the SQL condition of a filter, or "" if no row can match.
-func (s *Store) where(f *quota.Filter) (string, []any) {
-	p := placeholders{postgres: s.postgres}
-	var args []any
+// conditionOf returns the SQL condition of a filter, or "" if no row can match.
+func conditionOf(f *quota.Filter) (where string, args []any) {
 	var windows []string
 	for _, r := range f.Ranges {
-		windows = append(windows,
-			"window_type = "+p.next()+" AND window_start >= "+p.next()+" AND window_start < "+p.next())
+		windows = append(windows, "window_type = ? AND window_start >= ? AND window_start < ?")
 		args = append(args, r.Window.String(), ceil(r.From), ceil(r.To))
 	}
 	if len(windows) == 0 {
 		return "", nil
 	}
-	where := "(" + strings.Join(windows, " OR ") + ")"
+	where = "(" + strings.Join(windows, " OR ") + ")"
 	if !f.Changed.IsZero() {
-		where += " AND updated_at >= " + p.next()
+		where += " AND updated_at >= ?"
 		args = append(args, f.Changed.Unix())
 	}
 	for _, part := range []struct{ column, value string }{
@@ -331,7 +321,7 @@ func (s *Store) where(f *quota.Filter) (string, []any) {
 		if part.value == "" {
 			continue
 		}
-		where += " AND " + part.column + " = " + p.next()
+		where += " AND " + part.column + " = ?"
 		args = append(args, part.value)
 	}
 	return where, args
@@ -348,9 +338,8 @@ func ceil(t time.Time) int64 {
 // Remove removes all rows of runs, or none.
 func (s *Store) Remove(ctx context.Context, runs []quota.Row) error {
 	return s.inTransaction(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-		p := placeholders{postgres: s.postgres}
-		statement := "DELETE FROM quota_usage WHERE window_start = " + p.next() + //nolint:gosec // constants
-			" AND window_type = " + p.next() + " AND user_id = " + p.next() + " AND api_key_id = " + p.next()
+		statement := s.numbered("DELETE FROM quota_usage WHERE window_start = ? AND window_type = ?" +
+			" AND user_id = ? AND api_key_id = ?")
 		for i := 0; i < len(runs) && err == nil; i++ {
 			r := &runs[i]
 			_, err = tx.ExecContext(ctx, statement, r.Start.Unix(), quota.BudgetRun.String(), r.Key.User, r.Key.APIKey)
@@ -361,11 +350,8 @@ func (s *Store) Remove(ctx context.Context, runs []quota.Row) error {
 
 // Expire removes at most limit rows of a window that began before a moment.
 func (s *Store) Expire(ctx context.Context, window quota.Window, before time.Time, limit int) (int, error) {
-	p := placeholders{postgres: s.postgres}
-	//nolint:gosec // of constants; values are parameters
-	statement := "DELETE FROM quota_usage WHERE (" + identity + ")" +
-		" IN (SELECT " + identity + " FROM quota_usage" +
-		" WHERE window_type = " + p.next() + " AND window_start < " + p.next() + " LIMIT " + p.next() + ")"
+	statement := s.numbered("DELETE FROM quota_usage WHERE (" + identity + ") IN (SELECT " + identity +
+		" FROM quota_usage WHERE window_type = ? AND window_start < ? LIMIT ?)")
 	result, err := s.db.ExecContext(ctx, statement, window.String(), before.Unix(), limit)
 	if err != nil {
 		return 0, err
