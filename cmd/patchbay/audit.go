@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
@@ -39,26 +38,14 @@ records a chain had.`,
 
 // auditPlace names where records are: the place of a configuration, a data directory or a
 // database.
-type auditPlace struct {
-	settingFlags
-	database string
-}
-
-func (p *auditPlace) register(cmd *cobra.Command) {
-	p.settingFlags.register(cmd)
-	cmd.Flags().StringVar(&p.database, "database", "",
-		"address of the PostgreSQL of a shared configuration, in place of a data directory")
-	cmd.MarkFlagsMutuallyExclusive("data-dir", "database")
-}
+type auditPlace struct{ placeFlags }
 
 // store returns the store of the records. A data directory may be one that a gateway uses.
 func (p *auditPlace) store() (audit.Store, error) {
-	database, dir := p.database, p.dataDir
-	if database != "" {
-		if err := sqlstore.CheckServer(database); err != nil {
-			return nil, fmt.Errorf("--database: the address %w", err)
-		}
+	if err := p.check(); err != nil {
+		return nil, err
 	}
+	database, dir := p.database, p.dataDir
 	if database == "" && dir == "" {
 		loaded, err := p.load()
 		if err != nil {
@@ -76,7 +63,7 @@ func (p *auditPlace) store() (audit.Store, error) {
 }
 
 func newAuditVerify(env []string, stdout io.Writer) *cobra.Command {
-	place := &auditPlace{settingFlags: settingFlags{env: env}}
+	place := &auditPlace{placeFlags{settingFlags: settingFlags{env: env}}}
 	var head, key string
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
@@ -153,7 +140,7 @@ func tellVerified(stdout io.Writer, chains []audit.VerifiedChain, err error) err
 }
 
 func newAuditExport(env []string, stdout io.Writer) *cobra.Command {
-	place := &auditPlace{settingFlags: settingFlags{env: env}}
+	place := &auditPlace{placeFlags{settingFlags: settingFlags{env: env}}}
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print all records as JSON lines, the oldest first",

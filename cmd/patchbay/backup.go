@@ -23,8 +23,7 @@ import (
 
 // backupFlags name the place and the parts of a backup.
 type backupFlags struct {
-	settingFlags
-	database string
+	placeFlags
 	// left is the database that --data-dir leaves out.
 	left string
 	with []string
@@ -35,7 +34,7 @@ type backupFlags struct {
 }
 
 func newBackup(env []string, stdout, stderr io.Writer) *cobra.Command {
-	flags := &backupFlags{settingFlags: settingFlags{env: env}}
+	flags := &backupFlags{placeFlags: placeFlags{settingFlags: settingFlags{env: env}}}
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write configuration, keys and tokens to one file, while the gateway runs",
@@ -88,7 +87,7 @@ is needed to restore it. Keep a copy of the key elsewhere.`,
 }
 
 func newRestore(env []string, stdout, stderr io.Writer) *cobra.Command {
-	flags := &backupFlags{settingFlags: settingFlags{env: env}}
+	flags := &backupFlags{placeFlags: placeFlags{settingFlags: settingFlags{env: env}}}
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Bring a backup back to a data directory or to PostgreSQL",
@@ -179,15 +178,8 @@ func oneBackup(_ *cobra.Command, args []string) error {
 }
 
 func (f *backupFlags) register(cmd *cobra.Command, with string) {
-	f.settingFlags.register(cmd)
-	f.registerDatabase(cmd)
+	f.placeFlags.register(cmd)
 	cmd.Flags().StringSliceVar(&f.with, "with", nil, "parts "+with)
-}
-
-func (f *backupFlags) registerDatabase(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.database, "database", "",
-		"address of the PostgreSQL of a shared configuration, in place of a data directory")
-	cmd.MarkFlagsMutuallyExclusive("data-dir", "database")
 }
 
 // place returns where the gateway of the configuration keeps its data, and the choices. The flags
@@ -206,10 +198,8 @@ func (f *backupFlags) place(stderr io.Writer) (*backup.Place, backup.Options, er
 	if options.With, err = backup.ParseParts(f.with); err != nil {
 		return nil, options, fmt.Errorf("--with: %w", err)
 	}
-	if f.database != "" {
-		if err := sqlstore.CheckServer(f.database); err != nil {
-			return nil, options, fmt.Errorf("--database: the address %w", err)
-		}
+	if err := f.check(); err != nil {
+		return nil, options, err
 	}
 	loaded, err := f.load()
 	if err != nil {

@@ -198,22 +198,9 @@ func environmentFiles(variables []importer.Variable) (names, values string) {
 			continue
 		}
 		fmt.Fprintf(&n, "# %s\n%s=\n", from, variable.Name)
-		fmt.Fprintf(&v, "%s=%s\n", variable.Name, quoteForShell(variable.Value))
+		fmt.Fprintf(&v, "%s=%s\n", variable.Name, shellWord(variable.Value))
 	}
 	return n.String(), v.String()
-}
-
-// quoteForShell writes a value for shells, systemd and compose, which must all read it
-// unchanged. It quotes only where the value needs it.
-func quoteForShell(value string) string {
-	isPlain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-			strings.ContainsRune("-_.:/+=@%,", r)
-	}
-	if !strings.ContainsFunc(value, func(r rune) bool { return !isPlain(r) }) {
-		return value
-	}
-	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
 
 func (f *importFlags) print(to io.Writer, result *importer.Result, names []string) error {

@@ -13,7 +13,7 @@ import (
 )
 
 func newRekey(env []string, stdout, stderr io.Writer) *cobra.Command {
-	flags := &backupFlags{settingFlags: settingFlags{env: env}}
+	flags := &backupFlags{placeFlags: placeFlags{settingFlags: settingFlags{env: env}}}
 	cmd := &cobra.Command{
 		Use:   "rekey",
 		Short: "Sign and encrypt the stored data with a new master key",
@@ -62,7 +62,6 @@ and rekey fails. Everybody signs in to the console again.`,
 			return nil
 		},
 	}
-	flags.settingFlags.register(cmd)
-	flags.registerDatabase(cmd)
+	flags.placeFlags.register(cmd)
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/filewatch"
 	"github.com/patchbay-ai/patchbay/internal/config/lint"
+	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 )
@@ -46,6 +47,31 @@ func (f *settingFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.dataDir, "data-dir", "", "directory for versions and state (default ./data)")
 	flags.StringArrayVar(&f.set, "set", nil,
 		"override one setting, such as services.chat.load-balancer=random; may be repeated")
+}
+
+// placeFlags name where a gateway keeps its data: the place of a configuration, a data directory or a
+// database.
+type placeFlags struct {
+	settingFlags
+	database string
+}
+
+func (f *placeFlags) register(cmd *cobra.Command) {
+	f.settingFlags.register(cmd)
+	cmd.Flags().StringVar(&f.database, "database", "",
+		"address of the PostgreSQL of a shared configuration, in place of a data directory")
+	cmd.MarkFlagsMutuallyExclusive("data-dir", "database")
+}
+
+// check returns an error about an address that is not one of PostgreSQL.
+func (f *placeFlags) check() error {
+	if f.database == "" {
+		return nil
+	}
+	if err := sqlstore.CheckServer(f.database); err != nil {
+		return fmt.Errorf("--database: the address %w", err)
+	}
+	return nil
 }
 
 // takeFile uses the argument of a verb, if there is one, as the value of --config.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -179,16 +178,9 @@ func (f *Files) loadEnd(s *State, to *grown, list []segment) error {
 
 // firstTime returns when the first record of a chain was made.
 func (f *Files) firstTime(chain int, list []segment) string {
-	for _, s := range list {
-		if s.chain != chain {
-			continue
-		}
-		content, err := f.dir.Read(s.file)
-		if err != nil {
-			return ""
-		}
-		line, _, _ := bytes.Cut(content, []byte("\n"))
-		first, _ := Read(line)
+	at := slices.IndexFunc(list, func(s segment) bool { return s.chain == chain })
+	if lines, _ := f.lines(list[at].file); len(lines) > 0 {
+		first, _ := Read(lines[0])
 		return first.Time
 	}
 	return ""
@@ -321,37 +313,35 @@ func (f *Files) Close() {
 	}
 }
 
-// lines calls a function with the whole lines of a file with records.
-func (f *Files) lines(name string, visit func(line []byte) error) error {
+// lines returns the whole lines of a file with records; none if it was removed meanwhile.
+func (f *Files) lines(name string) ([][]byte, error) {
 	content, err := f.dir.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // its time has come meanwhile
+		return nil, nil
 	}
-	if err != nil {
-		return err
+	end := bytes.LastIndexByte(content, '\n') // the rest is being written
+	if end < 0 {
+		return nil, err
 	}
-	for line := range bytes.Lines(content) {
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			return nil // it is being written
-		}
-		if err := visit(line[:len(line)-1]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return bytes.Split(content[:end], []byte("\n")), nil
 }
 
 // Each calls a function with all records, the oldest first.
 func (f *Files) Each(ctx context.Context, visit func(chain int, line []byte) error) error {
 	list, err := f.segments()
 	for _, s := range list {
+		var lines [][]byte
 		if err == nil {
 			err = ctx.Err()
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			lines, err = f.lines(s.file)
 		}
-		err = f.lines(s.file, func(line []byte) error { return visit(s.chain, line) })
+		for _, line := range lines {
+			if err == nil {
+				err = visit(s.chain, line)
+			}
+		}
 	}
 	return err
 }
@@ -366,21 +356,18 @@ func (f *Files) After(_ context.Context, name string, chain int, seq int64, limi
 		if s.chain != chain || i+1 < len(list) && list[i+1].chain == chain && list[i+1].first <= seq+1 {
 			continue // all of its records were read
 		}
-		err := f.lines(s.file, func(line []byte) error {
-			var r Record
-			if json.Unmarshal(line, &r) != nil || r.Seq <= seq {
-				return nil
-			}
-			if found = append(found, r); len(found) == limit {
-				return io.EOF
-			}
-			return nil
-		})
-		if errors.Is(err, io.EOF) {
-			return found, nil
-		}
+		lines, err := f.lines(s.file)
 		if err != nil {
 			return nil, err
+		}
+		for _, line := range lines {
+			var r Record
+			if json.Unmarshal(line, &r) == nil && r.Seq > seq {
+				found = append(found, r)
+			}
+			if len(found) == limit {
+				return found, nil
+			}
 		}
 	}
 	return found, nil
@@ -520,10 +507,10 @@ func (f *Files) oldOf(list []segment, before time.Time, room int64) (spans []Spa
 	}
 	for i, s := range list[:max(len(list)-1, 0)] {
 		var last Record
-		err := f.lines(s.file, func(line []byte) error {
-			last, _ = Read(line) // a record that does not hold is removed like the others
-			return nil
-		})
+		lines, err := f.lines(s.file)
+		if len(lines) > 0 {
+			last, _ = Read(lines[len(lines)-1]) // a record that does not hold is removed like the others
+		}
 		if err != nil || left <= room && last.Time >= Stamp(before) {
 			return spans, left, err
 		}

@@ -75,13 +75,13 @@ func (f *Files) matching(name string, q *Query, may func(line []byte) bool) (mat
 	if info, err := os.Stat(f.dir.Path(name)); err == nil && Stamp(info.ModTime().Add(time.Minute)) < q.From {
 		return nil, io.EOF
 	}
-	err = f.lines(name, func(line []byte) error {
+	lines, err := f.lines(name)
+	for _, line := range lines {
 		var r Record
 		if may(line) && json.Unmarshal(line, &r) == nil && q.Matches(&r) {
 			matching = append(matching, r)
 		}
-		return nil
-	})
+	}
 	return matching, err
 }
 
