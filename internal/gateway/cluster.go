@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"net"
 	"net/netip"
 	"os"
@@ -11,38 +10,17 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/cluster/registry"
 )
 
-// The stores where gateways announce themselves.
-const (
-	inPostgres = "postgres"
-	inRedis    = "redis"
-)
-
-// newCluster returns the watch of the gateways that share something with this one.
-func (g *Gateway) newCluster(started time.Time) *cluster.Watch {
-	doc := g.Document
-	return cluster.New(cluster.Options{
-		Self:   func() cluster.Member { return g.member(started) },
-		Source: g.clusterSource,
-		Open: func(_ context.Context, source string) (cluster.Registry, error) {
-			if source == inPostgres {
-				return registry.NewPostgres(doc.Store.Config)
-			}
-			return registry.NewRedis(g.Shared), nil
-		},
-		Log: g.log,
-	})
-}
-
-// clusterSource returns the store where gateways announce themselves: the database of the
-// shared configuration, else the Redis with their shared counts, if there is any.
-func (g *Gateway) clusterSource() string {
-	switch {
-	case g.Document.Store.Config != "":
-		return inPostgres
-	case g.sharesInRedis():
-		return inRedis
+// newCluster returns the watch of the gateways that share the configuration with this one.
+func (g *Gateway) newCluster(started time.Time) (*cluster.Watch, error) {
+	options := cluster.Options{Self: func() cluster.Member { return g.member(started) }, Log: g.log}
+	if address := g.Document.Store.Config; address != "" {
+		list, err := registry.NewPostgres(address)
+		if err != nil {
+			return nil, err
+		}
+		options.Registry = list
 	}
-	return ""
+	return cluster.New(options), nil
 }
 
 // sharesInRedis reports whether gateways share limits, budgets or the ledger there.

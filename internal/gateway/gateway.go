@@ -184,7 +184,9 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	g.NewBook = g.newBookOf
 	g.wings = newWings(&g.Core, g.moreWings...)
-	g.Cluster = g.newCluster(time.Now())
+	if g.Cluster, err = g.newCluster(time.Now()); err != nil {
+		return err
+	}
 	g.Shared = g.newShared()
 	opened.add(g.Shared.Close)
 	g.Current.Share(g.Shared)

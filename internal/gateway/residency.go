@@ -35,7 +35,7 @@ func (g *Gateway) heard(time.Time) (since time.Time, ok bool) {
 		return time.Time{}, true
 	}
 	since, others := g.Exchange.Hears()
-	if since.IsZero() {
+	if since.IsZero() || 1+len(others) < g.Shared.Members() {
 		return since, false
 	}
 	for _, member := range g.Cluster.View().Members {

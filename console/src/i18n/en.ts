@@ -751,7 +751,7 @@ export const en = {
   'wrong.budgets': 'Budgets',
   'wrong.noBudgets': 'It has no budget.',
   'wrong.terms': 'Terms',
-  'wrong.alone': 'This gateway shares nothing with others.',
+  'wrong.alone': 'This gateway shares its configuration with no other.',
   'wrong.gatewaysWell': 'All {n} gateways are there and have the latest configuration.',
   'wrong.gatewaysBehind': '{well} of {n} gateways are well.',
   'wrong.gateway.up': 'up',

@@ -752,7 +752,7 @@ export const zh: Dictionary = {
   'wrong.budgets': '预算',
   'wrong.noBudgets': '没有预算。',
   'wrong.terms': '条款',
-  'wrong.alone': '此网关不与其他网关共享。',
+  'wrong.alone': '此网关不与其他网关共享配置。',
   'wrong.gatewaysWell': '{n} 个网关均在线且配置最新。',
   'wrong.gatewaysBehind': '{n} 个网关中 {well} 个正常。',
   'wrong.gateway.up': '在线',

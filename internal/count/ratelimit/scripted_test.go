@@ -38,11 +38,11 @@ type heard struct {
 
 var errScripted = errors.New("the store fails")
 
-func (s *scripted) Exchange(_ context.Context, hello tally.Hello, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
+func (s *scripted) Exchange(_ context.Context, members int, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard.exchanges++
-	s.heard.asks, s.heard.members = slices.Clone(asks), hello.Members
+	s.heard.asks, s.heard.members = slices.Clone(asks), members
 	if during := s.during; during != nil {
 		s.during = nil
 		during()

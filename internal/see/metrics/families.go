@@ -327,8 +327,8 @@ var families = [...]Family{
 		"Prompts that other gateways were not told of, because there were more than fit into 16 KB a second.",
 		"prompts", CategoryCustom, nil, KindCounter},
 	{"model_router_cluster_members", "model.router.cluster.members",
-		"Gateways that share the configuration or Redis, this one included, as this one sees them: up, behind " +
-			"(without the latest configuration), away, or draining (it stops).",
+		"Gateways that share the configuration, this one included, as this one sees them: up, behind (without " +
+			"the latest configuration), away, or draining (it stops).",
 		"", CategoryCustom, []string{"state"}, KindGauge},
 	{"model_router_cluster_healthy", "model.router.cluster.healthy",
 		"Whether the list of gateways can be reached, or nothing is shared: 1 or 0.", "", CategoryCustom, nil,

@@ -51,7 +51,7 @@ type Core struct {
 	Exchange  *redisfleet.Exchange // news that gateways exchange about it
 	Residency *residency.Keeper    // loads models for requests and puts them to sleep
 	Shared    *tally.Pool          // the counts that gateways share in Redis
-	Cluster   *cluster.Watch       // the gateways that share something
+	Cluster   *cluster.Watch       // the gateways that share the configuration
 	Recorder  *calls.Recorder      // counts requests and keeps the latest calls
 	Problems  *problems.Keeper     // what is wrong now
 	Memory    *memory.Watch

@@ -89,10 +89,9 @@ type Status struct {
 
 // View is a gateway's knowledge of all gateways.
 type View struct {
-	// Source says where gateways announce themselves: postgres, redis, or none if
-	// nothing is shared.
-	Source string
-	Self   string
+	// IsShared reports whether gateways share their configuration and so announce themselves.
+	IsShared bool
+	Self     string
 	// Members always have this gateway, and are in the order of their ids.
 	Members []Status
 	// Failure is why the registry cannot be used; the members are then the last known
@@ -105,11 +104,9 @@ type View struct {
 type Options struct {
 	// Self describes this gateway as it is now.
 	Self func() Member
-	// Source names the registry that is to be used now; empty means none.
-	Source func() string
-	// Open connects to a registry by the name of its source.
-	Open func(ctx context.Context, source string) (Registry, error)
-	Log  *slog.Logger
+	// Registry is nil if the configuration is not shared. The Watch closes it.
+	Registry Registry
+	Log      *slog.Logger
 }
 
 // Watch announces this gateway and knows the others.
@@ -118,9 +115,7 @@ type Watch struct {
 	state   condition.Condition
 	known   atomic.Pointer[known]
 
-	mu     sync.Mutex // guards the fields below; Run and Announce use it
-	source string
-	open   Registry
+	mu sync.Mutex // guards the fields below; Run and Announce use it
 	// newest is the highest revision that was seen, and since when each member with an
 	// older one has had it.
 	newest int64
@@ -128,7 +123,6 @@ type Watch struct {
 }
 
 type known struct {
-	source string
 	seen   []Seen
 	at     time.Time
 	behind map[string]bool
@@ -139,6 +133,9 @@ func New(options Options) *Watch { return &Watch{options: options, older: map[st
 
 // Run announces this gateway until the context ends, and then removes it.
 func (w *Watch) Run(ctx context.Context) {
+	if w.options.Registry == nil {
+		return
+	}
 	w.Announce(ctx)
 	waiting.Every(ctx, announceEvery, func(time.Time) { w.Announce(ctx) })
 	w.leave()
@@ -146,49 +143,31 @@ func (w *Watch) Run(ctx context.Context) {
 
 // Announce announces this gateway now.
 func (w *Watch) Announce(ctx context.Context) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	source := w.options.Source()
-	if source != w.source {
-		w.drop()
-		w.source = source
-	}
-	if source == "" {
-		w.known.Store(nil)
-		w.state.Recover()
+	if w.options.Registry == nil {
 		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, announceTime)
 	defer cancel()
-	seen, err := w.announce(bounded, source)
+	seen, err := w.options.Registry.Announce(bounded, w.options.Self())
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
 		if w.state.Fail(say.From(err)) {
-			w.options.Log.Warn("the list of gateways cannot be reached", "store", source, "error", err)
+			w.options.Log.Warn("the list of gateways cannot be reached", "error", err)
 		}
 		return
 	}
 	if w.state.Recover() {
-		w.options.Log.Info("the list of gateways is reached again", "store", source)
+		w.options.Log.Info("the list of gateways is reached again")
 	}
-	w.learn(source, seen, time.Now())
-}
-
-func (w *Watch) announce(ctx context.Context, source string) ([]Seen, error) {
-	if w.open == nil {
-		registry, err := w.options.Open(ctx, source)
-		if err != nil {
-			return nil, err
-		}
-		w.open = registry
-	}
-	return w.open.Announce(ctx, w.options.Self())
+	w.learn(seen, time.Now())
 }
 
 // learn takes over the members of a registry.
-func (w *Watch) learn(source string, seen []Seen, now time.Time) {
+func (w *Watch) learn(seen []Seen, now time.Time) {
 	for _, s := range seen {
 		w.newest = max(w.newest, s.Revision)
 	}
@@ -206,39 +185,27 @@ func (w *Watch) learn(source string, seen []Seen, now time.Time) {
 		behind[s.ID] = now.Sub(since) >= BehindAfter
 	}
 	w.older = older
-	w.known.Store(&known{source: source, seen: seen, at: now, behind: behind})
+	w.known.Store(&known{seen: seen, at: now, behind: behind})
 }
 
 // leave removes this gateway from the registry.
 func (w *Watch) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.open == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
 	defer cancel()
 	if w.state.Failure() == nil {
-		_ = w.open.Leave(ctx, w.options.Self().ID) // the others find out by themselves
+		_ = w.options.Registry.Leave(ctx, w.options.Self().ID) // the others find out by themselves
 	}
-	w.drop()
-}
-
-func (w *Watch) drop() {
-	if w.open != nil {
-		w.open.Close()
-	}
-	w.open = nil
+	w.options.Registry.Close()
 }
 
 // View returns the known gateways.
 func (w *Watch) View() View {
 	self, now := w.options.Self(), time.Now()
-	view := View{Source: "none", Self: self.ID, Failure: w.state.Failure(), Failures: w.state.Failures()}
+	view := View{IsShared: w.options.Registry != nil, Self: self.ID, Failure: w.state.Failure(),
+		Failures: w.state.Failures()}
 	isBehind := false
-	if source := w.options.Source(); source != "" {
-		view.Source = source
-	}
 	if k := w.known.Load(); k != nil {
 		isBehind = k.behind[self.ID]
 		for _, s := range k.seen {

@@ -72,9 +72,8 @@ func start(l *list, id string) *gateway {
 			defer g.mu.Unlock()
 			return cluster.Member{ID: id, Revision: g.revision}
 		},
-		Source: func() string { return "redis" },
-		Open:   func(context.Context, string) (cluster.Registry, error) { return l, nil },
-		Log:    slog.New(slog.DiscardHandler),
+		Registry: l,
+		Log:      slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	g.stop = cancel

@@ -179,32 +179,24 @@ func (p *Pool) round(ctx context.Context, isBeat bool) {
 	if p.away.Load() && !isBeat {
 		return // it is probed with the beats
 	}
-	_, _ = p.contact(ctx, isBeat, "") // it is noted
-}
-
-// Announce describes this gateway to the others, and returns all that did so.
-func (p *Pool) Announce(ctx context.Context, record string) ([]Listed, error) {
-	p.exchanging.Lock()
-	defer p.exchanging.Unlock()
-	return p.contact(ctx, true, record)
+	_ = p.contact(ctx, isBeat) // it is noted
 }
 
 // contact makes one exchange; exchanging is held.
-func (p *Pool) contact(ctx context.Context, isBeat bool, record string) ([]Listed, error) {
+func (p *Pool) contact(ctx context.Context, isBeat bool) error {
 	err := p.connect(ctx)
 	if err == nil && p.away.Load() {
 		probe, cancel := context.WithTimeout(ctx, max(p.options.Timeout, probeTime))
 		err = (*p.opened.Load()).Ping(probe)
 		cancel()
 	}
-	var listed []Listed
 	if err == nil {
-		listed, err = p.exchange(ctx, p.collect(isBeat), isBeat, record)
+		err = p.exchange(ctx, p.collect(isBeat), isBeat)
 	}
 	if err != nil && ctx.Err() == nil {
 		p.fail(err)
 	}
-	return listed, err
+	return err
 }
 
 // connect opens the store if it is not open.
@@ -240,9 +232,9 @@ func (p *Pool) collect(isBeat bool) []Holder {
 }
 
 // exchange reports and takes permits.
-func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool, record string) ([]Listed, error) {
+func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool) error {
 	if len(holders) == 0 && !isBeat {
-		return nil, nil
+		return nil
 	}
 	asks := make([]Ask, len(holders))
 	sent := time.Now()
@@ -254,7 +246,7 @@ func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool, reco
 	defer cancel()
 	p.exchanges.Add(1)
 	before := p.sent.Swap(&sent)
-	presence, grants, err := (*p.opened.Load()).Exchange(bounded, Hello{members, record}, asks)
+	presence, grants, err := (*p.opened.Load()).Exchange(bounded, members, asks)
 	if errors.Is(err, ErrRefused) {
 		p.sent.Store(before) // nobody heard it
 	}
@@ -262,7 +254,7 @@ func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool, reco
 		for i, h := range holders {
 			h.Unanswered(&asks[i])
 		}
-		return nil, err
+		return err
 	}
 	p.isHeard.Store(true)
 	p.noteStore(&presence)
@@ -272,7 +264,7 @@ func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool, reco
 	for i, h := range holders {
 		h.Granted(&asks[i], &grants[i], sent)
 	}
-	return presence.Listed, nil
+	return nil
 }
 
 // noteStore takes over the answer's facts about the store and the gateways.
@@ -341,7 +333,7 @@ func (p *Pool) Close() {
 		for i, h := range holders {
 			asks[i] = h.GiveUp()
 		}
-		if _, _, err := (*store).Exchange(ctx, Hello{Members: p.Members()}, asks); err == nil {
+		if _, _, err := (*store).Exchange(ctx, p.Members(), asks); err == nil {
 			_ = (*store).Leave(ctx) // the others forget this gateway by themselves
 		}
 	}

@@ -1,12 +1,11 @@
-// Package tally keeps the state that gateways with one Redis have in common: the list
-// of living gateways, the age of the store's data, permits of numbers that they share,
-// and totals of writers.
+// Package tally keeps the state that gateways with one Redis have in common: how many
+// gateways run, the age of the store's data, permits of numbers that they share, and totals
+// of writers.
 //
-// A gateway tells the store twice a second that it is there. The store then knows by how
-// many to divide a number, and keeps the part of a gateway that is cut off. Everything that
-// gateways share takes these facts from here: rate limits and the limits of keys, which
-// take permits with the same exchange, the budgets and the ledger, which tell totals, and
-// the list of gateways.
+// A gateway reports to the store twice a second. The store then knows by how many to divide a
+// number, and keeps the part of a gateway that is cut off. Everything that gateways share in
+// Redis uses these facts: rate limits and the limits of keys, which take permits with the same
+// exchange, and the budgets and the ledger, which store totals.
 //
 // A permit is granted by the store, for numbers that recover within seconds. A total is a
 // writer's sum of its own; everybody adds the writers up. A total which is told late or
@@ -27,10 +26,10 @@ import (
 // docs/scaling.md describes its decisions for each number; the test of redistally compares it with
 // a plain model.
 type Store interface {
-	// Exchange says that this gateway is there, reports the use of its permits, and takes
-	// more. The grants are in the order of the asks. ErrRefused means that none of it was
-	// heard.
-	Exchange(ctx context.Context, hello Hello, asks []Ask) (Presence, []Grant, error)
+	// Exchange notes that this gateway is running and knows a number of gateways, reports the
+	// use of its permits, and takes more. The grants are in the order of the asks. ErrRefused
+	// means that the store took none of it.
+	Exchange(ctx context.Context, members int, asks []Ask) (Presence, []Grant, error)
 	// Tell stores totals, and returns each sheet as it is then: totals by writer, or nil
 	// where it is not read. News makes other gateways see that there are some. It may be
 	// called at any time, by any goroutine.
@@ -61,19 +60,7 @@ const (
 	ProbationTime = time.Second
 	// LeaseTime is how long the store remembers permits that are not spent.
 	LeaseTime = 1500 * time.Millisecond
-	// ListTime is how long a gateway that is gone is listed, and MaxListed how many are.
-	ListTime  = 10 * time.Minute
-	MaxListed = 256
 )
-
-// Hello is a gateway's description of itself.
-type Hello struct {
-	// Members is how many gateways it knows.
-	Members int
-	// Record describes it to the others. Empty leaves the last one in force, and lists
-	// nobody.
-	Record string
-}
 
 // Presence is which gateways the store knows.
 type Presence struct {
@@ -82,14 +69,6 @@ type Presence struct {
 	// Epoch is the life of the store, and Changes counts the news that gateways told in it.
 	Epoch   string
 	Changes int64
-	// Listed are the gateways with a record, in answer to a Hello with one.
-	Listed []Listed
-}
-
-// Listed is a gateway as it described itself.
-type Listed struct {
-	Record string
-	Ago    time.Duration // since it said so
 }
 
 // Ask is a gateway's report about one number, with its wish for more.

@@ -21,7 +21,7 @@ func (p *Pool) Meet(ctx context.Context) {
 	p.exchanging.Lock()
 	defer p.exchanging.Unlock()
 	if p.opened.Load() == nil {
-		_, _ = p.contact(ctx, true, "") // it is noted
+		_ = p.contact(ctx, true) // it is noted
 	}
 }
 

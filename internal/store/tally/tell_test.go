@@ -146,11 +146,11 @@ type refusing struct {
 	isRefusing atomic.Bool
 }
 
-func (r *refusing) Exchange(ctx context.Context, hello tally.Hello, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
+func (r *refusing) Exchange(ctx context.Context, members int, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
 	if r.isRefusing.Load() {
 		return tally.Presence{}, nil, fmt.Errorf("%w: out of memory", tally.ErrRefused)
 	}
-	return r.Member.Exchange(ctx, hello, asks)
+	return r.Member.Exchange(ctx, members, asks)
 }
 
 // Nobody hears an exchange that the store refused, so the others count this gateway as cut

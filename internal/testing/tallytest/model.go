@@ -167,16 +167,16 @@ func (c *Member) Leave(ctx context.Context) error {
 }
 
 // Exchange is the script of redistally for permits.
-func (c *Member) Exchange(ctx context.Context, hello tally.Hello,
+func (c *Member) Exchange(ctx context.Context, members int,
 	asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
 	if err := c.reach(ctx); err != nil {
 		return tally.Presence{}, nil, err
 	}
-	presence, grants, err := c.model.exchange(c, hello, asks)
+	presence, grants, err := c.model.exchange(c, members, asks)
 	return presence, grants, errors.Join(err, c.hear(ctx))
 }
 
-func (m *Model) exchange(c *Member, hello tally.Hello, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
+func (m *Model) exchange(c *Member, members int, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls++
@@ -185,7 +185,7 @@ func (m *Model) exchange(c *Member, hello tally.Hello, asks []tally.Ask) (tally.
 		read = m.Now
 	}
 	now := read().UnixMicro()
-	presence, before, part := m.beat(c, now, hello.Members)
+	presence, before, part := m.beat(c, now, members)
 	c.epoch, presence.Epoch, presence.Changes = m.mark.id, m.mark.id, m.news
 	var grants []tally.Grant
 	for i := range asks {

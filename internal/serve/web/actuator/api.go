@@ -68,7 +68,7 @@ type Options struct {
 	// Exchange returns the state of the news about the fleet that gateways exchange; nil
 	// means that they exchange none.
 	Exchange func() fleet.ExchangeStats
-	// Cluster returns a view of the gateways that share something; nil means that they
+	// Cluster returns a view of the gateways that share the configuration; nil means that they
 	// share nothing.
 	Cluster func() cluster.View
 	// Config returns the state of the sources of the configuration; nil means that

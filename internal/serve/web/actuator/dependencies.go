@@ -131,7 +131,7 @@ type exchangeDetails struct {
 	Others int `json:"others"`
 }
 
-// clusterDetails count the gateways that share something, by their states.
+// clusterDetails count the gateways that share the configuration, by their states.
 type clusterDetails struct {
 	Dependency
 
@@ -148,7 +148,7 @@ func (a *API) clusterHealth() (h health, isShared bool) {
 		return h, false
 	}
 	known := a.options.Cluster()
-	if known.Source == "none" {
+	if !known.IsShared {
 		return h, false
 	}
 	status, details := dependencyHealth(known.Failure, known.Failures)

@@ -1,4 +1,4 @@
-// Package peers answers which gateways share something with this one (/api/cluster).
+// Package peers lists the gateways that share the configuration with this one (/api/cluster).
 package peers
 
 import (
@@ -18,15 +18,15 @@ func New(view func() cluster.View) *API { return &API{view} }
 func (a *API) Routes() []web.Route {
 	return []web.Route{{
 		Tag: "Gateways", Pattern: "GET /api/cluster", Permission: access.ReadVersions, Does: web.Do(a.list),
-		Summary: "The gateways that share the configuration, or Redis: who they are, and whether each is there " +
-			"and has the latest configuration",
+		Summary: "The gateways that share the configuration: who they are, and whether each runs and has the latest " +
+			"configuration",
 		Says: "The gateways that are known here.",
 	}}
 }
 
 // clusterView is the gateways that know each other.
 type clusterView struct {
-	Source string `json:"source" enum:"postgres,redis,none" doc:"Where gateways announce themselves, if anywhere."`
+	Source string `json:"source" enum:"postgres,none" doc:"Where gateways announce themselves, if anywhere."`
 	// Reached says whether that store can be used, and Reason why not; the members are then
 	// the last known ones.
 	Reached bool           `json:"reached"`
@@ -57,8 +57,11 @@ func (memberView) Docs() map[string]string {
 
 func (a *API) list(*web.Call) (clusterView, error) {
 	known := a.view()
-	view := clusterView{Source: known.Source, Reached: known.Failure == nil, Self: known.Self,
+	view := clusterView{Source: "none", Reached: known.Failure == nil, Self: known.Self,
 		Members: make([]memberView, 0, len(known.Members))}
+	if known.IsShared {
+		view.Source = "postgres"
+	}
 	if known.Failure != nil {
 		view.Reason, view.Said = known.Failure.Reason, say.All(known.Failure.Said)
 	}

@@ -1,5 +1,4 @@
-// Package registry has the stores where gateways announce themselves: PostgreSQL and
-// Redis.
+// Package registry keeps the list of gateways in PostgreSQL.
 package registry
 
 import (

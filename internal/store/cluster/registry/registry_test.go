@@ -3,15 +3,12 @@ package registry_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster/registry"
-	"github.com/patchbay-ai/patchbay/internal/store/tally"
-	"github.com/patchbay-ai/patchbay/internal/store/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
@@ -92,65 +89,5 @@ func TestPostgres(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(20 * time.Millisecond)
-	}
-}
-
-// TestRedis: gateways that share something in Redis list each other, and the list works
-// again after an outage. What it keeps is tested with tally.
-func TestRedis(t *testing.T) {
-	t.Parallel()
-	server := storetest.Redis(t)
-	start := func(id string) (*registry.Redis, func()) {
-		pool := tally.NewPool(tally.Options{
-			Open: func(ctx context.Context) (tally.Store, error) {
-				return redistally.Open(ctx, server.URL, "test", id)
-			},
-			Timeout: time.Minute, SharesMore: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
-		})
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			pool.Run(ctx)
-			close(done)
-		}()
-		return registry.NewRedis(pool), func() { stop(); <-done }
-	}
-	a, stopA := start("a")
-	b, stopB := start("b")
-	defer stopA()
-	list := func(r *registry.Redis, id string) (ids []string) {
-		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; {
-			seen, err := r.Announce(t.Context(), cluster.Member{ID: id, Version: "1", Stores: map[string]bool{"redis": true}})
-			if err == nil {
-				for _, s := range seen {
-					if s.Ago < 0 || s.Version != "1" || !s.Stores["redis"] {
-						t.Errorf("%+v", s)
-					}
-					ids = append(ids, s.ID)
-				}
-				slices.Sort(ids)
-				return ids
-			}
-			if time.Now().After(deadline) {
-				t.Fatal(err)
-			}
-			<-time.After(20 * time.Millisecond)
-		}
-	}
-	list(b, "b")
-	if ids := list(a, "a"); !slices.Equal(ids, []string{"a", "b"}) {
-		t.Errorf("%v", ids)
-	}
-	server.Kill()
-	if _, err := a.Announce(t.Context(), cluster.Member{ID: "a"}); err == nil {
-		t.Error("there is no error without the store")
-	}
-	server.Start()
-	list(a, "a")
-	list(b, "b")
-	stopB()
-	if ids := list(a, "a"); !slices.Equal(ids, []string{"a"}) {
-		t.Errorf("%v", ids)
 	}
 }

@@ -1,12 +1,9 @@
 -- One exchange of a gateway with the store; see tally.Store.
 --
--- KEYS: the mark, the members, their records, the count of changes, and the limit, if there
--- is an ask.
+-- KEYS: the mark, the members, the count of changes, and the limit, if there is an ask.
 -- ARGV: the time in microseconds or '' for the time of the server, member, known epoch,
--- epoch to begin if one must be, members that the gateway knows, its record or ''; then the
--- ask.
+-- epoch to begin if one must be, members that the gateway knows; then the ask.
 local SILENT, FORGET, SETTLE, PROBATION, LEASE, KEEP = SILENT_US, FORGET_US, SETTLE_US, PROBATION_US, LEASE_US, 604800000
-local LIST, LISTED = LIST_US, MAX_LISTED
 
 -- What is not as this script writes it counts as 0, or as not there: nobody else should
 -- write here, and one key must not stop what others hold.
@@ -87,49 +84,27 @@ redis.call('HSET', KEYS[1], 'id', id, 'since', string.format('%.0f', since), 'ne
   'seen', string.format('%.0f', math.max(now, last)), 'to', string.format('%.0f', to), 'expected', wanted,
   'shared', string.format('%.17g', shared))
 redis.call('PEXPIRE', KEYS[1], KEEP)
-local changes = redis.pcall('GET', KEYS[4])
+local changes = redis.pcall('GET', KEYS[3])
 if changes and (type(changes) == 'table' or #changes > 15 or not string.find(changes, '^%d+$')) then
-  redis.call('DEL', KEYS[4])
+  redis.call('DEL', KEYS[3])
   changes = '0'
 end
 changes = number(changes)
 
--- The list of gateways, for one that describes itself.
-local list = {}
-if ARGV[6] ~= '' then
-  if redis.call('TYPE', KEYS[3]).ok ~= 'hash' then redis.call('DEL', KEYS[3]) end
-  redis.call('HSET', KEYS[3], member, string.format('%.0f', now) .. ' ' .. ARGV[6])
-  redis.call('PEXPIRE', KEYS[3], KEEP)
-  local all = {}
-  local flat = redis.call('HGETALL', KEYS[3])
-  for i = 1, #flat, 2 do
-    local at, record = string.match(flat[i + 1], '^(%d+) (.*)$')
-    all[#all + 1] = {flat[i], now - number(at), record or ''}
-  end
-  table.sort(all, function(a, b) return a[2] < b[2] end)
-  for i, one in ipairs(all) do
-    if math.abs(one[2]) > LIST or i > LISTED then
-      redis.call('HDEL', KEYS[3], one[1])
-    else
-      list[#list + 1] = string.format('%.0f', one[2])
-      list[#list + 1] = one[3]
-    end
-  end
-end
-if #KEYS < 5 then return {id, count, silent, changes, list} end
+if #KEYS < 4 then return {id, count, silent, changes} end
 
 -- The ask.
-local capacity, rate, window, warmUp = number(ARGV[7]), number(ARGV[8]), number(ARGV[9]), number(ARGV[10])
-local epoch, granted, serial = ARGV[11], number(ARGV[12]), number(ARGV[13])
-local returned, spent, used, outstanding, want = number(ARGV[14]), number(ARGV[15]), number(ARGV[16]), number(ARGV[17]), number(ARGV[18])
-local need = number(ARGV[20])
+local capacity, rate, window, warmUp = number(ARGV[6]), number(ARGV[7]), number(ARGV[8]), number(ARGV[9])
+local epoch, granted, serial = ARGV[10], number(ARGV[11]), number(ARGV[12])
+local returned, spent, used, outstanding, want = number(ARGV[13]), number(ARGV[14]), number(ARGV[15]), number(ARGV[16]), number(ARGV[17])
+local need = number(ARGV[19])
 
 local stored = {}
-local flat = hash(KEYS[5])
+local flat = hash(KEYS[4])
 for i = 1, #flat, 2 do stored[flat[i]] = flat[i + 1] end
 local begins = stored.epoch ~= id
 if begins then
-  redis.call('DEL', KEYS[5])
+  redis.call('DEL', KEYS[4])
   stored = {born = string.format('%.0f', now)}
 end
 local born = number(stored.born)
@@ -174,14 +149,14 @@ if epoch ~= id then
   spend(now, used + had)
 else
   local total, _, _, turn = lease(mine)
-  if mine and serial <= turn then return {id, count, silent, changes, list, -1, '0', '0', '0', 0, 0} end
+  if mine and serial <= turn then return {id, count, silent, changes, -1, '0', '0', '0', 0, 0} end
   if mine and granted > total then
     level = level - (granted - total)
     spend(now, granted - total)
   end
   granted = math.max(granted, total)
   local unknown = spent
-  for ago, permits in string.gmatch(ARGV[19], '(%d+):(%d+)') do
+  for ago, permits in string.gmatch(ARGV[18], '(%d+):(%d+)') do
     spend(now - number(ago), number(permits))
     unknown = unknown - number(permits)
   end
@@ -205,9 +180,9 @@ for field, text in pairs(stored) do
     if theirs > 0 and ends <= now then
       spend(ends, theirs)
       theirs = 0
-      redis.call('HSET', KEYS[5], field, string.format('%.0f 0 0 %.0f', total, turn))
+      redis.call('HSET', KEYS[4], field, string.format('%.0f 0 0 %.0f', total, turn))
     end
-    if theirs == 0 and not present[name] then redis.call('HDEL', KEYS[5], field) end
+    if theirs == 0 and not present[name] then redis.call('HDEL', KEYS[4], field) end
     open = open + theirs
   end
 end
@@ -250,9 +225,9 @@ local text = {}
 for _, key in ipairs(order) do
   if marks[key] > 0 then text[#text + 1] = string.format('%.0f:%.0f', key, marks[key]) end
 end
-redis.call('HSET', KEYS[5], 'epoch', id, 'born', string.format('%.0f', born), 'level', string.format('%.9f', level),
+redis.call('HSET', KEYS[4], 'epoch', id, 'born', string.format('%.0f', born), 'level', string.format('%.9f', level),
   'at', string.format('%.0f', now), 'shared', string.format('%.17g', shared), 'marks', table.concat(text, ','),
   'm:' .. member, string.format('%.0f %.0f %.0f %.0f', granted + grant, outstanding + grant, now + LEASE, serial))
-redis.call('PEXPIRE', KEYS[5], KEEP)
-return {id, count, silent, changes, list, grant, string.format('%.6f', left), string.format('%.6f', capacity * warmth(now)),
+redis.call('PEXPIRE', KEYS[4], KEEP)
+return {id, count, silent, changes, grant, string.format('%.6f', left), string.format('%.6f', capacity * warmth(now)),
   string.format('%.6f', rate * warmth(now)), math.floor(retry), granted + grant}

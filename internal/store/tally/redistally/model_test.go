@@ -114,8 +114,8 @@ func (d *duel) step() {
 	}
 	theirs := a
 	theirs.Epoch, theirs.Granted = d.mine[n].Epoch, a.Granted
-	wantPresence, want, err1 := d.plain[n].Exchange(context.Background(), tally.Hello{Members: members}, []tally.Ask{a})
-	gotPresence, got, err2 := d.stores[n].Exchange(d.t.Context(), tally.Hello{Members: members}, []tally.Ask{theirs})
+	wantPresence, want, err1 := d.plain[n].Exchange(context.Background(), members, []tally.Ask{a})
+	gotPresence, got, err2 := d.stores[n].Exchange(d.t.Context(), members, []tally.Ask{theirs})
 	if err1 != nil || err2 != nil {
 		d.t.Fatalf("seed %d: %v, %v", d.seed, err1, err2)
 	}
@@ -136,48 +136,5 @@ func (d *duel) compare(n int, a tally.Ask, want, got tally.Grant) {
 	if got.Permits != want.Permits || got.Granted != want.Granted || math.Abs(got.Left-want.Left) > close || math.Abs(got.Capacity-want.Capacity) > close ||
 		math.Abs(got.Rate-want.Rate) > close || (got.Retry-want.Retry).Abs() > 100*time.Microsecond || (d.mine[n].Epoch == got.Epoch) != (a.Epoch == want.Epoch) {
 		d.t.Fatalf("seed %d, gateway %d, at %v: %+v\n  Redis %+v\n  model %+v", d.seed, n, d.now.UnixMicro(), a, got, want)
-	}
-}
-
-// TestListIsBounded: the list has the gateways that described themselves last, and forgets
-// those that leave and those that are gone for long.
-func TestListIsBounded(t *testing.T) {
-	t.Parallel()
-	s, err := Open(t.Context(), storetest.Redis(t).URL, "test", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	now := time.UnixMicro(1_800_000_000_000_000)
-	s.clock = func() string { return strconv.FormatInt(now.UnixMicro(), 10) }
-	announce := func(id string) []tally.Listed {
-		t.Helper()
-		s.member = id
-		now = now.Add(time.Millisecond)
-		presence, _, err := s.Exchange(t.Context(), tally.Hello{Members: 1, Record: "record of " + id}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return presence.Listed
-	}
-	for n := range tally.MaxListed + 5 {
-		announce(fmt.Sprint("crowd", n))
-	}
-	if listed := announce("a"); len(listed) != tally.MaxListed || listed[0] != (tally.Listed{Record: "record of a"}) || listed[1].Ago != time.Millisecond {
-		t.Errorf("%d gateways, the first %+v", len(listed), listed[:2])
-	}
-	if presence, _, err := s.Exchange(t.Context(), tally.Hello{Members: 1}, nil); err != nil || len(presence.Listed) != 0 {
-		t.Errorf("%d gateways are listed to one that says nothing, %v", len(presence.Listed), err)
-	}
-	now = now.Add(tally.ListTime + time.Second)
-	if listed := announce("b"); len(listed) != 1 {
-		t.Errorf("%d gateways after a long time", len(listed))
-	}
-	announce("a")
-	if err := s.Leave(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if listed := announce("b"); len(listed) != 1 {
-		t.Errorf("%d gateways after one has left", len(listed))
 	}
 }

@@ -34,11 +34,11 @@ func script() string {
 	text := exchangeSource
 	for name, value := range map[string]time.Duration{
 		"SILENT_US": tally.SilentAfter, "FORGET_US": tally.ForgetAfter, "SETTLE_US": tally.SettleTime,
-		"PROBATION_US": tally.ProbationTime, "LEASE_US": tally.LeaseTime, "LIST_US": tally.ListTime,
+		"PROBATION_US": tally.ProbationTime, "LEASE_US": tally.LeaseTime,
 	} {
 		text = strings.Replace(text, name, strconv.FormatInt(value.Microseconds(), 10), 1)
 	}
-	return strings.Replace(text, "MAX_LISTED", strconv.Itoa(tally.MaxListed), 1)
+	return text
 }
 
 // Store is a connection to the shared state in Redis. One goroutine uses it, except for
@@ -77,36 +77,28 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.client.Do(ctx, s.client.B().Set().Key(s.key("probe")).Value(s.member).Px(kept).Build()).Error()
 }
 
-// Leave removes this gateway from the lists.
+// Leave removes this gateway from the members.
 func (s *Store) Leave(ctx context.Context) error {
-	var failed []error
-	for _, reply := range s.client.DoMulti(ctx,
-		s.client.B().Hdel().Key(s.key("members")).Field(s.member).Build(),
-		s.client.B().Hdel().Key(s.key("records")).Field(s.member).Build()) {
-		failed = append(failed, reply.Error())
-	}
-	return errors.Join(failed...)
+	return s.client.Do(ctx, s.client.B().Hdel().Key(s.key("members")).Field(s.member).Build()).Error()
 }
 
 // Exchange runs the script for each ask, or once where there is none. All of them are sent
 // together.
 func (s *Store) Exchange(
-	ctx context.Context, hello tally.Hello, asks []tally.Ask,
+	ctx context.Context, members int, asks []tally.Ask,
 ) (tally.Presence, []tally.Grant, error) {
 	calls := make([]redis.Call, max(1, len(asks)))
 	for i := range calls {
 		calls[i] = redis.Call{
 			Script: s.script,
-			Keys:   []string{s.key("mark"), s.key("members"), s.key("records"), s.key("changes")},
-			Args:   []string{s.clock(), s.member, s.epoch, rand.Text(), strconv.Itoa(hello.Members), ""},
+			Keys:   []string{s.key("mark"), s.key("members"), s.key("changes")},
+			Args:   []string{s.clock(), s.member, s.epoch, rand.Text(), strconv.Itoa(members)},
 		}
 		if i < len(asks) {
 			calls[i].Keys = append(calls[i].Keys, s.key("limit:"+asks[i].Name))
 			calls[i].Args = append(calls[i].Args, arguments(&asks[i])...)
 		}
 	}
-	last := len(calls) - 1
-	calls[last].Args[5] = hello.Record
 	var presence tally.Presence
 	grants := make([]tally.Grant, len(asks))
 	replies := redis.Run(ctx, s.client, calls...)
@@ -227,15 +219,12 @@ var (
 )
 
 func readReply(fields []rueidis.RedisMessage, isAsk bool) (grant tally.Grant, presence tally.Presence, err error) {
-	const short, whole, list = 5, 11, 4
+	const short, whole = 4, 10
 	if !isAsk && len(fields) != short || isAsk && len(fields) != whole {
 		return grant, presence, errReply
 	}
 	numbers := make([]float64, len(fields))
 	for i := 1; i < len(fields); i++ {
-		if i == list {
-			continue
-		}
 		if numbers[i], err = readNumber(&fields[i]); err != nil {
 			return grant, presence, errReply
 		}
@@ -246,32 +235,16 @@ func readReply(fields []rueidis.RedisMessage, isAsk bool) (grant tally.Grant, pr
 	presence = tally.Presence{
 		Epoch: grant.Epoch, Members: int(numbers[1]), Silent: int(numbers[2]), Changes: int64(numbers[3]),
 	}
-	if presence.Listed, err = readList(&fields[list]); err != nil || !isAsk {
-		return grant, presence, err
+	if !isAsk {
+		return grant, presence, nil
 	}
-	if numbers[5] < 0 {
+	if numbers[4] < 0 {
 		return grant, presence, errDelayed
 	}
-	grant.Permits, grant.Granted = int64(numbers[5]), int64(numbers[10])
-	grant.Left, grant.Capacity, grant.Rate = numbers[6], numbers[7], numbers[8]
-	grant.Retry = time.Duration(numbers[9]) * time.Microsecond
+	grant.Permits, grant.Granted = int64(numbers[4]), int64(numbers[9])
+	grant.Left, grant.Capacity, grant.Rate = numbers[5], numbers[6], numbers[7]
+	grant.Retry = time.Duration(numbers[8]) * time.Microsecond
 	return grant, presence, nil
-}
-
-// readList reads the records of gateways, each after its age.
-func readList(field *rueidis.RedisMessage) (listed []tally.Listed, err error) {
-	texts, err := field.AsStrSlice()
-	if err != nil || len(texts)%2 != 0 {
-		return nil, errReply
-	}
-	for i := 0; i < len(texts); i += 2 {
-		ago, err := strconv.ParseInt(texts[i], 10, 64)
-		if err != nil {
-			return nil, errReply
-		}
-		listed = append(listed, tally.Listed{Record: texts[i+1], Ago: time.Duration(max(0, ago)) * time.Microsecond})
-	}
-	return listed, nil
 }
 
 func readNumber(field *rueidis.RedisMessage) (float64, error) {

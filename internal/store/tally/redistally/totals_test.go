@@ -81,7 +81,7 @@ func TestNewsAreSeenByOthers(t *testing.T) {
 	}
 	seen := func() int64 {
 		t.Helper()
-		presence, _, err := stores[1].Exchange(t.Context(), tally.Hello{Members: 1}, nil)
+		presence, _, err := stores[1].Exchange(t.Context(), 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
