@@ -24,7 +24,7 @@ func (o *office) explain(view *explain.Explanation, asked survey.Subject) {
 	r := g.wake(who)
 	g.mu.Unlock()
 	v := RunView{Name: who.name}
-	if r != nil && !r.isOver(now, g.options.Settings.Idle.Std()) {
+	if r != nil && !r.isOver(now, g.idle()) {
 		v = g.view(r)
 	} else {
 		v.Limits = o.limitsOf(asked)

@@ -24,9 +24,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/account"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs"
-	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/loops"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/registry"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/turns"
 )
 
@@ -43,9 +43,9 @@ type Options struct {
 	Currency func() string
 	// PublicURL is the address by which people reach the console, empty where it is not known.
 	PublicURL string
-	// Board is where gateways show each other their runs; nil where they share nothing. It has the
-	// decisions about them, too, where IsPolled says so.
-	Board    board.Board
+	// Registry has the runs that gateways publish to each other; nil if they share no database. If IsPolled
+	// is true, it is the only way by which they learn of decisions; otherwise these come with the totals.
+	Registry *registry.Registry
 	IsPolled bool
 	// Secret is the same for gateways that know conversations by their beginnings together.
 	Secret [32]byte
@@ -75,7 +75,7 @@ type Governor struct {
 	finding sync.Mutex // held for found, also while the book is locked
 	found   []quota.Row
 	// saved are the runs in the file of an earlier process. It is not changed.
-	saved map[string]savedRun
+	saved map[string]registry.Run
 	// isChanged says that decisions about runs are not written yet.
 	isChanged atomic.Bool
 
@@ -104,12 +104,12 @@ type kept struct {
 	grant *access.Grant
 	// stopped is the last refusal for good, nil if a request was let in since.
 	stopped *schema.Error
-	// isOurs means that a request of the run reached this gateway, and isTold that the run is told to
-	// the other gateways anyhow, because a decision about it was made here. told is the state that they
-	// were told last, and elsewhere the state that was received.
-	isOurs, isTold bool
-	told           shown
-	elsewhere      refusedElsewhere
+	// isOurs means that a request of the run reached this gateway, and isDecided that the run is published
+	// anyhow, because a decision about it was made here. published is its state in the registry, and elsewhere
+	// the state that was read there.
+	isOurs, isDecided bool
+	published         published
+	elsewhere         refusedElsewhere
 }
 
 // run is one run.
@@ -140,9 +140,8 @@ func New(options Options) *Governor {
 	g := &Governor{
 		options: options, known: known.NewBook(options.Secret), reader: turns.NewReader(),
 		seed: maphash.MakeSeed(), runs: map[identity]*run{}, byID: map[string]*run{},
-		resting: map[identity]*rest{}, rooms: rooms{of: map[string]*room{}}, saved: map[string]savedRun{},
+		resting: map[identity]*rest{}, rooms: rooms{of: map[string]*room{}}, saved: map[string]registry.Run{},
 	}
-	g.others.board, g.others.isPolled = options.Board, options.IsPolled
 	most := cmp.Or(options.Most, &Most{mostOfOwner, mostRuns, mostBytes})
 	g.options.Most = most
 	g.book = options.Book(&budget.Runs{
@@ -211,7 +210,7 @@ func (g *Governor) open(who identity, found known.Run, caller *access.Caller, no
 	tenant := quota.UserName(caller.Tenant) // as the ledger has it
 	g.mu.Lock()
 	r := g.wake(who)
-	if r != nil && r.isOver(now, g.options.Settings.Idle.Std()) {
+	if r != nil && r.isOver(now, g.idle()) {
 		g.forget(r)
 		r = nil
 	}

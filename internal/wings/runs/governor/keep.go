@@ -12,25 +12,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/registry"
 )
 
 // savedFile has the runs that the rows of the ledger alone do not describe: those about which
 // people have decided, and those that are older than they may be idle.
 const savedFile = "runs.json"
-
-// savedRun is a run in the file.
-type savedRun struct {
-	Owner  string    `json:"owner,omitzero"`
-	Tenant string    `json:"tenant,omitzero"`
-	User   string    `json:"user,omitzero"`
-	Name   string    `json:"name"`
-	Sign   string    `json:"sign,omitzero"`
-	Model  string    `json:"model,omitzero"`
-	Began  time.Time `json:"began"`
-	Used   time.Time `json:"used"`
-	// Terms are the decisions of people, as budget.Terms writes them.
-	Terms string `json:"terms"`
-}
 
 // readSaved reads the file of an earlier process.
 func (g *Governor) readSaved() {
@@ -41,7 +28,7 @@ func (g *Governor) readSaved() {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	var all []savedRun
+	var all []registry.Run
 	if err == nil {
 		err = json.Unmarshal(text, &all)
 	}
@@ -58,7 +45,7 @@ func (g *Governor) readSaved() {
 // saveEvery is how often the file is written while runs are under way. The time of their last use is
 // behind by no more.
 func (g *Governor) saveEvery() time.Duration {
-	return min(max(g.options.Settings.Idle.Std()/16, time.Second), time.Minute)
+	return min(max(g.idle()/16, time.Second), time.Minute)
 }
 
 // goesOn reports whether the run of a row of the ledger goes on, and keeps the row if so.
@@ -70,7 +57,7 @@ func (g *Governor) goesOn(row *quota.Row) bool {
 	if saved, ok := g.saved[budget.RunName(&row.Key)]; ok && !saved.Began.Truncate(time.Second).After(row.Start) {
 		last = saved.Used.Add(g.saveEvery())
 	}
-	if now.Sub(last) >= g.options.Settings.Idle.Std() {
+	if now.Sub(last) >= g.idle() {
 		return false
 	}
 	g.find(row)
@@ -87,7 +74,6 @@ func (g *Governor) find(row *quota.Row) {
 // takeFound takes the runs over that go on.
 func (g *Governor) takeFound(now time.Time) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.finding.Lock()
 	found := g.found
 	g.found, g.hasTaken = nil, true
@@ -100,24 +86,9 @@ func (g *Governor) takeFound(now time.Time) {
 			g.beginKnown(who, row.Key.Tenant, row.Start, now)
 		}
 	}
-	for _, saved := range g.saved {
-		if now.Sub(saved.Used) >= g.options.Settings.Idle.Std() {
-			continue
-		}
-		who := identity{saved.Owner, saved.Name}
-		r := g.wake(who)
-		if r == nil { // it was refused whatever it asked for
-			r = g.beginKnown(who, saved.Tenant, saved.Began, now)
-		}
-		if r == nil {
-			continue
-		}
-		r.mu.Lock()
-		r.sign, r.model, r.user = saved.Sign, saved.Model, saved.User
-		r.mu.Unlock()
-		if terms, ok := budget.ReadTerms(saved.Terms); ok {
-			r.latest().Restore(terms, saved.Began)
-		}
+	g.mu.Unlock()
+	for _, saved := range g.saved { // one that was refused whatever it asked for has no row
+		g.learn(&saved, now)
 	}
 }
 
@@ -127,31 +98,24 @@ func (g *Governor) save(now time.Time) error {
 		return nil
 	}
 	g.isChanged.Store(false)
-	all := []savedRun{}
-	keep := func(one savedRun, isDecided bool) {
-		if isDecided || now.Sub(one.Began) >= g.options.Settings.Idle.Std()/2 {
-			all = append(all, one)
+	all := []registry.Run{}
+	keep := func(k *kept, a usage, isUnderWay bool) {
+		if a.Terms().Version == 0 && now.Sub(a.Began()) < g.idle()/2 {
+			return
 		}
+		one := k.entry(a)
+		if isUnderWay {
+			one.Used = now
+		}
+		all = append(all, one)
 	}
 	for _, k := range g.atRest() {
-		terms := k.account.Terms()
-		keep(savedRun{
-			Owner: k.owner, Tenant: k.tenant, User: k.user, Name: k.name, Sign: k.sign, Model: k.model,
-			Began: k.account.Began(), Used: k.account.Used(), Terms: terms.String(),
-		}, terms.Version > 0)
+		keep(&k.kept, &k.account, false)
 	}
 	for _, r := range g.all() {
 		r.mu.Lock()
-		one := savedRun{
-			Owner: r.owner, Tenant: r.tenant, User: r.user, Name: r.name, Sign: r.sign, Model: r.model,
-			Began: r.account.Began(), Used: r.account.Used(), Terms: r.account.Terms().String(),
-		}
-		isDecided := r.account.Terms().Version > 0
-		if len(r.underWay) > 0 {
-			one.Used = now
-		}
+		keep(&r.kept, r.account, len(r.underWay) > 0)
 		r.mu.Unlock()
-		keep(one, isDecided)
 	}
 	text, err := json.Marshal(all)
 	if err == nil {
@@ -190,11 +154,11 @@ func (g *Governor) all() []*run {
 // sweep removes the runs that are over.
 func (g *Governor) sweep(now time.Time) {
 	for _, r := range g.all() {
-		if !r.isOver(now, g.options.Settings.Idle.Std()) {
+		if !r.isOver(now, g.idle()) {
 			continue
 		}
 		g.mu.Lock()
-		if g.byID[r.id] == r && r.pins == 0 && r.isOver(now, g.options.Settings.Idle.Std()) {
+		if g.byID[r.id] == r && r.pins == 0 && r.isOver(now, g.idle()) {
 			g.forget(r)
 		}
 		g.mu.Unlock()
@@ -209,14 +173,14 @@ func (g *Governor) sweep(now time.Time) {
 	}
 }
 
-// sweepBoard removes the runs from the board that have been over for long.
-func (g *Governor) sweepBoard(ctx context.Context, now time.Time) {
-	if g.others.board == nil {
+// sweepRegistry removes the runs from the registry that have been over for long.
+func (g *Governor) sweepRegistry(ctx context.Context, now time.Time) {
+	if g.options.Registry == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, boardTime)
+	ctx, cancel := context.WithTimeout(ctx, registryTime)
 	defer cancel()
-	_ = g.others.board.Sweep(ctx, now.Add(-2*g.idle()-keepShown)) // the next time does it
+	_ = g.options.Registry.Remove(ctx, now.Add(-2*g.idle()-keepPublished)) // the next time does it
 }
 
 // Run removes runs that are over and writes the others, until the context ends.
@@ -230,7 +194,7 @@ func (g *Governor) Run(ctx context.Context) {
 		isDue := now.Sub(saved) >= g.saveEvery()
 		if isDue {
 			g.sweep(now)
-			g.sweepBoard(ctx, now)
+			g.sweepRegistry(ctx, now)
 		}
 		if !isDue && !g.isChanged.Load() {
 			return
@@ -244,11 +208,12 @@ func (g *Governor) Run(ctx context.Context) {
 	})
 }
 
-// exchange tells other gateways of runs, and puts in force what they have decided.
+// exchange publishes runs to other gateways, and puts in force what they have decided.
 func (g *Governor) exchange(ctx context.Context, now time.Time) {
-	g.tellDisplaced(ctx, now)
-	g.tellOthers(ctx, now)
-	if g.others.isPolled && now.Sub(g.others.polled) >= pollEvery {
+	if g.options.Registry != nil {
+		g.publishStale(ctx, now)
+	}
+	if g.options.IsPolled && now.Sub(g.others.polled) >= pollEvery {
 		g.others.polled = now
 		_ = g.meetOthers(ctx, now) // decisions are as they were read last; health shows the store
 	}
@@ -263,8 +228,5 @@ func (g *Governor) hasFound() bool {
 
 // Close writes the runs and the counts of their ledger.
 func (g *Governor) Close(ctx context.Context) error {
-	if g.others.board != nil {
-		defer g.others.board.Close()
-	}
 	return errors.Join(g.save(time.Now()), g.book.Close(ctx))
 }

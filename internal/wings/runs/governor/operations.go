@@ -115,72 +115,62 @@ type RunView struct {
 func (g *Governor) view(r *run) RunView {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	terms, bounds := r.account.Terms(), r.account.Bounds()
 	spent, reserved := r.account.Figures()
-	v := RunView{
-		ID: r.id, Name: r.name, Sign: r.sign, Key: r.owner, Tenant: r.tenant, User: r.user,
-		Started: r.account.Began(), Last: r.account.Used(), Model: r.model, UnderWay: len(r.underWay),
-		Agents:   len(r.agents),
-		Currency: g.options.Currency(), Used: viewAmounts(spent), Reserved: viewAmounts(reserved),
-		Limits: limitsView{amountsView: viewAmounts(bounds), Concurrency: r.limits.Concurrency},
-		Raised: limitsView{amountsView: viewAmounts(terms.Raised), Time: schema.Duration(terms.Longer)},
-	}
-	if r.limits.Time > 0 {
-		v.Limits.Time = r.limits.Time + schema.Duration(terms.Longer)
-	}
+	v := g.viewOf(&r.kept, r.account, spent)
+	v.UnderWay, v.Agents, v.Reserved = len(r.underWay), len(r.agents), viewAmounts(reserved)
 	if r.loop != nil {
 		v.Loop = &loopView{*r.loop, r.looped}
 	}
-	v.State = r.stateNow()
-	v.Code, v.Reason = r.stoppedBy()
-	if terms.IsEnded {
-		v.Code, v.Reason = codeEnded, ""
+	if v.State == Waiting && (v.UnderWay > 0 || v.Reserved.Requests > 0) { // here, or at another gateway
+		v.State = Running
 	}
 	return v
 }
 
-// viewRest shows a run that rests.
-func (g *Governor) viewRest(k *rest) RunView {
-	terms, bounds := k.account.Terms(), k.account.Bounds(k.limits.Amounts())
+// viewOf shows a run without what it has only while it does not rest.
+func (g *Governor) viewOf(k *kept, a usage, spent budget.Amounts) RunView {
+	terms := a.Terms()
 	v := RunView{
 		ID: k.id, Name: k.name, Sign: k.sign, Key: k.owner, Tenant: k.tenant, User: k.user, State: Waiting,
-		Started: k.account.Began(), Last: k.account.Used(), Model: k.model, Currency: g.options.Currency(),
-		Used:   viewAmounts(k.account.Spent()),
-		Limits: limitsView{viewAmounts(bounds), k.limits.Time, k.limits.Concurrency},
+		Started: a.Began(), Last: a.Used(), Model: k.model, Currency: g.options.Currency(), Used: viewAmounts(spent),
+		Limits: limitsView{viewAmounts(terms.Bounds(k.limits.Amounts())), k.limits.Time, k.limits.Concurrency},
 		Raised: limitsView{amountsView: viewAmounts(terms.Raised), Time: schema.Duration(terms.Longer)},
 	}
 	if k.limits.Time > 0 {
 		v.Limits.Time += schema.Duration(terms.Longer)
 	}
-	if k.stopped != nil {
-		v.State, v.Code, v.Reason = Stopped, k.stopped.Code, k.stopped.Message
-	} else if !k.isOurs && k.elsewhere.code != "" {
-		v.State, v.Code, v.Reason = Stopped, k.elsewhere.code, k.elsewhere.reason
-	}
-	if terms.IsEnded {
+	v.Code, v.Reason = k.stoppedBy()
+	switch {
+	case terms.IsEnded:
 		v.State, v.Code, v.Reason = Ended, codeEnded, ""
+	case v.Code != "" || terms.Looped > terms.Lifted:
+		v.State = Stopped
 	}
 	return v
 }
 
-// stateNow returns what a run does; mu is held.
-func (r *run) stateNow() State {
-	code, _ := r.stoppedBy()
-	switch {
-	case r.account.Terms().IsEnded:
-		return Ended
-	case code != "", r.isLooping():
-		return Stopped
-	case r.isRunning():
-		return Running
+// eachView calls visit with all runs that are not over, and whether requests of each reached this gateway.
+func (g *Governor) eachView(visit func(v *RunView, isOurs bool)) {
+	now := time.Now()
+	for _, r := range g.all() {
+		if !r.isOver(now, g.idle()) { // otherwise it is forgotten in a moment
+			v := g.view(r)
+			visit(&v, r.reachedUs())
+		}
 	}
-	return Waiting
+	for _, k := range g.atRest() {
+		if !k.isOver(now, g.idle()) {
+			v := g.viewOf(&k.kept, &k.account, k.account.Spent())
+			visit(&v, k.isOurs)
+		}
+	}
 }
 
-// isLooping reports whether a run is stopped because it goes round in circles.
-func (r *run) isLooping() bool {
-	terms := r.account.Terms()
-	return terms.Looped > terms.Lifted
+// reachedUs reports whether a request of the run reached this gateway.
+func (r *run) reachedUs() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.isOurs
 }
 
 // listQuery chooses runs.
@@ -250,22 +240,10 @@ func (o *office) list(c *web.Call, q *listQuery) ([]RunView, error) {
 	if o.governor.meetOthers(c.Context(), time.Now()) != nil {
 		c.Say("The store of runs does not answer: runs of other gateways may be missing.")
 	}
-	now := time.Now()
-	for _, r := range o.governor.all() {
-		if r.isOver(now, o.governor.idle()) {
-			continue // it is forgotten in a moment
-		}
-		v := o.governor.view(r)
-		known[r.id+v.Started.UTC().Truncate(time.Second).String()], known[r.id] = true, true
-		add(&v)
-	}
-	for _, k := range o.governor.atRest() {
-		if !k.isOver(now, o.governor.idle()) {
-			v := o.governor.viewRest(k)
-			known[k.id+v.Started.UTC().Truncate(time.Second).String()], known[k.id] = true, true
-			add(&v)
-		}
-	}
+	o.governor.eachView(func(v *RunView, _ bool) {
+		known[v.ID+v.Started.UTC().Truncate(time.Second).String()], known[v.ID] = true, true
+		add(v)
+	})
 	if !q.Since.IsZero() {
 		past, err := o.governor.past(c.Context(), q.Since, known)
 		if err != nil {
@@ -539,7 +517,7 @@ func (o *office) tell(c *web.Call, err error) {
 // decide changes the terms of a run, for this gateway, its next process and the other gateways. If change
 // returns false, the run stays as it is.
 func (g *Governor) decide(r *run, change func(*budget.Terms) bool) error {
-	if g.others.isPolled { // the latest decision of another gateway
+	if g.options.IsPolled { // the latest decision of another gateway
 		_ = g.meetOthers(context.Background(), time.Now())
 	}
 	isMade := false
@@ -551,7 +529,7 @@ func (g *Governor) decide(r *run, change func(*budget.Terms) bool) error {
 	r.letGoOn()
 	r.followed = r.account.Terms()
 	r.mu.Unlock()
-	return cmp.Or(err, g.tellOf(r), g.save(time.Now()))
+	return cmp.Or(err, g.publishDecision(r), g.save(time.Now()))
 }
 
 // cut ends the calls of a run that are in progress here.
@@ -569,10 +547,7 @@ func (g *Governor) cut(r *run) {
 // visit tells other wings of the runs under way.
 func (g *Governor) visit(visit func(wing.Run)) {
 	for _, r := range g.all() {
-		r.mu.Lock()
-		isOurs := r.isOurs
-		r.mu.Unlock()
-		if !isOurs { // the gateways that serve it tell of it
+		if !r.reachedUs() { // the gateways that serve it report it
 			continue
 		}
 		spent, _ := r.latest().Figures()

@@ -3,21 +3,17 @@ package governor
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
-	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/registry"
 )
 
-// others are the runs of the other gateways. Each gateway shows its own on a board, and reads it when
-// somebody asks for a list or for a run that it does not know.
+// others are the runs of the other gateways. Each gateway publishes its own in a registry, and reads it for
+// a list or for a run that it does not know.
 type others struct {
-	board board.Board // nil where gateways share nothing
-	// isPolled says that decisions about runs are on the board only, so that it is read all the time.
-	// They come with the totals of a run where these are shared.
-	isPolled bool
-
-	mu   sync.Mutex // held while the board is read
+	mu   sync.Mutex // held while the registry is read
 	read time.Time  // when it was read last
 	// asked is when it was tried last, and failed the error of that.
 	asked  time.Time
@@ -26,178 +22,145 @@ type others struct {
 	// for; only the work beside the requests uses them.
 	taken  int64
 	polled time.Time
-	// checked is when the board was last searched for runs of this gateway.
-	checked time.Time
-	// count is how many runs were shown since began, which is bounded while one may be idle.
+	// count is how many runs were published since began, which is bounded while one may be idle.
 	began time.Time
-	count int
+	count atomic.Int64
 }
 
 const (
-	// boardTime bounds one use of the board, and freshFor is how long what was read is shown.
-	boardTime = 2 * time.Second
-	freshFor  = time.Second
-	// pollEvery is how often a board is read that has decisions. An end by another gateway cuts calls
+	// registryTime bounds one use of the registry, and freshFor is how long what was read is valid.
+	registryTime = 2 * time.Second
+	freshFor     = time.Second
+	// pollEvery is how often a registry is read that has decisions. An end by another gateway cuts calls
 	// within it and a second more.
 	pollEvery = 2 * time.Second
-	// checkEvery is how often a gateway looks whether its runs are still on the board.
-	checkEvery = 10 * time.Second
 	// overlap is how far the clocks of gateways may be apart for all news to be found.
 	overlap = time.Minute
-	// mostTold is how many runs are shown at a time, and mostShown how often a gateway shows one while
-	// one may be idle.
-	mostTold, mostShown = 250, 10_000
-	// toldParts is how often a run is shown again while one may be idle.
-	toldParts = 4
-	// keepShown is how long a board of documents has a run that is over.
-	keepShown = time.Hour
+	// mostAtOnce is how many runs are published at a time, and mostPublished how many while one may be idle.
+	mostAtOnce, mostPublished = 250, 10_000
+	// publishParts is how often a run is published again while one may be idle.
+	publishParts = 4
+	// keepPublished is how long the registry has a run that is over.
+	keepPublished = time.Hour
 )
 
 func (g *Governor) idle() time.Duration { return g.options.Settings.Idle.Std() }
 
-// shown is what the others were told of a run.
-type shown struct {
+// published is the state of a run that the registry has.
+type published struct {
 	at      time.Time
 	version int64 // of its terms
 	code    string
 	hasName bool // of a model
 }
 
-// hasNews reports whether the others do not know the run as it is; mu is held.
-func (r *run) hasNews(now time.Time, g *Governor) bool {
-	last := &r.told
+// isStale reports whether the registry lacks the present state of a run; mu is held.
+func (r *run) isStale(now time.Time, g *Governor) bool {
+	last := &r.published
 	code := ""
 	if r.stopped != nil {
 		code = r.stopped.Code
 	}
 	switch {
-	case !r.isOurs && !r.isTold:
+	case !r.isOurs && !r.isDecided:
 		return false
 	case last.at.IsZero(), code != last.code, r.model != "" && !last.hasName:
 		return true
-	case g.others.isPolled && r.account.Terms().Version > last.version:
+	case g.options.IsPolled && r.account.Terms().Version > last.version:
 		return true
 	}
-	return now.Sub(last.at) >= g.idle()/toldParts && r.account.Used().After(last.at)
+	return now.Sub(last.at) >= g.idle()/publishParts && r.account.Used().After(last.at)
 }
 
-// shown returns the run as the others see it; mu is held.
-func (r *run) shown(now time.Time) (board.Run, shown) {
-	terms := r.account.Terms()
-	told := shown{at: now, version: terms.Version, hasName: r.model != ""}
-	one := board.Run{
-		ID: r.id, Owner: r.owner, Tenant: r.tenant, User: r.user, Name: r.name, Sign: r.sign, Model: r.model,
-		Began: r.account.Began(), Used: r.account.Used(), Limits: r.limits, Terms: terms.String(),
+// entry returns the run as the registry and the file have it.
+func (k *kept) entry(a usage) registry.Run {
+	one := registry.Run{
+		ID: k.id, Owner: k.owner, Tenant: k.tenant, User: k.user, Name: k.name, Sign: k.sign, Model: k.model,
+		Began: a.Began(), Used: a.Used(), Limits: k.limits, Terms: a.Terms().String(),
 	}
-	if r.stopped != nil {
-		one.Code, one.Reason = r.stopped.Code, r.stopped.Message
-		told.code = one.Code
+	if k.stopped != nil {
+		one.Code, one.Reason = k.stopped.Code, k.stopped.Message
 	}
-	return one, told
+	return one
 }
 
-// tellOthers shows the others the runs that they do not know as they are.
-func (g *Governor) tellOthers(ctx context.Context, now time.Time) {
+// publish publishes runs, and notes those that the registry has then. It returns why it lacks one.
+func (g *Governor) publish(ctx context.Context, now time.Time, runs ...*run) error {
+	list, states := make([]registry.Run, len(runs)), make([]published, len(runs))
+	for i, r := range runs {
+		r.mu.Lock()
+		list[i] = r.entry(r.account)
+		states[i] = published{now, r.account.Terms().Version, list[i].Code, r.model != ""}
+		r.mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeout(ctx, registryTime)
+	defer cancel()
+	n, err := g.options.Registry.Publish(ctx, list)
+	for i, r := range runs[:n] {
+		r.mu.Lock()
+		r.published = states[i]
+		r.mu.Unlock()
+	}
+	g.others.count.Add(int64(n))
+	return err
+}
+
+// publishStale publishes the runs of which the registry lacks the present state.
+func (g *Governor) publishStale(ctx context.Context, now time.Time) {
 	o := &g.others
-	if o.board == nil {
-		return
-	}
 	if now.Sub(o.began) >= g.idle() {
-		o.began, o.count = now, 0
+		o.began = now
+		o.count.Store(0)
 	}
-	var list []board.Run
-	var runs []*run
-	var told []shown
+	var stale []*run
 	for _, r := range g.all() {
-		if len(list) == min(mostTold, mostShown-o.count) {
+		if int64(len(stale)) >= min(mostAtOnce, mostPublished-o.count.Load()) {
 			break
 		}
 		r.mu.Lock()
-		if r.hasNews(now, g) {
-			one, as := r.shown(now)
-			list, runs, told = append(list, one), append(runs, r), append(told, as)
+		if r.isStale(now, g) {
+			stale = append(stale, r)
 		}
 		r.mu.Unlock()
 	}
-	if len(list) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, boardTime)
-	defer cancel()
-	n, _ := o.board.Tell(ctx, list) // the rest is told with the next beat; health shows the store
-	o.count += n
-	for i, r := range runs[:n] {
-		r.mu.Lock()
-		r.told = told[i]
-		r.mu.Unlock()
+	if len(stale) > 0 {
+		_ = g.publish(ctx, now, stale...) // the rest is published in a second; health shows the store
 	}
 }
 
-// tellDisplaced has the runs told again that others have removed from the board or replaced by what
-// no gateway has told.
-func (g *Governor) tellDisplaced(ctx context.Context, now time.Time) {
-	o := &g.others
-	if o.board == nil || now.Sub(o.checked) < checkEvery {
-		return
-	}
-	o.checked = now
-	ctx, cancel := context.WithTimeout(ctx, boardTime)
-	defer cancel()
-	ids, _ := o.board.Displaced(ctx) // health shows the store
-	for _, id := range ids {
-		g.mu.Lock()
-		if r := g.byID[id]; r != nil { // one that rests is told again with its next request
-			r.mu.Lock()
-			r.told.at = time.Time{}
-			r.mu.Unlock()
-			o.count-- // or others would use up the number that may be told
-		}
-		g.mu.Unlock()
-	}
-}
-
-// tellOf shows the others one run at once, where they learn of decisions by the board.
-func (g *Governor) tellOf(r *run) error {
-	if g.others.board == nil || !g.others.isPolled {
+// publishDecision publishes a run at once if other gateways learn of decisions by the registry.
+func (g *Governor) publishDecision(r *run) error {
+	if !g.options.IsPolled {
 		return nil
 	}
 	r.mu.Lock()
-	r.isTold = true // with the next beat, if it cannot be told now
-	one, told := r.shown(time.Now())
+	r.isDecided = true // it is published in a second if it cannot be now
 	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), boardTime)
-	defer cancel()
-	_, err := g.others.board.Tell(ctx, []board.Run{one})
-	if err == nil {
-		r.mu.Lock()
-		r.told = told
-		r.mu.Unlock()
-	}
-	return err
+	return g.publish(context.Background(), time.Now(), r)
 }
 
 // meetOthers reads the runs of the other gateways, unless that was done a moment ago.
 func (g *Governor) meetOthers(ctx context.Context, now time.Time) error {
-	o := &g.others
-	if o.board == nil {
+	if g.options.Registry == nil {
 		return nil
 	}
+	o := &g.others
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now.Sub(o.asked) < freshFor { // those who have waited do not ask one after the other
+	if now.Sub(o.asked) < freshFor { // callers that have waited do not ask one after the other
 		return o.failed
 	}
-	since := now.Add(-g.idle() - g.idle()/toldParts)
-	if o.isPolled && !o.read.IsZero() { // it is read all the time
+	since := now.Add(-g.idle() - g.idle()/publishParts)
+	if g.options.IsPolled && !o.read.IsZero() { // it is read all the time
 		since = o.read
 	}
-	ctx, cancel := context.WithTimeout(ctx, boardTime)
+	ctx, cancel := context.WithTimeout(ctx, registryTime)
 	defer cancel()
-	found, err := o.board.Since(ctx, since.Add(-overlap))
+	found, err := g.options.Registry.Since(ctx, since.Add(-overlap))
 	o.asked, o.failed = time.Now(), err
 	var accounts []*budget.Account
 	for i := range found {
-		if r := g.meetRun(&found[i], now); r != nil {
+		if r := g.learn(&found[i], now); r != nil {
 			accounts = append(accounts, r.latest())
 		}
 	}
@@ -209,13 +172,13 @@ func (g *Governor) meetOthers(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// meetRun takes over what another gateway tells of a run, and returns it where it was not known.
-func (g *Governor) meetRun(told *board.Run, now time.Time) *run {
-	terms, isRead := budget.ReadTerms(told.Terms)
-	if !isRead || now.Sub(told.Used) >= g.idle() {
+// learn takes over a run of another gateway or of an earlier process, and returns it if it was not known.
+func (g *Governor) learn(found *registry.Run, now time.Time) *run {
+	terms, isRead := budget.ReadTerms(found.Terms)
+	if !isRead || now.Sub(found.Used) >= g.idle() {
 		return nil
 	}
-	who := identity{told.Owner, told.Name}
+	who := identity{found.Owner, found.Name}
 	g.mu.Lock()
 	r, isNew := g.wake(who), false
 	if r != nil && r.isOver(now, g.idle()) { // another one has begun since
@@ -223,43 +186,43 @@ func (g *Governor) meetRun(told *board.Run, now time.Time) *run {
 		r = nil
 	}
 	if r == nil {
-		if r, isNew = g.beginKnown(who, told.Tenant, told.Began, now), true; r != nil {
+		if r, isNew = g.beginKnown(who, found.Tenant, found.Began, now), true; r != nil {
 			g.used.MoveToBack(r.element)
 		}
 	}
 	g.mu.Unlock()
-	if r == nil || r.id != told.ID {
+	if r == nil || r.id != found.ID {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if isNew {
-		r.account.Meet(earlier(told.Used, now))
+		r.account.Meet(earlier(found.Used, now))
 		r.followed = terms
 	}
 	if isNew || !r.isOurs {
-		r.user, r.sign, r.limits = told.User, told.Sign, told.Limits
-		r.account = g.book.OpenRun(budget.RunSubject(r.owner, r.tenant, r.name), told.Began, r.limits.Amounts())
+		r.user, r.sign, r.limits = found.User, found.Sign, found.Limits
+		r.account = g.book.OpenRun(budget.RunSubject(r.owner, r.tenant, r.name), found.Began, r.limits.Amounts())
 	}
 	if r.model == "" || !r.isOurs {
-		r.model = told.Model
+		r.model = found.Model
 	}
-	r.elsewhere = refusedElsewhere{told.Code, told.Reason}
-	r.account.Restore(terms, told.Began)
-	r.told.version = max(r.told.version, terms.Version)
-	r.account.Touch(earlier(told.Used, now))
+	r.elsewhere = refusedElsewhere{found.Code, found.Reason}
+	r.account.Restore(terms, found.Began)
+	r.published.version = max(r.published.version, terms.Version)
+	r.account.Touch(earlier(found.Used, now))
 	if !isNew {
 		return nil
 	}
 	return r
 }
 
-// earlier returns a time that another gateway tells, or now where its clock is ahead.
-func earlier(told, now time.Time) time.Time {
-	if told.After(now) {
+// earlier returns a time of another gateway, or now if its clock is ahead.
+func earlier(at, now time.Time) time.Time {
+	if at.After(now) {
 		return now
 	}
-	return told
+	return at
 }
 
 // refusedElsewhere says why another gateway refuses the requests of a run.
@@ -295,23 +258,14 @@ func (r *run) letGoOn() {
 	r.watch.Clear()
 }
 
-// stoppedBy returns the code and the words with which requests of the run are refused, here or, where
-// nothing was asked for here, elsewhere; mu is held.
-func (r *run) stoppedBy() (code, reason string) {
+// stoppedBy returns the code and the words with which requests of the run are refused, here or, if no request
+// of it reached this gateway, elsewhere.
+func (k *kept) stoppedBy() (code, reason string) {
 	switch {
-	case r.stopped != nil:
-		return r.stopped.Code, r.stopped.Message
-	case !r.isOurs:
-		return r.elsewhere.code, r.elsewhere.reason
+	case k.stopped != nil:
+		return k.stopped.Code, k.stopped.Message
+	case !k.isOurs:
+		return k.elsewhere.code, k.elsewhere.reason
 	}
 	return "", ""
-}
-
-// isRunning reports whether calls of the run are under way at any gateway; mu is held.
-func (r *run) isRunning() bool {
-	if len(r.underWay) > 0 {
-		return true
-	}
-	_, reserved := r.account.Figures()
-	return reserved[budget.Requests] > 0
 }

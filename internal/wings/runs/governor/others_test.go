@@ -4,51 +4,52 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs"
-	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"
-	"github.com/patchbay-ai/patchbay/internal/wings/runs/known"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/registry"
 )
 
-// wall is a board in memory.
-type wall struct {
+// page is documents of runs, which come in one page, and the error of the next page and of each write.
+type page struct {
+	documents.Store
 	mu    sync.Mutex
-	runs  []board.Run
-	asked int
-	// told are the ids of the runs that were told, and displaced those that are not there any more.
-	told, displaced []string
-	err             error
+	runs  []registry.Run
+	asked int // how often the first page was read
+	err   error
 }
 
-func (w *wall) Tell(_ context.Context, runs []board.Run) (int, error) {
-	for i := range runs {
-		w.told = append(w.told, runs[i].ID)
+func (p *page) List(_ context.Context, query documents.Query) (docs []documents.Document, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if query.After != "0" {
+		return nil, p.err
 	}
-	return len(runs), w.err
+	p.asked++
+	for i := 0; len(p.runs) > 0 && (i < len(p.runs) || p.err != nil && i < query.Limit); i++ {
+		run := &p.runs[i%len(p.runs)]
+		doc, err := registry.Document(run, run.Used)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	return docs, nil
 }
 
-func (w *wall) Since(context.Context, time.Time) ([]board.Run, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked++
-	return w.runs, w.err
+func (p *page) Get(context.Context, string, string) (documents.Document, error) {
+	return documents.Document{}, documents.ErrNotFound
 }
 
-func (w *wall) Displaced(context.Context) ([]string, error) { return w.displaced, w.err }
+func (p *page) Put(context.Context, documents.Document) (int64, error) { return 1, p.err }
 
-func (w *wall) Sweep(context.Context, time.Time) error { return nil }
-
-func (w *wall) Close() {}
-
-// beside returns a governor that reads a board which has decisions.
-func beside(t *testing.T, w *wall) *Governor {
+// beside returns a governor that reads decisions in a registry.
+func beside(t *testing.T, w *page) *Governor {
 	t.Helper()
 	none := func(context.Context) (quota.Snapshots, error) { return nil, errors.New("there is no store") }
 	ledger := quota.New(quota.Settings{}, quota.Options{Dir: t.TempDir(), OpenSnapshots: none})
@@ -58,30 +59,30 @@ func beside(t *testing.T, w *wall) *Governor {
 	}})
 	t.Cleanup(func() { _ = book.Close(context.Background()) }) // nothing was spent
 	return New(Options{
-		Settings: settings, Board: w, IsPolled: true, Log: slog.New(slog.DiscardHandler),
+		Settings: settings, Registry: registry.New(w, settings.Idle.Std()), IsPolled: true, Log: slog.New(slog.DiscardHandler),
 		Book: func(*budget.Runs) *budget.Book { return book },
 	})
 }
 
-// Those who ask for the runs of other gateways while the board is away wait for one try together. What
+// Those who ask for the runs of other gateways while the registry is unavailable wait for one try together. What
 // it gave until then is known.
 func TestThoseWhoAskAboutOthersAskOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	r := board.Run{ID: publicID(budget.RunName(&quota.Key{User: "n"})), Name: "n", Began: now, Used: now.Add(time.Hour), Terms: budget.Terms{}.String()}
-	w := &wall{err: errors.New("it is away"), runs: []board.Run{r}}
+	r := registry.Run{ID: publicID(budget.RunName(&quota.Key{User: "n"})), Name: "n", Began: now, Used: now.Add(time.Hour), Terms: budget.Terms{}.String()}
+	w := &page{err: errors.New("it is away"), runs: []registry.Run{r}}
 	g := beside(t, w)
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
 			if g.meetOthers(t.Context(), time.Now()) == nil {
-				t.Error("nobody is told that the board is away")
+				t.Error("there is no error though the registry is unavailable")
 			}
 		})
 	}
 	all.Wait()
 	if w.asked != 1 {
-		t.Errorf("the board was asked %d times", w.asked)
+		t.Errorf("the registry was read %d times", w.asked)
 	}
 	met := g.byPublicID(r.ID)
 	if met == nil || met.account.Used().After(time.Now()) {
@@ -94,7 +95,7 @@ func TestThoseWhoAskAboutOthersAskOnce(t *testing.T) {
 func TestADecisionDoesNotMakeARunOurs(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	w := &wall{runs: []board.Run{{ID: publicID(budget.RunName(&quota.Key{User: "n"})), Name: "n", Began: now, Used: now, Terms: budget.Terms{}.String()}}}
+	w := &page{runs: []registry.Run{{ID: publicID(budget.RunName(&quota.Key{User: "n"})), Name: "n", Began: now, Used: now, Terms: budget.Terms{}.String()}}}
 	g := beside(t, w)
 	if err := g.meetOthers(t.Context(), now); err != nil {
 		t.Fatal(err)
@@ -104,22 +105,7 @@ func TestADecisionDoesNotMakeARunOurs(t *testing.T) {
 	if g.decide(r, func(t *budget.Terms) bool { t.IsEnded = true; return true }) == nil {
 		t.Error("nobody is told that the others do not know")
 	}
-	if r.isOurs || !r.hasNews(time.Now(), g) {
-		t.Errorf("ours %t, news %t", r.isOurs, r.hasNews(time.Now(), g))
-	}
-}
-
-// Runs that a writer of the store has displaced are told again, and do not use up how many may be told.
-func TestDisplacedRunsAreToldAgain(t *testing.T) {
-	t.Parallel()
-	w := &wall{}
-	g, now := beside(t, w), time.Now()
-	r := g.open(identity{"key", "n"}, known.Run{ID: "n"}, &access.Caller{}, now)
-	g.exchange(t.Context(), now)
-	g.exchange(t.Context(), now.Add(checkEvery))
-	w.displaced = []string{r.id, "run_of_nobody"}
-	g.exchange(t.Context(), now.Add(2*checkEvery))
-	if !slices.Equal(w.told, []string{r.id, r.id}) || g.others.count != 1 {
-		t.Errorf("told %v, counted %d, want %s twice, counted once", w.told, g.others.count, r.id)
+	if r.isOurs || !r.isStale(time.Now(), g) {
+		t.Errorf("ours %t, stale %t", r.isOurs, r.isStale(time.Now(), g))
 	}
 }

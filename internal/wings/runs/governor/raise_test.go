@@ -18,7 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
-	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/registry"
 )
 
 // A raise is compared with the limits as the latest decision of another gateway has left them.
@@ -43,7 +43,7 @@ func TestARaiseCountsThoseOfOtherGateways(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	w := new(wall)
+	w := new(page)
 	g := beside(t, w)
 	g.options.Currency = func() string { return "USD" }
 	g.options.Settings.Limits = budget.RunLimits{Requests: 4}
@@ -56,7 +56,7 @@ func TestARaiseCountsThoseOfOtherGateways(t *testing.T) {
 	bob.Request = httptest.NewRequest(http.MethodPost, "/", nil)
 	bob.SetPathValue("id", r.id)
 	other := budget.Terms{Version: began.UnixMilli() + 1000, Raised: budget.Amounts{budget.Requests: 4}}
-	w.runs = []board.Run{{
+	w.runs = []registry.Run{{
 		ID: publicID(budget.RunName(&quota.Key{APIKey: "k", User: "n"})), Owner: "k", Tenant: "red", Name: "n",
 		Began: began, Used: began, Terms: other.String(),
 	}}

@@ -72,12 +72,16 @@ func (k *rest) isOver(now time.Time, idle time.Duration) bool {
 	return now.Sub(k.account.Used()) >= idle
 }
 
-// holds reports whether a run holds its room: it was ended, or is at a limit.
-func (k *kept) holds(a interface {
+// usage is the account of a run, whether it rests or not.
+type usage interface {
 	Terms() budget.Terms
 	IsUsedUp(limits budget.Amounts) bool
 	Began() time.Time
-}, now time.Time) bool {
+	Used() time.Time
+}
+
+// holds reports whether a run holds its room: it was ended, or is at a limit.
+func (k *kept) holds(a usage, now time.Time) bool {
 	terms, lasts := a.Terms(), k.limits.Time.Std()
 	return terms.IsEnded || terms.Looped > terms.Lifted || k.stopped != nil || a.IsUsedUp(k.limits.Amounts()) ||
 		lasts > 0 && now.Sub(a.Began()) >= lasts+terms.Longer

@@ -17,8 +17,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
-	"github.com/patchbay-ai/patchbay/internal/wings/runs/board"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/loops"
+	"github.com/patchbay-ai/patchbay/internal/wings/runs/registry"
 )
 
 // NewWing returns the wing that governs runs.
@@ -29,7 +29,7 @@ func NewWing(core *wing.Core) *wing.Wing {
 		if !core.Document.AgentRuns.Enabled {
 			return nil
 		}
-		options, err := optionsOf(core)
+		options, closeRegistry, err := optionsOf(core)
 		if err != nil {
 			return err
 		}
@@ -41,6 +41,7 @@ func NewWing(core *wing.Core) *wing.Wing {
 		w.Close = func() {
 			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 			defer cancel()
+			defer closeRegistry()
 			if err := g.Close(ctx); err != nil {
 				core.Log.Warn("the runs of agents were not written whole; the next start does it", "error", err)
 			}
@@ -53,7 +54,7 @@ func NewWing(core *wing.Core) *wing.Wing {
 // closeTime bounds the last writes.
 const closeTime = 10 * time.Second
 
-func optionsOf(core *wing.Core) (Options, error) {
+func optionsOf(core *wing.Core) (_ Options, closeRegistry func(), err error) {
 	doc := core.Document
 	options := Options{
 		Settings: doc.AgentRuns, Data: core.Store.Data(), Log: core.Log,
@@ -72,34 +73,31 @@ func optionsOf(core *wing.Core) (Options, error) {
 	} else {
 		_, _ = rand.Read(options.Secret[:]) // never fails
 	}
-	var err error
-	options.Board, options.IsPolled, err = boardOf(core)
-	return options, err
+	closeRegistry, err = options.openRegistry(core)
+	return options, closeRegistry, err
 }
 
-// boardOf returns where gateways show each other their runs: the Redis in which they count them or, where
-// they share none, the database of the configuration or of the counts. isPolled says that the board is
-// the only way that decisions take.
-func boardOf(core *wing.Core) (shown board.Board, isPolled bool, err error) {
-	doc, idle, keys := core.Document, core.Document.AgentRuns.Idle.Std(), core.Credentials.MasterKeys()
-	if doc.Quota.Distributed.Enabled {
-		return board.NewRedis(core.Shared, doc.Quota.Distributed.KeyPrefix, idle, keys), false, nil
-	}
+// openRegistry opens the registry of runs in the database of the configuration or of the counts, if one of them
+// is shared. With Redis, gateways learn of decisions by the totals there.
+func (o *Options) openRegistry(core *wing.Core) (closeIt func(), err error) {
+	doc := core.Document
 	address := doc.Store.Config
 	if address == "" {
 		if _, isFile := sqlstore.File(doc.Store.URL, doc.Server.DataDir); isFile {
-			return nil, false, nil
+			return func() {}, nil
 		}
 		address = doc.Store.URL
 	}
-	docs, err := pgdocuments.New(address)
+	database, err := pgdocuments.New(address)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if keys == nil {
-		return board.NewDocuments(docs, idle, docs.Close), true, nil
+	docs := documents.Store(database)
+	if keys := core.Credentials.MasterKeys(); keys != nil {
+		docs = documents.NewSigned(database, keys, core.Log)
 	}
-	return board.NewDocuments(documents.NewSigned(docs, keys, core.Log), idle, docs.Close), true, nil
+	o.Registry, o.IsPolled = registry.New(docs, doc.AgentRuns.Idle.Std()), !doc.Quota.Distributed.Enabled
+	return database.Close, nil
 }
 
 // health adds the stores of runs.
@@ -125,18 +123,11 @@ func (g *Governor) health(to map[string]actuator.Component) {
 // state adds the runs to a scrape of the metrics.
 func (g *Governor) state(to *metrics.State, _ time.Time) {
 	counts := map[State]int64{Running: 0, Waiting: 0, Stopped: 0, Ended: 0}
-	for _, r := range g.all() {
-		r.mu.Lock()
-		if r.isOurs { // others count the rest
-			counts[r.stateNow()]++
+	g.eachView(func(v *RunView, isOurs bool) {
+		if isOurs { // others count the rest
+			counts[v.State]++
 		}
-		r.mu.Unlock()
-	}
-	for _, k := range g.atRest() {
-		if k.isOurs {
-			counts[g.viewRest(k).State]++
-		}
-	}
+	})
 	for state, n := range counts {
 		to.Value("model_router_runs", float64(n), strings.ToLower(string(state)))
 	}
