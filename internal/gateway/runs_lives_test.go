@@ -25,10 +25,8 @@ import (
 func TestDecisionsAboutARunThatIsOverAreOver(t *testing.T) {
 	t.Parallel()
 	for name, shared := range map[string]func(t *testing.T) string{
-		"Redis": func(t *testing.T) string { return inRedis(storetest.Redis(t)) },
-		"database": func(t *testing.T) string {
-			return "store: {config: " + gatewaytest.Quote(storetest.Postgres(t).URL) + "}\n"
-		},
+		"Redis and database": func(t *testing.T) string { return inRedis(storetest.Redis(t)) + inDatabase(t, "config") },
+		"database":           func(t *testing.T) string { return inDatabase(t, "config") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +70,7 @@ func TestALookAtARunDoesNotProlongIt(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(answer(15, 5))
-	yaml := governed(b, "limits: {requests: 3}") + inRedis(storetest.Redis(t))
+	yaml := governed(b, "limits: {requests: 3}") + inRedis(storetest.Redis(t)) + inDatabase(t, "config")
 	one, other := gatewaytest.Start(t, yaml), gatewaytest.Start(t, yaml)
 	turn(one, "task", small).Succeeds(t)
 	used := time.Now()

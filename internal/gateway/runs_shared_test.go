@@ -20,6 +20,11 @@ func inRedis(redis *storetest.Server) string {
 	return fmt.Sprintf("redis: {url: %s}\nquota: {distributed: {enabled: true, timeout: 2s}}\n", gatewaytest.Quote(redis.URL))
 }
 
+// inDatabase is the configuration of gateways that share a database, by url or config.
+func inDatabase(t *testing.T, setting string) string {
+	return "store: {" + setting + ": " + gatewaytest.Quote(storetest.Postgres(t).URL) + "}\n"
+}
+
 // team starts gateways with one configuration that know each other.
 func team(t *testing.T, count int, yaml string) (all []*gatewaytest.Gateway) {
 	t.Helper()
@@ -68,14 +73,11 @@ func TestGatewaysThatShareOnlyRunsCountThemTogether(t *testing.T) {
 // within five seconds.
 func TestRunsOfAllGatewaysAreListedRaisedAndEnded(t *testing.T) {
 	t.Parallel()
-	database := func(t *testing.T, setting string) string {
-		return "store: {" + setting + ": " + gatewaytest.Quote(storetest.Postgres(t).URL) + "}\n"
-	}
 	for name, shared := range map[string]func(t *testing.T) string{
 		"Redis":         func(t *testing.T) string { return inRedis(storetest.Redis(t)) },
-		"database":      func(t *testing.T) string { return database(t, "url") },
-		"configuration": func(t *testing.T) string { return database(t, "config") },
-		"both":          func(t *testing.T) string { return inRedis(storetest.Redis(t)) + database(t, "config") },
+		"database":      func(t *testing.T) string { return inDatabase(t, "url") },
+		"configuration": func(t *testing.T) string { return inDatabase(t, "config") },
+		"both":          func(t *testing.T) string { return inRedis(storetest.Redis(t)) + inDatabase(t, "config") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

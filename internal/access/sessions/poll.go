@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/store/condition"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 )
 
@@ -18,7 +19,7 @@ func (s *Sessions) Run(ctx context.Context) {
 		pause = PollEvery
 	}
 	var swept time.Time
-	isAway := false
+	var state condition.Condition
 	for {
 		now := time.Now()
 		if now.Sub(swept) >= sweepEvery {
@@ -35,15 +36,8 @@ func (s *Sessions) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if (err != nil) != isAway {
-			isAway = err != nil
-			if isAway {
-				s.options.Log.Warn("the sessions of browsers cannot be read; they stay as they were read last",
-					"error", err)
-			} else {
-				s.options.Log.Info("the sessions of browsers are read again")
-			}
-		}
+		state.Note(s.options.Log, err, "the sessions of browsers cannot be read; they stay as they were read last",
+			"the sessions of browsers are read again")
 	}
 }
 

@@ -177,17 +177,9 @@ func (k *Keys) Read(ctx context.Context) error {
 	if ctx.Err() != nil && k.ctx.Err() != nil {
 		return err // the gateway stops
 	}
-	if err != nil {
-		if k.health.Fail(say.From(err)) {
-			k.source.Log.Warn("the keys of an issuer of tokens cannot be read; those that were read before hold",
-				"issuer", k.source.Name, "keys", k.Set().Size(), "error", err)
-		}
-		return err
-	}
-	if k.health.Recover() {
-		k.source.Log.Info("the keys of an issuer of tokens can be read again", "issuer", k.source.Name)
-	}
-	return nil
+	k.health.Note(k.source.Log, err, "the keys of an issuer of tokens cannot be read; those that were read before hold",
+		"the keys of an issuer of tokens can be read again", "issuer", k.source.Name, "keys", k.Set().Size())
+	return err
 }
 
 // take puts the keys of a document in force.

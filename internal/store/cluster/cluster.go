@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
@@ -154,16 +153,10 @@ func (w *Watch) Announce(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if err != nil {
-		if w.state.Fail(say.From(err)) {
-			w.options.Log.Warn("the list of gateways cannot be reached", "error", err)
-		}
-		return
+	w.state.Note(w.options.Log, err, "the list of gateways cannot be reached", "the list of gateways is reached again")
+	if err == nil {
+		w.learn(seen, time.Now())
 	}
-	if w.state.Recover() {
-		w.options.Log.Info("the list of gateways is reached again")
-	}
-	w.learn(seen, time.Now())
 }
 
 // learn takes over the members of a registry.

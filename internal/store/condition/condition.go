@@ -3,6 +3,7 @@
 package condition
 
 import (
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,19 @@ func (c *Condition) Fail(said say.Sentence) (first bool) {
 // Recover notes a success, and reports whether it is the first after a failure.
 func (c *Condition) Recover() (first bool) {
 	return c.failure.Load() != nil && c.failure.Swap(nil) != nil
+}
+
+// Note notes the result of a use, and logs the first failure and the first success after one. All stores
+// that gateways share report their outages by it.
+func (c *Condition) Note(log *slog.Logger, err error, failed, recovered string, attrs ...any) {
+	switch {
+	case err == nil:
+		if c.Recover() {
+			log.Info(recovered, attrs...)
+		}
+	case c.Fail(say.From(err)):
+		log.Warn(failed, append(attrs, "error", err)...)
+	}
 }
 
 // Failure returns the present failure; nil means that there is none.

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 
@@ -289,18 +288,19 @@ func (p *Pool) noteStore(presence *Presence) {
 		}
 	}
 	p.failure.Store(nil)
-	if p.state.Recover() {
-		p.options.Log.Info("what gateways share is exact again", "gateways", presence.Members)
-	}
+	p.note(nil)
+}
+
+// note notes whether the store can be used.
+func (p *Pool) note(err error) {
+	p.state.Note(p.options.Log, err, "what gateways share cannot be reached; this gateway takes its part of what is left",
+		"what gateways share is exact again", "gateways", p.Members())
 }
 
 // fail divides the shared numbers among gateways until the store answers again.
 func (p *Pool) fail(err error) {
 	p.failure.Store(&err)
-	if p.state.Fail(say.From(err)) {
-		p.options.Log.Warn("what gateways share cannot be reached; this gateway takes its part of what is left",
-			"gateways", p.Members(), "error", err)
-	}
+	p.note(err)
 	p.mu.Lock()
 	if !p.away.Load() {
 		p.outage.Add(1)

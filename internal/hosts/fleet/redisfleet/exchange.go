@@ -19,7 +19,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
-	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 	"github.com/patchbay-ai/patchbay/internal/store/redis"
@@ -109,7 +108,7 @@ func (x *Exchange) Run(ctx context.Context) {
 		x.isOn.Store(isWanted)
 		if isWanted {
 			if err := x.share(ctx, tick.C); err != nil && ctx.Err() == nil {
-				x.fail(err)
+				x.note(err)
 			}
 			x.leave()
 		} else {
@@ -242,9 +241,7 @@ func (x *Exchange) hear(envelope string, now time.Time) {
 		if x.hears.IsZero() {
 			x.hears = now
 		}
-		if x.state.Recover() {
-			x.options.Log.Info("gateways tell each other again what they know about the fleet")
-		}
+		x.note(nil)
 		return
 	}
 	_, isKnown := x.others[gateway]
@@ -261,12 +258,10 @@ func (x *Exchange) hear(envelope string, now time.Time) {
 	x.isNew = x.isNew || !isKnown
 }
 
-// fail notes why nothing can be exchanged.
-func (x *Exchange) fail(err error) {
-	if x.state.Fail(say.From(err)) {
-		x.options.Log.Warn("what gateways know about the fleet cannot be exchanged; this gateway goes by what it "+
-			"knows itself", "error", err)
-	}
+// note notes whether the fleets can be exchanged.
+func (x *Exchange) note(err error) {
+	x.state.Note(x.options.Log, err, "what gateways know about the fleet cannot be exchanged; this gateway goes by "+
+		"what it knows itself", "gateways exchange again what they know about the fleet")
 }
 
 // leave forgets the others when they are not heard any more.

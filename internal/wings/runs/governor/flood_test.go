@@ -74,14 +74,14 @@ func TestTheIdlestOfTooManyRunsRest(t *testing.T) {
 		}
 	}
 	taken := heap() - before
-	t.Logf("%d runs take %d bytes; %d do not rest and take %d", g.rooms.all, taken, len(g.runs), g.bytes)
-	if g.bytes > mostBytes || taken > mostBytes+restBytes*many || g.rooms.all != many || len(g.runs)+len(g.resting) != many+1 {
-		t.Errorf("%d and %d runs take %d and %d bytes", len(g.runs), len(g.resting), g.bytes, taken)
+	t.Logf("%d runs take %d bytes; %d do not rest and take %d", g.rooms.all, taken, g.used.Len(), g.bytes)
+	if g.bytes > mostBytes || taken > mostBytes+restBytes*many || g.rooms.all != many || len(g.runs) != many+1 {
+		t.Errorf("%d of %d runs are active; they take %d bytes, all %d", g.used.Len(), len(g.runs), g.bytes, taken)
 	}
-	if g.byID[busy.id] != busy || g.runs[identity{"key8", nameOf(many - 2)}] == nil {
+	if g.byID[busy.id] != busy || g.runs[identity{"key8", nameOf(many - 2)}].active == nil {
 		t.Error("a run with a call under way, or a late one, rests")
 	}
-	if g.runs[ended.identity] != nil || g.resting[ended.identity] == nil {
+	if g.runs[ended.identity].active != nil {
 		t.Error("the idlest run does not rest")
 	}
 	back := g.byPublicID(ended.id)
@@ -91,8 +91,8 @@ func TestTheIdlestOfTooManyRunsRest(t *testing.T) {
 	}
 	g.unpin(busy)
 	g.sweep(now.Add(365 * 24 * time.Hour))
-	if g.bytes != 0 || len(g.runs)+len(g.resting)+g.rooms.all+len(g.rooms.of)+len(g.rooms.order) != 0 {
-		t.Errorf("%d bytes, %d, %d and %d runs after all are over", g.bytes, len(g.runs), len(g.resting), g.rooms.all)
+	if g.bytes != 0 || len(g.runs)+len(g.byID)+g.used.Len()+g.rooms.all+len(g.rooms.of)+len(g.rooms.order) != 0 {
+		t.Errorf("%d bytes, %d, %d and %d runs after all are over", g.bytes, len(g.runs), g.used.Len(), g.rooms.all)
 	}
 }
 
@@ -197,13 +197,10 @@ func TestTheOwnerWithTheMostGivesWay(t *testing.T) {
 	if _, refusal := let("small", "n2", now); refusal != nil || g.rooms.all != mostRuns || g.rooms.of["key3"].size() != each+mostRuns-1-owners*each-1 {
 		t.Errorf("%+v, %d runs, %d of the owner with the most", refusal, g.rooms.all, g.rooms.of["key3"].size())
 	}
-	if g.resting[identity{"key3", nameOf(3)}] != nil || g.byPublicID(small.id) == nil {
+	if g.runs[identity{"key3", nameOf(3)}] != nil || g.byPublicID(small.id) == nil {
 		t.Error("another run than the idlest of the owner with the most gave way")
 	}
-	for _, k := range g.atRest() {
-		k.stopped = new(schema.Error)
-	}
-	for _, r := range g.all() {
+	for _, r := range g.every() {
 		r.stopped = new(schema.Error)
 	}
 	for i := range 10 {

@@ -63,12 +63,10 @@ type Governor struct {
 	mu   sync.Mutex
 	runs map[identity]*run
 	byID map[string]*run
-	// used has these runs, the one that was used last in front.
+	// used has the active runs, the one that was used last in front, and bytes is their memory.
 	used  list.List
 	bytes int
-	// resting has the runs of which little is kept in memory, and rooms the runs of each owner.
-	resting map[identity]*rest
-	rooms   rooms
+	rooms rooms
 	// hasTaken says that the runs of earlier processes were taken over.
 	hasTaken bool
 	// found are the runs that the ledger has and that go on, until they are taken over.
@@ -92,10 +90,11 @@ type Most struct{ OfOwner, InAll, Bytes int }
 // no keys are needed.
 type identity struct{ owner, name string }
 
-// kept is what is kept of each run in memory. The governor's mu guards seat, and the mu of the run
-// what changes besides.
+// kept is what is in memory of each run. The governor's mu guards seat, and the mu of the run what
+// changes besides.
 type kept struct {
 	identity
+	of                            string // the name of its account
 	id, sign, tenant, user, model string
 	// seat is the place in the room of its owner, nil before a request was let in.
 	seat   *seat
@@ -115,24 +114,12 @@ type kept struct {
 // run is one run.
 type run struct {
 	kept
-	// of is the name of its account.
-	of      string
-	element *list.Element
-	pins    int // the requests that use it; the governor's mu guards them
+	element *list.Element // nil while it rests
+	pins    int           // the requests that use it; the governor's mu guards them
+	rested  budget.Rested // while it rests
 
-	mu       sync.Mutex
-	account  *budget.Account
-	underWay map[*turn]struct{}
-	answers  *account.Answers // nil before the first one
-	// agents are hashes of the sub-agents that were seen, as many as are counted. It is changed while
-	// the governor's mu is held, too.
-	agents map[uint64]struct{}
-	watch  loops.Watch
-	// loop is the latest finding about loops, and looped its time; nil where the latest call broke
-	// no rule.
-	loop     *loops.Finding
-	looped   time.Time
-	followed budget.Terms // the terms that were applied last
+	mu sync.Mutex
+	*active
 }
 
 // New returns a governor that knows the runs which go on.
@@ -140,7 +127,7 @@ func New(options Options) *Governor {
 	g := &Governor{
 		options: options, known: known.NewBook(options.Secret), reader: turns.NewReader(),
 		seed: maphash.MakeSeed(), runs: map[identity]*run{}, byID: map[string]*run{},
-		resting: map[identity]*rest{}, rooms: rooms{of: map[string]*room{}}, saved: map[string]registry.Run{},
+		rooms: rooms{of: map[string]*room{}}, saved: map[string]registry.Run{},
 	}
 	most := cmp.Or(options.Most, &Most{mostOfOwner, mostRuns, mostBytes})
 	g.options.Most = most
@@ -261,18 +248,21 @@ func (g *Governor) begin(who identity, tenant string, began time.Time) *run {
 	size := runBytes + 4*len(who.name)
 	g.makeMemory(size)
 	r := &run{kept: kept{identity: who, tenant: tenant, limits: g.options.Settings.Limits}}
-	g.add(r, g.book.OpenRun(budget.RunSubject(who.owner, tenant, who.name), began, r.limits.Amounts()))
+	g.activate(r, g.book.OpenRun(budget.RunSubject(who.owner, tenant, who.name), began, r.limits.Amounts()))
 	return r
 }
 
-// add adds a run with its account to the tables; mu is held.
-func (g *Governor) add(r *run, account *budget.Account) {
-	r.underWay, r.agents = map[*turn]struct{}{}, map[uint64]struct{}{}
-	r.account, r.of, r.id = account, account.Name(), publicID(account.Name())
+// activate adds an active run with its account to the tables; mu is held.
+func (g *Governor) activate(r *run, account *budget.Account) {
+	r.active = &active{account: account, underWay: map[*turn]struct{}{}, agents: map[uint64]struct{}{}}
+	r.of, r.id = account.Name(), publicID(account.Name())
 	r.element = g.used.PushFront(r)
-	g.runs[r.identity], g.byID[r.id] = r, r
 	g.bytes += runBytes + 4*len(r.name)
+	g.put(r)
 }
+
+// put adds a run to the maps; mu is held.
+func (g *Governor) put(r *run) { g.runs[r.identity], g.byID[r.id] = r, r }
 
 // publicID returns the id of a run that people see, by the name of its account.
 func publicID(account string) string { return strings.Replace(account, "/", "_", 1) }
@@ -280,23 +270,20 @@ func publicID(account string) string { return strings.Replace(account, "/", "_",
 // forget removes a run; mu is held.
 func (g *Governor) forget(r *run) {
 	g.take(r)
-	g.book.Forget(r.latest())
+	if r.active != nil {
+		g.book.Forget(r.latest())
+	}
 	g.rooms.leave(r.seat)
 }
 
 // take removes a run from the tables; mu is held.
 func (g *Governor) take(r *run) {
-	g.used.Remove(r.element)
 	delete(g.runs, r.identity)
 	delete(g.byID, r.id)
-	g.bytes -= runBytes + 4*len(r.name) + agentBytes*len(r.agents)
-}
-
-// isOver reports whether nothing was asked for in a run for too long.
-func (r *run) isOver(now time.Time, idle time.Duration) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.underWay) == 0 && now.Sub(r.account.Used()) >= idle
+	if r.active != nil {
+		g.used.Remove(r.element)
+		g.bytes -= runBytes + 4*len(r.name) + agentBytes*len(r.agents)
+	}
 }
 
 // setLimits sets the strictest limits of the gateway, the tenant and the key; mu is held.

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
+	"github.com/patchbay-ai/patchbay/internal/store/condition"
 	"github.com/patchbay-ai/patchbay/internal/wings/runs/registry"
 )
 
@@ -99,22 +100,16 @@ func (g *Governor) save(now time.Time) error {
 	}
 	g.isChanged.Store(false)
 	all := []registry.Run{}
-	keep := func(k *kept, a usage, isUnderWay bool) {
-		if a.Terms().Version == 0 && now.Sub(a.Began()) < g.idle()/2 {
-			return
-		}
-		one := k.entry(a)
-		if isUnderWay {
-			one.Used = now
-		}
-		all = append(all, one)
-	}
-	for _, k := range g.atRest() {
-		keep(&k.kept, &k.account, false)
-	}
-	for _, r := range g.all() {
+	for _, r := range g.every() {
 		r.mu.Lock()
-		keep(&r.kept, r.account, len(r.underWay) > 0)
+		a := r.usage()
+		if a.Terms().Version > 0 || now.Sub(a.Began()) >= g.idle()/2 {
+			one := r.entry()
+			if r.isUnderWay() {
+				one.Used = now
+			}
+			all = append(all, one)
+		}
 		r.mu.Unlock()
 	}
 	text, err := json.Marshal(all)
@@ -138,11 +133,11 @@ func (g *Governor) beginKnown(who identity, tenant string, began, now time.Time)
 	return r
 }
 
-// all returns the runs that do not rest, the one that was used last first.
+// all returns the active runs, the one that was used last first.
 func (g *Governor) all() []*run {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	all := make([]*run, 0, len(g.runs))
+	all := make([]*run, 0, g.used.Len())
 	for e := g.used.Front(); e != nil; e = e.Next() {
 		if r, ok := e.Value.(*run); ok {
 			all = append(all, r)
@@ -153,7 +148,7 @@ func (g *Governor) all() []*run {
 
 // sweep removes the runs that are over.
 func (g *Governor) sweep(now time.Time) {
-	for _, r := range g.all() {
+	for _, r := range g.every() {
 		if !r.isOver(now, g.idle()) {
 			continue
 		}
@@ -162,14 +157,6 @@ func (g *Governor) sweep(now time.Time) {
 			g.forget(r)
 		}
 		g.mu.Unlock()
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for who, k := range g.resting {
-		if k.isOver(now, g.idle()) {
-			delete(g.resting, who)
-			g.rooms.leave(k.seat)
-		}
 	}
 }
 
@@ -185,7 +172,8 @@ func (g *Governor) sweepRegistry(ctx context.Context, now time.Time) {
 
 // Run removes runs that are over and writes the others, until the context ends.
 func (g *Governor) Run(ctx context.Context) {
-	saved, isTold := time.Now(), false
+	var file condition.Condition
+	saved := time.Now()
 	waiting.Every(ctx, time.Second, func(now time.Time) {
 		if g.hasFound() {
 			g.takeFound(now)
@@ -200,11 +188,8 @@ func (g *Governor) Run(ctx context.Context) {
 			return
 		}
 		saved = now
-		err := g.save(now)
-		if err != nil && !isTold {
-			g.options.Log.Error("the runs of agents cannot be written; a restart forgets raised limits", "error", err)
-		}
-		isTold = err != nil
+		file.Note(g.options.Log, g.save(now), "the runs of agents cannot be written; a restart forgets raised limits",
+			"the runs of agents are written again")
 	})
 }
 

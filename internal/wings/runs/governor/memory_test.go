@@ -41,8 +41,8 @@ func TestSubAgentsCountForTheBoundOfMemory(t *testing.T) {
 		}
 		g.mu.Unlock()
 	}
-	if g.bytes > mostBytes || len(g.runs) >= many || len(g.runs) < many/2 || len(g.runs)+len(g.resting) != many {
-		t.Errorf("%d bytes, %d runs of %d", g.bytes, len(g.runs), many)
+	if g.bytes > mostBytes || g.used.Len() >= many || g.used.Len() < many/2 || len(g.runs) != many {
+		t.Errorf("%d bytes, %d active runs of %d", g.bytes, g.used.Len(), many)
 	}
 	if len(last.agents) != mostAgents || g.byID[last.id] != last {
 		t.Errorf("the run that was used last has %d agents", len(last.agents))

@@ -115,36 +115,33 @@ type RunView struct {
 func (g *Governor) view(r *run) RunView {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	spent, reserved := r.account.Figures()
-	v := g.viewOf(&r.kept, r.account, spent)
-	v.UnderWay, v.Agents, v.Reserved = len(r.underWay), len(r.agents), viewAmounts(reserved)
-	if r.loop != nil {
-		v.Loop = &loopView{*r.loop, r.looped}
-	}
-	if v.State == Waiting && (v.UnderWay > 0 || v.Reserved.Requests > 0) { // here, or at another gateway
-		v.State = Running
-	}
-	return v
-}
-
-// viewOf shows a run without what it has only while it does not rest.
-func (g *Governor) viewOf(k *kept, a usage, spent budget.Amounts) RunView {
+	a := r.usage()
 	terms := a.Terms()
 	v := RunView{
-		ID: k.id, Name: k.name, Sign: k.sign, Key: k.owner, Tenant: k.tenant, User: k.user, State: Waiting,
-		Started: a.Began(), Last: a.Used(), Model: k.model, Currency: g.options.Currency(), Used: viewAmounts(spent),
-		Limits: limitsView{viewAmounts(terms.Bounds(k.limits.Amounts())), k.limits.Time, k.limits.Concurrency},
+		ID: r.id, Name: r.name, Sign: r.sign, Key: r.owner, Tenant: r.tenant, User: r.user, State: Waiting,
+		Started: a.Began(), Last: a.Used(), Model: r.model, Currency: g.options.Currency(),
+		Used:   viewAmounts(r.rested.Spent()),
+		Limits: limitsView{viewAmounts(terms.Bounds(r.limits.Amounts())), r.limits.Time, r.limits.Concurrency},
 		Raised: limitsView{amountsView: viewAmounts(terms.Raised), Time: schema.Duration(terms.Longer)},
 	}
-	if k.limits.Time > 0 {
+	if r.limits.Time > 0 {
 		v.Limits.Time += schema.Duration(terms.Longer)
 	}
-	v.Code, v.Reason = k.stoppedBy()
+	if r.active != nil {
+		spent, reserved := r.account.Figures()
+		v.Used, v.Reserved, v.UnderWay, v.Agents = viewAmounts(spent), viewAmounts(reserved), len(r.underWay), len(r.agents)
+		if r.loop != nil {
+			v.Loop = &loopView{*r.loop, r.looped}
+		}
+	}
+	v.Code, v.Reason = r.stoppedBy()
 	switch {
 	case terms.IsEnded:
 		v.State, v.Code, v.Reason = Ended, codeEnded, ""
 	case v.Code != "" || terms.Looped > terms.Lifted:
 		v.State = Stopped
+	case v.UnderWay > 0 || v.Reserved.Requests > 0: // here, or at another gateway
+		v.State = Running
 	}
 	return v
 }
@@ -152,16 +149,10 @@ func (g *Governor) viewOf(k *kept, a usage, spent budget.Amounts) RunView {
 // eachView calls visit with all runs that are not over, and whether requests of each reached this gateway.
 func (g *Governor) eachView(visit func(v *RunView, isOurs bool)) {
 	now := time.Now()
-	for _, r := range g.all() {
+	for _, r := range g.every() {
 		if !r.isOver(now, g.idle()) { // otherwise it is forgotten in a moment
 			v := g.view(r)
 			visit(&v, r.reachedUs())
-		}
-	}
-	for _, k := range g.atRest() {
-		if !k.isOver(now, g.idle()) {
-			v := g.viewOf(&k.kept, &k.account, k.account.Spent())
-			visit(&v, k.isOurs)
 		}
 	}
 }
@@ -343,16 +334,12 @@ func (g *Governor) byPublicID(id string) *run {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if r := g.byID[id]; r != nil {
-		return r
-	}
-	for who, k := range g.resting {
-		if k.id == id {
-			return g.wake(who)
-		}
+		return g.wake(r.identity)
 	}
 	return nil
 }
 
+// latest returns the account of an active run.
 func (r *run) latest() *budget.Account {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -72,14 +72,15 @@ func (r *run) isStale(now time.Time, g *Governor) bool {
 	return now.Sub(last.at) >= g.idle()/publishParts && r.account.Used().After(last.at)
 }
 
-// entry returns the run as the registry and the file have it.
-func (k *kept) entry(a usage) registry.Run {
+// entry returns the run as the registry and the file have it; mu is held.
+func (r *run) entry() registry.Run {
+	a := r.usage()
 	one := registry.Run{
-		ID: k.id, Owner: k.owner, Tenant: k.tenant, User: k.user, Name: k.name, Sign: k.sign, Model: k.model,
-		Began: a.Began(), Used: a.Used(), Limits: k.limits, Terms: a.Terms().String(),
+		ID: r.id, Owner: r.owner, Tenant: r.tenant, User: r.user, Name: r.name, Sign: r.sign, Model: r.model,
+		Began: a.Began(), Used: a.Used(), Limits: r.limits, Terms: a.Terms().String(),
 	}
-	if k.stopped != nil {
-		one.Code, one.Reason = k.stopped.Code, k.stopped.Message
+	if r.stopped != nil {
+		one.Code, one.Reason = r.stopped.Code, r.stopped.Message
 	}
 	return one
 }
@@ -89,7 +90,7 @@ func (g *Governor) publish(ctx context.Context, now time.Time, runs ...*run) err
 	list, states := make([]registry.Run, len(runs)), make([]published, len(runs))
 	for i, r := range runs {
 		r.mu.Lock()
-		list[i] = r.entry(r.account)
+		list[i] = r.entry()
 		states[i] = published{now, r.account.Terms().Version, list[i].Code, r.model != ""}
 		r.mu.Unlock()
 	}

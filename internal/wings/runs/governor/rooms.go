@@ -185,7 +185,7 @@ func (g *Governor) makeRoom(of *room, now time.Time) bool {
 func (g *Governor) giveWay(in *room, now time.Time) bool {
 	for range in.free.Len() {
 		s, _ := in.free.Back().Value.(*seat)
-		if g.isHolding(s, now) {
+		if g.runs[s.who].holds(now, g.idle()) {
 			g.rooms.move(s, true)
 			continue
 		}
@@ -198,18 +198,7 @@ func (g *Governor) giveWay(in *room, now time.Time) bool {
 		return false
 	}
 	s, _ := in.held.Back().Value.(*seat)
-	return !g.isHolding(s, now) && g.remove(s)
-}
-
-// isHolding reports whether a run holds its room now; mu is held.
-func (g *Governor) isHolding(s *seat, now time.Time) bool {
-	if k := g.resting[s.who]; k != nil {
-		return !k.isOver(now, g.idle()) && k.holds(&k.account, now)
-	}
-	r := g.runs[s.who]
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return now.Sub(r.account.Used()) < g.idle() && r.holds(r.account, now)
+	return !g.runs[s.who].holds(now, g.idle()) && g.remove(s)
 }
 
 // keeps reports whether the run of a row in the ledger is known here. One that had to give way is not,
@@ -217,24 +206,17 @@ func (g *Governor) isHolding(s *seat, now time.Time) bool {
 func (g *Governor) keeps(key *quota.Key, start time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	who, began := identity{key.APIKey, key.User}, time.Time{}
-	if k := g.resting[who]; k != nil {
-		began = k.account.Began()
-	} else if r := g.runs[who]; r != nil {
-		began = r.latest().Began()
-	} else {
+	r := g.runs[identity{key.APIKey, key.User}]
+	if r == nil {
 		return !g.hasTaken || g.hasFound()
 	}
-	return !start.Before(began.Truncate(time.Second))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !start.Before(r.usage().Began().Truncate(time.Second))
 }
 
 // remove removes a run, unless requests use it; mu is held.
 func (g *Governor) remove(s *seat) bool {
-	if g.resting[s.who] != nil {
-		delete(g.resting, s.who)
-		g.rooms.leave(s)
-		return true
-	}
 	r := g.runs[s.who]
 	if r.pins > 0 {
 		return false
