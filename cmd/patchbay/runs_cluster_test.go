@@ -20,8 +20,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
-// runTeam is a run at three gateways in processes of their own, which share Redis, beside a plain
-// model: how much it may use and what its client got.
+// runTeam is a run at three gateways in processes of their own, which share Redis and the
+// configuration, beside a plain model: how much it may use and what its client got.
 type runTeam struct {
 	t        *testing.T
 	redis    *storetest.Server
@@ -38,8 +38,8 @@ func newRunTeam(t *testing.T, limit int64) *runTeam {
 	b.ScriptForever(simulator.Step{Body: `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":30,"total_tokens":40}}`})
 	team := &runTeam{t: t, redis: storetest.Redis(t), limit: limit}
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
-	gatewaytest.WriteFile(t, file, gatewaytest.PoolYAML(b)+fmt.Sprintf("runs: {enabled: true, loops: {repeats: 0}, limits: {tokens: %d}}\nredis: {url: %s}\nlog: {access: false}\nquota: {flush-interval-seconds: 1, distributed: {enabled: true, timeout: 2s}}\n",
-		limit, gatewaytest.Quote(team.redis.URL)))
+	gatewaytest.WriteFile(t, file, gatewaytest.PoolYAML(b)+fmt.Sprintf("runs: {enabled: true, loops: {repeats: 0}, limits: {tokens: %d}}\nredis: {url: %s}\nstore: {config: %s}\nlog: {access: false}\nquota: {flush-interval-seconds: 1, distributed: {enabled: true, timeout: 2s}}\n",
+		limit, gatewaytest.Quote(team.redis.URL), gatewaytest.Quote(storetest.Postgres(t).URL)))
 	for n := range team.gateways {
 		team.args[n] = []string{"--config", file, "--data-dir", t.TempDir()}
 		team.gateways[n] = serving(t, team.args[n]...)

@@ -32,15 +32,6 @@ type Local struct {
 type kindIndex struct {
 	byID   map[string]*kept
 	sorted ordered
-	scopes map[string]*scopeIndex
-	all    Use
-}
-
-// scopeIndex finds the documents of a kind in a scope.
-type scopeIndex struct {
-	name   string
-	sorted ordered
-	use    Use
 }
 
 // ordered are documents, the oldest first. They stay in order, because sorting all of them for
@@ -210,49 +201,18 @@ func (l *Local) Put(_ context.Context, doc Document) (int64, error) {
 
 // set adds a document to the index and replaces its version before.
 func (l *Local) set(doc Document, now time.Time) {
-	if found := l.find(doc.Kind, doc.ID); found != nil && found.Scope == doc.Scope && found.Created.Equal(doc.Created) {
-		l.change(found, doc, now)
-		return
-	}
 	l.unset(doc.Kind, doc.ID)
 	index := l.kinds[doc.Kind]
 	if index == nil {
-		index = &kindIndex{byID: map[string]*kept{}, scopes: map[string]*scopeIndex{}}
+		index = &kindIndex{byID: map[string]*kept{}}
 		l.kinds[doc.Kind] = index
-	}
-	scope := index.scopes[doc.Scope]
-	if scope == nil {
-		scope = &scopeIndex{name: strings.Clone(doc.Scope)}
-		index.scopes[scope.name] = scope
 	}
 	if l.dir != nil {
 		doc.Data = nil
 	}
-	doc.Scope = scope.name // all documents of a scope share one text
 	added := &kept{doc, now}
 	index.byID[doc.ID] = added
 	index.sorted.add(added)
-	scope.sorted.add(added)
-	scope.use.add(1, doc.Bytes)
-	index.all.add(1, doc.Bytes)
-}
-
-// change replaces a document that keeps its place.
-func (l *Local) change(found *kept, doc Document, now time.Time) {
-	index := l.kinds[doc.Kind]
-	more := doc.Bytes - found.Bytes
-	index.scopes[found.Scope].use.add(0, more)
-	index.all.add(0, more)
-	if l.dir != nil {
-		doc.Data = nil
-	}
-	doc.Scope = found.Scope
-	*found = kept{doc, now}
-}
-
-func (u *Use) add(count int, bytes int64) {
-	u.Count += count
-	u.Bytes += bytes
 }
 
 // unset takes a document out of the index.
@@ -262,15 +222,8 @@ func (l *Local) unset(kind, id string) {
 		return
 	}
 	index := l.kinds[kind]
-	scope := index.scopes[found.Scope]
 	delete(index.byID, id)
 	index.sorted.remove(found)
-	scope.sorted.remove(found)
-	scope.use.add(-1, -found.Bytes)
-	index.all.add(-1, -found.Bytes)
-	if len(scope.sorted) == 0 {
-		delete(index.scopes, scope.name)
-	}
 	if len(index.byID) == 0 {
 		delete(l.kinds, kind)
 	}
@@ -296,15 +249,18 @@ func (l *Local) Delete(_ context.Context, kind, id string) error {
 func (l *Local) Use(_ context.Context, kind, scope string) (own, all Use, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	index := l.kinds[kind]
-	if index == nil {
-		return own, all, nil
+	if index := l.kinds[kind]; index != nil {
+		for _, doc := range index.sorted {
+			all = all.plus(doc)
+			if doc.Scope == scope {
+				own = own.plus(doc)
+			}
+		}
 	}
-	if found := index.scopes[scope]; found != nil {
-		own = found.use
-	}
-	return own, index.all, nil
+	return own, all, nil
 }
+
+func (u Use) plus(doc *kept) Use { return Use{u.Count + 1, u.Bytes + doc.Bytes} }
 
 // Uses returns the use of a kind in each scope.
 func (l *Local) Uses(_ context.Context, kind string) (map[string]Use, error) {
@@ -312,8 +268,8 @@ func (l *Local) Uses(_ context.Context, kind string) (map[string]Use, error) {
 	defer l.mu.Unlock()
 	uses := map[string]Use{}
 	if index := l.kinds[kind]; index != nil {
-		for _, scope := range index.scopes {
-			uses[scope.name] = scope.use
+		for _, doc := range index.sorted {
+			uses[doc.Scope] = uses[doc.Scope].plus(doc)
 		}
 	}
 	return uses, nil
@@ -352,16 +308,9 @@ func (l *Local) list(q Query) ([]Document, error) {
 			return nil, err
 		}
 	}
-	groups := l.groups(&q)
 	var found []*kept
-	for _, group := range groups {
-		found = append(found, group.page(&q, &after)...)
-	}
-	if len(groups) > 1 {
-		slices.SortFunc(found, func(a, b *kept) int { return q.order(&a.Document, &b.Document) })
-		if q.Limit > 0 && len(found) > q.Limit {
-			found = found[:q.Limit]
-		}
+	if index := l.kinds[q.Kind]; index != nil {
+		found = index.sorted.page(&q, &after)
 	}
 	now := time.Now()
 	docs := make([]Document, len(found))
@@ -372,14 +321,6 @@ func (l *Local) list(q Query) ([]Document, error) {
 		}
 	}
 	return docs, nil
-}
-
-// order orders documents as the query wants them.
-func (q *Query) order(a, b *Document) int {
-	if q.IsAscending {
-		return compare(a, b)
-	}
-	return compare(b, a)
 }
 
 // page returns the first documents that a query asks for, behind the document after.
@@ -402,7 +343,7 @@ func (o ordered) page(q *Query, after *Document) []*kept {
 		if !q.IsAscending {
 			doc = rest[len(rest)-1-i]
 		}
-		if q.OnlyOpen && !doc.IsOpen {
+		if q.OnlyOpen && !doc.IsOpen || len(q.Scopes) > 0 && !slices.Contains(q.Scopes, doc.Scope) {
 			continue
 		}
 		found = append(found, doc)
@@ -411,24 +352,6 @@ func (o ordered) page(q *Query, after *Document) []*kept {
 		}
 	}
 	return found
-}
-
-// groups returns the groups of documents that a query selects from.
-func (l *Local) groups(q *Query) []ordered {
-	index := l.kinds[q.Kind]
-	if index == nil {
-		return nil
-	}
-	if len(q.Scopes) == 0 {
-		return []ordered{index.sorted}
-	}
-	var groups []ordered
-	for _, name := range q.Scopes {
-		if scope := index.scopes[name]; scope != nil {
-			groups = append(groups, scope.sorted)
-		}
-	}
-	return groups
 }
 
 // CheckName returns an error for names that a document cannot have.

@@ -30,6 +30,17 @@ type Database struct {
 // New returns the database at an address. The timeout bounds every call, including the wait
 // for earlier calls. The error never repeats the address, which may hold a password.
 func New(address string, timeout time.Duration, tables Tables) (*Database, error) {
+	config, err := Parse(address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	d := &Database{config: config, tables: tables, timeout: timeout, turn: make(chan struct{}, 1)}
+	d.turn <- struct{}{}
+	return d, nil
+}
+
+// Parse returns how to connect to an address within a time. The error never repeats the address.
+func Parse(address string, timeout time.Duration) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
 		return nil, errors.New("the address of the database cannot be read")
@@ -38,9 +49,7 @@ func New(address string, timeout time.Duration, tables Tables) (*Database, error
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "patchbay"
 	}
-	d := &Database{config: config, tables: tables, timeout: timeout, turn: make(chan struct{}, 1)}
-	d.turn <- struct{}{}
-	return d, nil
+	return config, nil
 }
 
 // Close closes the connection. The next use opens it again.
@@ -99,23 +108,23 @@ func (d *Database) Connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.makeTables(ctx, conn); err != nil {
+	if err := d.tables.Add(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
 	return conn, nil
 }
 
-// makeTables makes the tables where they are missing. Where they exist, the right to make
-// tables is not needed.
-func (d *Database) makeTables(ctx context.Context, conn *pgx.Conn) error {
+// Add makes the tables that are missing. If none is, the right to make tables is not
+// needed.
+func (t *Tables) Add(ctx context.Context, conn *pgx.Conn) error {
 	var exists bool
-	err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", d.tables.Last).Scan(&exists)
+	err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", t.Last).Scan(&exists)
 	if err != nil || exists {
 		return err
 	}
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", d.tables.Lock)
-		for _, statement := range append([]string{lock}, d.tables.Make...) {
+		lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", t.Lock)
+		for _, statement := range append([]string{lock}, t.Make...) {
 			if _, err := tx.Exec(ctx, statement); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package pglog
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -106,19 +107,13 @@ func Check(ctx context.Context, tx *sql.Tx, keys *seal.Keys) error {
 	if err != nil {
 		return err
 	}
-	if m != (mark.Mark{}) {
-		return m.Check(place, keys)
-	}
 	log, err := Read(ctx, tx, nil)
-	if err == nil && log.Head.Log != "" {
-		err = mark.Missing(place, "the table patchbay_config_current")
-	}
-	return err
+	return cmp.Or(err, checkMark(m, log.Head.Log != "", keys))
 }
 
 // Make makes the tables that are missing, in a transaction.
 func Make(ctx context.Context, tx *sql.Tx) (err error) {
-	for _, statement := range tables() {
+	for _, statement := range tables().Make {
 		if err == nil {
 			_, err = tx.ExecContext(ctx, statement)
 		}

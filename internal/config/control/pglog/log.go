@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/store/mark"
+	"github.com/patchbay-ai/patchbay/internal/store/postgres"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -24,8 +25,6 @@ const (
 	AbandonedAfter = 5 * time.Second
 	// channel is the notification channel that announces every commit.
 	channel = "patchbay_config"
-	// tablesLock is the advisory lock of a gateway that makes the tables.
-	tablesLock = 7_284_113_906
 )
 
 // Log is a log of versions in PostgreSQL.
@@ -40,18 +39,14 @@ type Log struct {
 // is needed. The error never repeats the address, which may hold a password. Begin fails with
 // mark.ErrMasterKey or mark.ErrFormat, and changes nothing, unless the log is signed with keys, which may be nil.
 func New(address string, keys *seal.Keys) (*Log, error) {
-	config, err := pgx.ParseConfig(address)
+	config, err := postgres.Parse(address, Timeout)
 	if err != nil {
-		return nil, errors.New("store.config: the address of the database cannot be read")
+		return nil, fmt.Errorf("store.config: %w", err)
 	}
-	config.ConnectTimeout = Timeout
 	for name, limit := range map[string]time.Duration{
 		"statement_timeout": Timeout, "idle_in_transaction_session_timeout": AbandonedAfter,
 	} {
 		config.RuntimeParams[name] = strconv.FormatInt(limit.Milliseconds(), 10)
-	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "patchbay"
 	}
 	return &Log{config: config, keys: keys}, nil
 }
@@ -108,7 +103,7 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 		if err := l.check(ctx); err != nil {
 			return nil, err
 		}
-		if err := l.makeTables(ctx); err != nil {
+		if err := l.addTables(ctx); err != nil {
 			return nil, fmt.Errorf("tables: %w", err)
 		}
 		l.ready = true
@@ -136,6 +131,13 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 	return t, nil
 }
 
+func (l *Log) addTables(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	missing := tables()
+	return missing.Add(ctx, l.conn)
+}
+
 // check returns an error unless the log is empty or is signed with the keys.
 func (l *Log) check(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
@@ -143,9 +145,13 @@ func (l *Log) check(ctx context.Context) error {
 	hasLog, hasMark := false, false
 	err := l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL,
 		to_regclass('patchbay_format') IS NOT NULL`).Scan(&hasLog, &hasMark)
-	text := ""
+	var m mark.Mark
 	if err == nil && hasMark {
+		text := ""
 		err = l.conn.QueryRow(ctx, readMark).Scan(&text)
+		if err == nil && text != "" {
+			m, err = mark.Read([]byte(text))
+		}
 	}
 	if err == nil && hasLog {
 		err = l.conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_current)").Scan(&hasLog)
@@ -153,7 +159,7 @@ func (l *Log) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return checkMark(text, hasLog, l.keys)
+	return checkMark(m, hasLog, l.keys)
 }
 
 // readMark reads the mark, empty if there is none, and writeMark writes it.
@@ -164,26 +170,22 @@ const (
 )
 
 // checkMark returns an error unless the log with a mark is signed with keys, or there is no log.
-func checkMark(text string, hasLog bool, keys *seal.Keys) error {
-	if text == "" {
-		if hasLog {
-			return mark.Missing(place, "the table patchbay_config_current")
-		}
-		return nil
+func checkMark(m mark.Mark, hasLog bool, keys *seal.Keys) error {
+	switch {
+	case m != mark.Mark{}:
+		return m.Check(place, keys)
+	case hasLog:
+		return mark.Missing(place, "the table patchbay_config_current")
 	}
-	m, err := mark.Read([]byte(text))
-	if err != nil {
-		return err
-	}
-	return m.Check(place, keys)
+	return nil
 }
 
 // place names the log in errors.
 const place = "the database of the shared configuration"
 
 // tables are the tables of the log.
-func tables() []string {
-	return []string{
+func tables() postgres.Tables {
+	return postgres.Tables{Last: "patchbay_format", Lock: 7_284_113_906, Make: []string{
 		`CREATE TABLE IF NOT EXISTS patchbay_config_versions (
 			version    INTEGER PRIMARY KEY,
 			created_at TIMESTAMPTZ NOT NULL,
@@ -214,30 +216,7 @@ func tables() []string {
 			single BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (single),
 			mark   TEXT NOT NULL
 		)`,
-	}
-}
-
-// makeTables makes the tables if they are missing: if none is missing, the right to make
-// tables is not needed.
-func (l *Log) makeTables(ctx context.Context) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	var there bool
-	if err := l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL
-			AND to_regclass('patchbay_config_values') IS NOT NULL
-			AND to_regclass('patchbay_config_signatures') IS NOT NULL
-			AND to_regclass('patchbay_format') IS NOT NULL`).Scan(&there); err != nil || there {
-		return err
-	}
-	return pgx.BeginFunc(ctx, l.conn, func(tx pgx.Tx) error {
-		lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", tablesLock)
-		for _, statement := range append([]string{lock}, tables()...) {
-			if _, err := tx.Exec(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}}
 }
 
 // listener is a connection that is notified of every commit.
