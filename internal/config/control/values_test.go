@@ -117,7 +117,7 @@ func TestValuesAreSharedAndSurviveTheirDatabase(t *testing.T) {
 
 	// A database that lost everything gets it back from those who know it.
 	leave()
-	inDatabase(t, db.URL, "DROP TABLE patchbay_config_values", "DROP TABLE patchbay_config_versions", "DROP TABLE patchbay_config_current")
+	inDatabase(t, db.URL, "DROP TABLE patchbay_config_values, patchbay_config_versions, patchbay_config_current, patchbay_config_signatures, patchbay_format")
 	three, _ := join(t, db.URL, t.TempDir(), config.Default())
 	at3 := followValues(t, three, nil)
 	soon(t, "a new gateway has all values", at3.is(want))
@@ -152,18 +152,6 @@ func TestAValueThatIsRemovedStaysSo(t *testing.T) {
 	three, _ := join(t, db.URL, t.TempDir(), config.Default())
 	if at := followValues(t, three, nil); !at.is(map[string]string{"key/a": "1", "key/b": "3"})() {
 		t.Errorf("what is stored: %v", at.values)
-	}
-}
-
-// A database of an earlier release has versions and no table of values.
-func TestValuesJoinALogThatHasNone(t *testing.T) {
-	db := storetest.Postgres(t)
-	_, leave := join(t, db.URL, t.TempDir(), config.Default())
-	leave()
-	inDatabase(t, db.URL, "DROP TABLE patchbay_config_values")
-	one, _ := join(t, db.URL, t.TempDir(), config.Default())
-	if at := followValues(t, one, map[string][]byte{"key/a": []byte("1")}); !at.is(map[string]string{"key/a": "1"})() {
-		t.Errorf("%v", at.values)
 	}
 }
 
