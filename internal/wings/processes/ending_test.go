@@ -8,17 +8,16 @@ import (
 
 // Each way in which a process ends is one sentence, which the console can translate.
 func TestEndingsAreSentences(t *testing.T) {
-	for line, want := range map[string]say.Code{
-		"exited 3":      "process.exited",
-		"died 9 killed": "process.signal",
-		`fault {"code":"process.no_program","values":{"program":"llama-server"}}`: "process.unstarted",
+	for want, end := range map[say.Code]ending{
+		"process.exited":     {Code: 3},
+		"process.signal":     {Code: 9, Signal: "killed"},
+		"process.no_program": {Fault: say.New("process.no_program", "program", "llama-server")},
 	} {
-		_, end := parseNews(line)
 		if said := end.Said(); said.Code != want {
-			t.Errorf("%s: %+v", line, said)
+			t.Errorf("%+v: got %+v, want %s", end, said, want)
 		}
 	}
-	if said := (ending{isLost: true}).Said(); said.Code != "process.supervisor" || said.String() != "its supervisor was ended" {
+	if said := (ending{IsLost: true}).Said(); said.Code != "process.supervisor" || said.String() != "its supervisor was ended" {
 		t.Errorf("%+v", said)
 	}
 }

@@ -167,7 +167,7 @@ func (h *host) launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, e
 		owned.Go(func() {
 			select {
 			case <-time.After(after):
-				v.end(ending{code: 1})
+				v.end(ending{Code: 1})
 			case <-v.done:
 			}
 		})
@@ -225,7 +225,7 @@ func (v *value) Terminate() {
 	time.AfterFunc(after, func() { v.end(ending{}) })
 }
 
-func (v *value) Kill() { v.end(ending{isDead: true, code: 9, signal: "killed"}) }
+func (v *value) Kill() { v.end(ending{Code: 9, Signal: "killed"}) }
 
 func (v *value) Done() <-chan struct{} { return v.done }
 

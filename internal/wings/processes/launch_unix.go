@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // outputDelay bounds the wait for the rest of the output of an ended process.
@@ -30,6 +32,10 @@ type supervised struct {
 // launch starts a process, and its supervisor. The output of the process goes to out.
 func launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
 	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args, err := task{p.Directory, p.StopTimeout, p.Stop, p.Command}.arguments()
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +64,7 @@ func launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
 	opened = append(opened, orders, tell, write)
 	cmd := &exec.Cmd{
 		Path:        program,
-		Args:        task{p.Directory, p.StopTimeout.Std(), p.Stop, p.Command}.arguments(),
+		Args:        args,
 		Env:         processEnvironment(p),
 		Stdout:      write,
 		Stderr:      write,
@@ -69,7 +75,7 @@ func launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
 		opened = append(opened, control, news, written)
 		return nil, err
 	}
-	s := &supervised{control: control, done: make(chan struct{}), ending: ending{isLost: true}}
+	s := &supervised{control: control, done: make(chan struct{}), ending: ending{IsLost: true}}
 	var reading sync.WaitGroup
 	reading.Go(func() { _, _ = io.Copy(out, written) })
 	owned.Go(func() {
@@ -89,12 +95,15 @@ func launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
 func (s *supervised) follow(news io.Reader) {
 	lines := bufio.NewScanner(news)
 	for lines.Scan() {
-		pid, end := parseNews(lines.Text())
-		if pid != 0 {
-			s.pid.Store(int64(pid))
+		var what report
+		if json.Unmarshal(lines.Bytes(), &what) != nil {
+			continue
 		}
-		if end != nil {
-			s.ending = *end
+		if what.PID != 0 {
+			s.pid.Store(int64(what.PID))
+		}
+		if what.Ending != nil {
+			s.ending = *what.Ending
 		}
 	}
 }

@@ -456,7 +456,7 @@ func TestALostSupervisorIsOneFailure(t *testing.T) {
 		h.mu.Lock()
 		lost := h.running["a"]
 		h.mu.Unlock()
-		lost.end(ending{isLost: true})
+		lost.end(ending{IsLost: true})
 		synctest.Wait()
 		if view, _, _ := m.View("a"); view.State != Failed || view.Reason != "its supervisor was ended" {
 			t.Errorf("a is %s: %s", view.State, view.Reason)

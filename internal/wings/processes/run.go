@@ -133,7 +133,7 @@ func (m *Manager) attempt(p *process, described Process, stop <-chan struct{}) (
 	if !how.Is() {
 		how = started.Ending().Said()
 	}
-	return how, started.Ending().fault.Is(), hasDied && m.takenAddress(described) != ""
+	return how, started.Ending().Fault.Is(), hasDied && m.takenAddress(described) != ""
 }
 
 // finish ends a process and waits until nothing is left of it. It asks by the stop command, if

@@ -170,7 +170,7 @@ func TestAProcessWhoseConnectionBrokeIsLookedAt(t *testing.T) {
 		h.mu.Lock()
 		dying := h.running["a"]
 		h.mu.Unlock()
-		time.AfterFunc(time.Second, func() { dying.end(ending{code: 1}) })
+		time.AfterFunc(time.Second, func() { dying.end(ending{Code: 1}) })
 		use(t, m, "a", 0)
 		if _, all := h.Running(); !slices.Equal(all, []string{"a", "a"}) {
 			t.Errorf("started %v", all)

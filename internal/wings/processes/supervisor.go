@@ -1,15 +1,10 @@
 package processes
 
 import (
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
-
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Each process has a supervisor between it and the gateway: the gateway's own program,
@@ -18,36 +13,25 @@ import (
 // parent, or adopts the children, of everything that the process starts.
 const supervisorWord = "supervise-process"
 
+// taskArgument is the number of the argument of the supervisor that has its task.
+const taskArgument = 2
+
 // The gateway writes commands into the pipe to a supervisor. The end of the pipe means:
 // kill everything.
 const commandTerminate = 't'
 
 // task is what a supervisor has to do.
 type task struct {
-	directory string
-	patience  time.Duration // with the stop command
-	stop      []string      // ends the process; empty for SIGTERM
-	command   []string
+	Directory string          `json:"directory"`
+	Patience  schema.Duration `json:"patience"` // with the stop command
+	Stop      []string        `json:"stop"`     // ends the process; empty for SIGTERM
+	Command   []string        `json:"command"`
 }
 
 // arguments returns the task as arguments of a program.
-func (t task) arguments() []string {
-	return slices.Concat([]string{"patchbay", supervisorWord, t.directory, t.patience.String(),
-		strconv.Itoa(len(t.stop))}, t.stop, t.command)
-}
-
-// taskIn returns the task that arguments returned.
-func taskIn(args []string) (t task, ok bool) {
-	const head = 5
-	if len(args) <= head {
-		return t, false
-	}
-	patience, err := time.ParseDuration(args[3])
-	words, countErr := strconv.Atoi(args[4])
-	if err != nil || countErr != nil || words < 0 || words >= len(args)-head {
-		return t, false
-	}
-	return task{args[2], patience, args[head : head+words], args[head+words:]}, true
+func (t task) arguments() ([]string, error) {
+	text, err := json.Marshal(t)
+	return []string{"patchbay", supervisorWord, string(text)}, err
 }
 
 // Supervise supervises a process if the program was started for that with these arguments,
@@ -62,59 +46,32 @@ func Supervise(args []string) bool {
 
 // ending describes the end of a process.
 type ending struct {
-	// fault is why it could not be started; it says nothing where it could.
-	fault say.Sentence
-	// isLost says that its supervisor was ended, which could not tell more.
-	isLost bool
-	isDead bool // by a signal
-	code   int  // of the exit, or of the signal
-	// signal is the name of the signal.
-	signal string
+	// Fault is why it could not be started; it says nothing if it was.
+	Fault say.Sentence `json:"fault,omitzero"`
+	// IsLost means that its supervisor was ended, which reported no more.
+	IsLost bool `json:"isLost,omitzero"`
+	// Signal is the name of the signal that it died by, empty if it exited, and Code the number of the signal
+	// or of the exit.
+	Signal string `json:"signal,omitzero"`
+	Code   int    `json:"code,omitzero"`
 }
 
 // Said says how the process ended.
 func (e ending) Said() say.Sentence {
 	switch {
-	case e.fault.Is():
-		return e.fault
-	case e.isLost:
+	case e.Fault.Is():
+		return e.Fault
+	case e.IsLost:
 		return say.New("process.supervisor")
-	case e.isDead:
-		return say.New("process.signal", "number", e.code, "signal", e.signal)
+	case e.Signal != "":
+		return say.New("process.signal", "number", e.Code, "signal", e.Signal)
 	}
-	return say.New("process.exited", "status", e.code)
+	return say.New("process.exited", "status", e.Code)
 }
 
-// A supervisor reports the state of the process to the gateway in lines. A fault is a
-// sentence in JSON.
-const (
-	newsStarted = "started"
-	newsFault   = "fault"
-	newsExited  = "exited"
-	newsDied    = "died"
-)
-
-// parseNews reads a line of a supervisor.
-func parseNews(line string) (pid int, end *ending) {
-	word, rest, _ := strings.Cut(line, " ")
-	switch word {
-	case newsStarted:
-		pid, _ = strconv.Atoi(rest)
-	case newsFault:
-		var why say.Sentence
-		_ = json.Unmarshal([]byte(rest), &why)
-		end = &ending{fault: say.New("process.unstarted", "why", why)}
-	case newsExited:
-		code, _ := strconv.Atoi(rest)
-		end = &ending{code: code}
-	case newsDied:
-		number, name, _ := strings.Cut(rest, " ")
-		code, _ := strconv.Atoi(number)
-		end = &ending{isDead: true, code: code, signal: name}
-	}
-	return pid, end
-}
-
-func formatNews(word string, values ...any) string {
-	return strings.TrimSpace(word+" "+fmt.Sprintln(values...)) + "\n"
+// report is a line of JSON in which a supervisor tells the gateway the number of the process, or how it
+// ended.
+type report struct {
+	PID    int     `json:"pid,omitzero"`
+	Ending *ending `json:"ending,omitzero"`
 }

@@ -49,18 +49,20 @@ func supervise(args []string) {
 		syscall.SIGQUIT)
 	adopt()
 	control, news := os.NewFile(controlFile, "control"), os.NewFile(newsFile, "news")
-	task, ok := taskIn(args)
-	if control == nil || news == nil || !ok {
+	var task task
+	if control == nil || news == nil || len(args) <= taskArgument || json.Unmarshal([]byte(args[taskArgument]), &task) != nil {
 		return
 	}
-	tell := func(word string, values ...any) { _, _ = io.WriteString(news, formatNews(word, values...)) }
-	pid, err := begin(task.directory, task.command)
+	tell := func(what report) {
+		line, _ := json.Marshal(what)
+		_, _ = news.Write(append(line, '\n'))
+	}
+	pid, err := begin(task.Directory, task.Command)
 	if err != nil {
-		cause, _ := json.Marshal(say.From(err))
-		tell(newsFault, string(cause))
+		tell(report{Ending: &ending{Fault: say.New("process.unstarted", "why", err)}})
 		return
 	}
-	tell(newsStarted, pid)
+	tell(report{PID: pid})
 	s := supervisor{task: task, pid: pid, status: make(chan syscall.WaitStatus, 1), over: make(chan struct{})}
 	var reaping sync.WaitGroup
 	reaping.Go(s.reap)
@@ -69,9 +71,9 @@ func supervise(args []string) {
 	select {
 	case end := <-s.status:
 		if end.Signaled() {
-			tell(newsDied, int(end.Signal()), end.Signal().String())
+			tell(report{Ending: &ending{Signal: end.Signal().String(), Code: int(end.Signal())}})
 		} else {
-			tell(newsExited, end.ExitStatus())
+			tell(report{Ending: &ending{Code: end.ExitStatus()}})
 		}
 	default: // it was nobody's child any more
 	}
@@ -162,10 +164,10 @@ func (s *supervisor) obey(orders <-chan bool) {
 func (s *supervisor) ask() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.task.stop) == 0 || s.stopped != nil || s.ended.Load() {
+	if len(s.task.Stop) == 0 || s.stopped != nil || s.ended.Load() {
 		return false
 	}
-	pid, err := begin("", replaced(s.task.stop, pidWord, strconv.Itoa(s.pid)))
+	pid, err := begin("", replaced(s.task.Stop, pidWord, strconv.Itoa(s.pid)))
 	if err != nil {
 		_, _ = os.Stdout.WriteString("the stop command cannot be started: " + oneLine(err) + "\n")
 		return false
@@ -181,7 +183,7 @@ func (s *supervisor) awaitStop() {
 	}
 	select {
 	case <-s.stopped:
-	case <-time.After(s.task.patience):
+	case <-time.After(s.task.Patience.Std()):
 	}
 }
 
