@@ -190,11 +190,11 @@ way: ## Count the blocks, files and packages that one request runs through, with
 
 .PHONY: without
 without: ## Build and test the core without all wings, and without each that changed since SINCE (WINGS="spend demo" for some at once)
-	@go run -modfile=tools/go.mod tools/without/main.go -since $(SINCE) $(WINGS)
+	@go run -modfile=tools/go.mod tools/without/*.go -since $(SINCE) $(WINGS)
 
 .PHONY: without-all
 without-all: ## Build and test the core without all wings, and without each in turn
-	@go run -modfile=tools/go.mod tools/without/main.go
+	@go run -modfile=tools/go.mod tools/without/*.go
 
 .PHONY: size
 size: ## Count the tokens of the product's code; fails above the limit in tools/size/budget

@@ -1,7 +1,9 @@
 // Command without proves that the core needs no wing: it copies the tracked files of the
 // repository, deletes the folder of a wing, the lines of the lists that name it and the files
-// of its verbs, builds the rest and runs the core's tests. It does that for all at once, and for
-// each wing in turn; with -since REVISION only for each that has changed since then. Wings
+// of its verbs, builds the rest and runs the core's tests. No file of the core may contain a name
+// that only the wing declares, and no function of the core may be reached by the wing alone. It does
+// that for all at once, and for each wing in turn; with -since REVISION only for each that has changed
+// since then. Wings
 // that are named are deleted together (make without WINGS="spend demo"). It is run in the root
 // of the repository.
 package main
@@ -42,6 +44,7 @@ func main() {
 		log.Fatal(err)
 	}
 	noTests := flag.Bool("no-tests", false, "only build and vet")
+	onlyNames := flag.Bool("names", false, "only look for names of the wings in the core")
 	in := flag.String("in", "", "a new folder for the copy, which is kept")
 	since := flag.String("since", "", "a revision: of the wings alone, only those that have changed since then")
 	flag.Parse()
@@ -58,6 +61,12 @@ func main() {
 		rounds = [][]string{flag.Args()}
 	}
 	failed := false
+	dead := make(map[string]bool)
+	if len(rounds) > 1 && !*onlyNames {
+		if dead, err = unreachable("."); err != nil {
+			log.Fatal(err)
+		}
+	}
 	for _, round := range rounds {
 		began := time.Now()
 		name := strings.Join(round, " ")
@@ -71,7 +80,11 @@ func main() {
 		if *noTests {
 			packages = nil
 		}
-		if err := try(*in, round, packages); err != nil {
+		t := trial{dir: *in, wings: round, tested: packages, onlyNames: *onlyNames}
+		if len(round) == 1 {
+			t.dead = dead
+		}
+		if err := t.run(); err != nil {
 			failed = true
 			log.Printf("FAIL without %s: %v", name, err)
 			continue
@@ -108,8 +121,20 @@ func changed(wing, since string) (bool, error) {
 	return false, nil
 }
 
-// try builds a copy without some wings and tests some of its packages.
-func try(dir string, wings, tested []string) error {
+// trial is a copy without some wings.
+type trial struct {
+	dir    string
+	wings  []string
+	tested []string // packages
+	// dead are the functions that nothing reaches with all wings; nil if it is not examined which
+	// others nothing reaches without these.
+	dead      map[string]bool
+	onlyNames bool
+}
+
+// run makes the copy, examines and builds it, and tests some of its packages.
+func (t trial) run() error {
+	dir := t.dir
 	if dir == "" {
 		var err error
 		if dir, err = os.MkdirTemp("", "patchbay-without-"); err != nil {
@@ -120,10 +145,18 @@ func try(dir string, wings, tested []string) error {
 	if err := copyTo(dir); err != nil {
 		return err
 	}
-	for _, wing := range wings {
+	for _, wing := range t.wings {
 		if err := remove(dir, wing); err != nil {
 			return fmt.Errorf("%s: %w", wing, err)
 		}
+	}
+	for _, wing := range t.wings {
+		if err := named(dir, wing); err != nil {
+			return fmt.Errorf("%s: %w", wing, err)
+		}
+	}
+	if t.onlyNames {
+		return nil
 	}
 	if err := run(dir, "build", "./..."); err != nil {
 		return err
@@ -131,10 +164,49 @@ func try(dir string, wings, tested []string) error {
 	if err := run(dir, "vet", "./internal/...", "./"+program); err != nil {
 		return err
 	}
-	if len(tested) == 0 {
+	if err := t.reaches(dir); err != nil {
+		return err
+	}
+	if len(t.tested) == 0 {
 		return nil
 	}
-	return run(dir, append([]string{"test", "-vet=off", "-ldflags=-w", "-parallel=8"}, tested...)...)
+	return run(dir, append([]string{"test", "-vet=off", "-ldflags=-w", "-parallel=8"}, t.tested...)...)
+}
+
+// reaches fails if the program without the wings contains functions of the core that nothing
+// reaches any more.
+func (t trial) reaches(dir string) error {
+	if t.dead == nil {
+		return nil
+	}
+	now, err := unreachable(dir)
+	if err != nil {
+		return err
+	}
+	var found []string
+	for name := range now {
+		if !t.dead[name] && !strings.HasPrefix(name, module+"/"+folder) {
+			found = append(found, name)
+		}
+	}
+	if len(found) > 0 {
+		slices.Sort(found)
+		return errors.New("only the wing reaches:\n" + strings.Join(found, "\n"))
+	}
+	return nil
+}
+
+// unreachable returns the functions that nothing reaches from the program in a folder.
+func unreachable(dir string) (map[string]bool, error) {
+	cmd := exec.Command("go", "tool", "-modfile=tools/go.mod", "deadcode",
+		"-f={{range .Funcs}}{{$.Path}}.{{.Name}}{{println}}{{end}}", "./"+program)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.Output()
+	names := map[string]bool{}
+	for name := range strings.FieldsSeq(string(out)) {
+		names[name] = true
+	}
+	return names, err
 }
 
 // copyTo copies the tracked files, and the files that git would track.

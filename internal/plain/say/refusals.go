@@ -192,7 +192,7 @@ var refusals = []Entry{
 	{"manage.members_only",
 		"This operation is for people who signed in and belong to a tenant; management tokens use /api/auth/keys and " +
 			"/api/monitoring in its place."},
-	{"manage.no_role", "No rule gives you a role here; an administrator can add one to security.oidc."},
+	{"manage.no_role", "No rule gives you a role here; an administrator can add one."},
 	{"manage.allow_members", "Only an ADMIN may let callers name members that are meant for the operator of an " +
 		"engine (allow-members)."},
 	{"manage.many_keys", "not more than {most} keys at a time; revoke one first"},

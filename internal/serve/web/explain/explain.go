@@ -87,7 +87,7 @@ type Caller struct {
 	KeyID   string        `json:"keyId"`
 	Tenant  string        `json:"tenant"`
 	Status  string        `json:"status,omitzero" doc:"ACTIVE, SLEEPING, EXPIRED, DISABLED, REVOKED or UNREADABLE."`
-	Issuer  string        `json:"issuer,omitzero" doc:"Of a token: its name in security.jwt."`
+	Issuer  string        `json:"issuer,omitzero" doc:"Of a token: the name of its issuer in the configuration."`
 	Rule    string        `json:"rule,omitzero" doc:"The setting that lets the bearer of a token in."`
 	User    string        `json:"user,omitzero" doc:"The person of a token, by the claim that claims.user names."`
 	Owner   string        `json:"owner,omitzero" doc:"The person who made the key, for ADMIN."`
