@@ -62,7 +62,7 @@ func main() {
 	}
 	failed := false
 	dead := make(map[string]bool)
-	if len(rounds) > 1 && !*onlyNames {
+	if isAlone := func(round []string) bool { return len(round) == 1 }; !*onlyNames && slices.ContainsFunc(rounds, isAlone) {
 		if dead, err = unreachable("."); err != nil {
 			log.Fatal(err)
 		}
