@@ -11,7 +11,7 @@ import (
 // IsToken reports whether s can be a method or the name of a field.
 func IsToken[T string | []byte](s T) bool {
 	for i := range len(s) {
-		if !tokenBytes[s[i]] {
+		if c := s[i]; c >= 0x80 || tokenBytes[c>>6]>>(c&0x3f)&1 == 0 {
 			return false
 		}
 	}
@@ -24,17 +24,10 @@ func IsNamed[T string | []byte](field T, name string) bool {
 	return len(field) == len(name) && strings.EqualFold(string(field), name)
 }
 
-// tokenBytes says of each byte whether a token may have it.
-var tokenBytes = [256]bool{
-	'!': true, '#': true, '$': true, '%': true, '&': true, '\'': true, '*': true, '+': true, '-': true,
-	'.': true, '^': true, '_': true, '`': true, '|': true, '~': true, '0': true, '1': true, '2': true,
-	'3': true, '4': true, '5': true, '6': true, '7': true, '8': true, '9': true, 'A': true, 'B': true,
-	'C': true, 'D': true, 'E': true, 'F': true, 'G': true, 'H': true, 'I': true, 'J': true, 'K': true,
-	'L': true, 'M': true, 'N': true, 'O': true, 'P': true, 'Q': true, 'R': true, 'S': true, 'T': true,
-	'U': true, 'V': true, 'W': true, 'X': true, 'Y': true, 'Z': true, 'a': true, 'b': true, 'c': true,
-	'd': true, 'e': true, 'f': true, 'g': true, 'h': true, 'i': true, 'j': true, 'k': true, 'l': true,
-	'm': true, 'n': true, 'o': true, 'p': true, 'q': true, 'r': true, 's': true, 't': true, 'u': true,
-	'v': true, 'w': true, 'x': true, 'y': true, 'z': true,
+// tokenBytes has a bit for each byte of ASCII that a token may have: digits, letters and some signs.
+var tokenBytes = [2]uint64{
+	(1<<10-1)<<'0' | 1<<'!' | 1<<'#' | 1<<'$' | 1<<'%' | 1<<'&' | 1<<'\'' | 1<<'*' | 1<<'+' | 1<<'-' | 1<<'.',
+	(1<<26-1)<<('A'-64) | (1<<26-1)<<('a'-64) | 1<<('^'-64) | 1<<('_'-64) | 1<<('`'-64) | 1<<('|'-64) | 1<<('~'-64),
 }
 
 // TrimBlanks returns s without the spaces and tabs around it.
