@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -22,15 +23,13 @@ const (
 	EngineDeath
 )
 
-// ErrorPattern is a text of backends of a kind. It means that a request is at fault,
-// that they are busy, or that they end, under a status that says none of these.
-type ErrorPattern struct {
-	// Status is the status that gives the text its meaning; 0 means any 5xx and an
-	// error inside a successful answer.
-	Status int
-	// Text is a part of the message, in lower case.
-	Text  string
-	Means Meaning
+// ErrorPatterns are texts of backends of a kind, each a part of a message, in lower case. They mean that a
+// request is at fault, that the backends are busy, or that they end, under a status that says none of
+// these.
+type ErrorPatterns struct {
+	// Faults and Deaths mean RequestFault and EngineDeath under any 5xx and in an error inside a
+	// successful answer, and Overloads means Overload under 503.
+	Faults, Deaths, Overloads []string
 }
 
 // maxSearched is how many bytes of a message are searched for patterns.
@@ -43,12 +42,15 @@ func (k *Kind) Meaning(f *Failure) Meaning {
 		return BackendFault
 	}
 	words := strings.ToLower(f.Message[:min(len(f.Message), maxSearched)])
-	for _, list := range k.ErrorPatterns {
-		for i := range list {
-			c := &list[i]
-			if (c.Status == 0 || c.Status == f.Status) && strings.Contains(words, c.Text) {
-				return c.Means
-			}
+	isIn := func(text string) bool { return strings.Contains(words, text) }
+	for _, patterns := range k.ErrorPatterns {
+		switch {
+		case slices.ContainsFunc(patterns.Faults, isIn):
+			return RequestFault
+		case slices.ContainsFunc(patterns.Deaths, isIn):
+			return EngineDeath
+		case f.Status == http.StatusServiceUnavailable && slices.ContainsFunc(patterns.Overloads, isIn):
+			return Overload
 		}
 	}
 	return BackendFault

@@ -74,7 +74,7 @@ type Kind struct {
 	Quirks Quirks
 	// ErrorPatterns match errors that are not a fault of the backend; see
 	// Kind.Meaning.
-	ErrorPatterns [][]ErrorPattern
+	ErrorPatterns []ErrorPatterns
 }
 
 // Route is how a kind serves one service type.

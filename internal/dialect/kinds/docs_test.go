@@ -194,13 +194,14 @@ func TestDocumentedErrorPatterns(t *testing.T) {
 	rows := tableBelow(t, readDocumentation(t), "## What a backend's words mean")
 	for _, kind := range table {
 		for _, list := range kind.ErrorPatterns {
-			for _, c := range list {
-				meaning := map[dialect.Meaning]string{dialect.RequestFault: "| request", dialect.Overload: "| busy", dialect.EngineDeath: "| end"}[c.Means]
-				documented := func(row string) bool {
-					return strings.Contains(row, code(kind.Name)) && strings.Contains(row, code(strings.TrimSpace(c.Text))) && strings.Contains(row, meaning)
-				}
-				if !slices.ContainsFunc(rows, documented) {
-					t.Errorf("%s: no row of %s has %q with its meaning", documentation, kind.Name, c.Text)
+			for meaning, texts := range map[string][]string{"| request": list.Faults, "| busy": list.Overloads, "| end": list.Deaths} {
+				for _, text := range texts {
+					documented := func(row string) bool {
+						return strings.Contains(row, code(kind.Name)) && strings.Contains(row, code(strings.TrimSpace(text))) && strings.Contains(row, meaning)
+					}
+					if !slices.ContainsFunc(rows, documented) {
+						t.Errorf("%s: no row of %s has %q with its meaning", documentation, kind.Name, text)
+					}
 				}
 			}
 		}

@@ -1,59 +1,67 @@
 package kinds
 
-import (
-	"net/http"
-
-	"github.com/patchbay-ai/patchbay/internal/dialect"
-)
+import "github.com/patchbay-ai/patchbay/internal/dialect"
 
 // The error texts of servers, taken from their sources and from recordings. A request
-// that gets one with RequestFault gets it on every attempt.
+// that gets one of Faults gets it on every attempt.
 var (
 	// llama.cpp answers 500 for every exception that is not of one certain type.
-	llamaErrors = []dialect.ErrorPattern{
-		{Text: "is too large to process. increase the physical batch size", Means: dialect.RequestFault},
-		{Text: "context shift is disabled", Means: dialect.RequestFault},
-		{Text: "failed to download image", Means: dialect.RequestFault},
-		{Text: "cannot make get request", Means: dialect.RequestFault},
-		{Text: "invalid url", Means: dialect.RequestFault},
-		{Text: "unsupported url scheme", Means: dialect.RequestFault},
-		{Text: "https is not supported", Means: dialect.RequestFault},
-		{Text: "failed to load image or audio file", Means: dialect.RequestFault},
-		{Text: "invalid base64 value", Means: dialect.RequestFault},
-		{Text: "input is not supported - hint:", Means: dialect.RequestFault},
-		{Text: "does not support multimodal requests", Means: dialect.RequestFault},
-		{Text: "failed to parse messages:", Means: dialect.RequestFault},
-		{Text: "failed to parse tools:", Means: dialect.RequestFault},
-		{Text: "failed to parse tool call arguments as json", Means: dialect.RequestFault},
-		{Text: "param requires --jinja flag", Means: dialect.RequestFault},
-		{Text: "cannot use both json_schema and grammar", Means: dialect.RequestFault},
-		{Text: "cannot specify grammar with tools", Means: dialect.RequestFault},
-		{Text: `"json_schema": `, Means: dialect.RequestFault},
-		{Text: "unsupported param:", Means: dialect.RequestFault},
-		{Text: "jinja exception:", Means: dialect.RequestFault},
-		{Text: "[json.exception.", Means: dialect.RequestFault},
-		{Text: "vector::_m_range_check", Means: dialect.RequestFault}, // the number of a token that there is not
-		{Text: "infill is not supported by this model", Means: dialect.RequestFault},
+	llamaErrors = dialect.ErrorPatterns{
+		Faults: []string{
+			"is too large to process. increase the physical batch size",
+			"context shift is disabled",
+			"failed to download image",
+			"cannot make get request",
+			"invalid url",
+			"unsupported url scheme",
+			"https is not supported",
+			"failed to load image or audio file",
+			"invalid base64 value",
+			"input is not supported - hint:",
+			"does not support multimodal requests",
+			"failed to parse messages:",
+			"failed to parse tools:",
+			"failed to parse tool call arguments as json",
+			"param requires --jinja flag",
+			"cannot use both json_schema and grammar",
+			"cannot specify grammar with tools",
+			`"json_schema": `,
+			"unsupported param:",
+			"jinja exception:",
+			"[json.exception.",
+			"vector::_m_range_check", // the number of a token that there is not
+			"infill is not supported by this model",
+		},
 	}
-	whisperErrors = []dialect.ErrorPattern{
-		{Text: "ffmpeg conversion failed", Means: dialect.RequestFault},
-		{Text: "failed to read audio data", Means: dialect.RequestFault},
-		{Text: "failed to read wav file", Means: dialect.RequestFault},
+	whisperErrors = dialect.ErrorPatterns{
+		Faults: []string{
+			"ffmpeg conversion failed",
+			"failed to read audio data",
+			"failed to read wav file",
+		},
 	}
-	localAIErrors = []dialect.ErrorPattern{
-		{Text: "invalid response_format", Means: dialect.RequestFault},
-		{Text: "http: no such file", Means: dialect.RequestFault},
+	localAIErrors = dialect.ErrorPatterns{
+		Faults: []string{
+			"invalid response_format",
+			"http: no such file",
+		},
 	}
-	vllmErrors = []dialect.ErrorPattern{
-		{Text: "enginecore encountered an issue", Means: dialect.EngineDeath},
-		{Text: "enginedeaderror", Means: dialect.EngineDeath},
+	vllmErrors = dialect.ErrorPatterns{
+		Deaths: []string{
+			"enginecore encountered an issue",
+			"enginedeaderror",
+		},
 	}
-	ollamaErrors = []dialect.ErrorPattern{
-		{Status: http.StatusServiceUnavailable, Text: "server busy", Means: dialect.Overload},
-		{Text: `" must be of type `, Means: dialect.RequestFault},
-		{Text: "failed to process inputs:", Means: dialect.RequestFault},
-		{Text: "input length exceeds", Means: dialect.RequestFault},
-		{Text: "invalid json schema in format", Means: dialect.RequestFault},
-		{Text: "invalid format:", Means: dialect.RequestFault},
+	ollamaErrors = dialect.ErrorPatterns{
+		Faults: []string{
+			`" must be of type `,
+			"failed to process inputs:",
+			"input length exceeds",
+			"invalid json schema in format",
+			"invalid format:",
+		},
+		Overloads: []string{
+			"server busy",
+		},
 	}
 )

@@ -77,7 +77,7 @@ var table = []*dialect.Kind{
 		Tells:    engines.Unknown,
 		Sizes:    engines.UnknownSizes,
 		// Any server of this dialect may be behind it.
-		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors, localAIErrors, ollamaErrors},
+		ErrorPatterns: []dialect.ErrorPatterns{llamaErrors, whisperErrors, localAIErrors, ollamaErrors},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
 			schema.DoorInputTokens:  inputTokensRoute,
@@ -121,7 +121,7 @@ var table = []*dialect.Kind{
 		Lever:         engines.VLLMLever,
 		Adapters:      engines.VLLMAdapters,
 		Quirks:        dialect.Quirks{UnwrapDocuments: true, Continues: dialect.ContinuesFlagged},
-		ErrorPatterns: [][]dialect.ErrorPattern{vllmErrors},
+		ErrorPatterns: []dialect.ErrorPatterns{vllmErrors},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
 			schema.DoorCompletions:  completionRoute,
@@ -159,7 +159,7 @@ var table = []*dialect.Kind{
 		Sizes:    engines.ListedSizes,
 		Quirks:   dialect.Quirks{UnwrapDocuments: true},
 		// It passes on the words of other servers, which are its backends.
-		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
+		ErrorPatterns: []dialect.ErrorPatterns{llamaErrors},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:   responsesRoute,
 			schema.DoorCompletions: completionRoute,
@@ -196,7 +196,7 @@ var table = []*dialect.Kind{
 			schema.ImgGen:    imageRoute,
 		},
 		Quirks:        dialect.Quirks{TextDocuments: true},
-		ErrorPatterns: [][]dialect.ErrorPattern{localAIErrors, llamaErrors, whisperErrors},
+		ErrorPatterns: []dialect.ErrorPatterns{localAIErrors, llamaErrors, whisperErrors},
 	},
 	{
 		Name:     "llamacpp",
@@ -220,7 +220,7 @@ var table = []*dialect.Kind{
 		},
 		Routes:        engineRoutes,
 		Quirks:        dialect.Quirks{TextDocuments: true, Continues: dialect.ContinuesLast},
-		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
+		ErrorPatterns: []dialect.ErrorPatterns{llamaErrors},
 	},
 	{
 		Name:     "llamaswap",
@@ -238,7 +238,7 @@ var table = []*dialect.Kind{
 		Routes: allRoutes,
 		Quirks: dialect.Quirks{TextDocuments: true},
 		// It passes on the words of other projects' servers.
-		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors},
+		ErrorPatterns: []dialect.ErrorPatterns{llamaErrors, whisperErrors},
 	},
 	{
 		Name:        "whispercpp",
@@ -251,7 +251,7 @@ var table = []*dialect.Kind{
 		},
 		Routes: map[schema.ServiceType]dialect.Route{schema.STT: {Path: "/inference",
 			Adapter: openai.Transcription}},
-		ErrorPatterns: [][]dialect.ErrorPattern{whisperErrors},
+		ErrorPatterns: []dialect.ErrorPatterns{whisperErrors},
 	},
 	{
 		Name:     "cohere",
@@ -301,7 +301,7 @@ var table = []*dialect.Kind{
 			schema.Chat:      {Path: "/api/chat", Adapter: ollama.Chat},
 			schema.Embedding: {Path: "/api/embed", Adapter: ollama.Embedding},
 		},
-		ErrorPatterns: [][]dialect.ErrorPattern{ollamaErrors},
+		ErrorPatterns: []dialect.ErrorPatterns{ollamaErrors},
 	},
 	{
 		Name:        "anthropic",
