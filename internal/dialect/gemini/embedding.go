@@ -1,6 +1,8 @@
 package gemini
 
 import (
+	"slices"
+
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/vectors"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
@@ -80,56 +82,14 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	if err := eachInput(req, func(jsonscan.Value) { inputs++ }); err != nil {
 		return err
 	}
-	wanted, _ := req.Field("dimensions").Int()
-	out := jsonwrite.Writer{Out: make([]byte, 0, len(answer.Body)+256)}
-	out.Open(`{"object":"list","data":[`)
-	index := 0
+	var found []jsonscan.Value
 	for item := range root.Get("embeddings").All() {
 		vector := item.Get("values")
 		if vector.Kind() != jsonscan.Array || vector.Empty() {
 			return dialect.Invalid("an item without a vector")
 		}
-		converted, err := vectors.Convert(vector, req.Base64, int(wanted))
-		if err != nil {
-			return err
-		}
-		out.Open(`{"object":"embedding","index":`).Int(int64(index))
-		out.Name("embedding")
-		if converted != nil {
-			out.Raw(converted)
-		} else {
-			out.Out = appendDense(out.Out, vector.Raw())
-		}
-		out.EndObject()
-		index++
+		found = append(found, vector)
 	}
-	if index != inputs {
-		return dialect.WrongVectors(index, inputs)
-	}
-	out.EndArray()
-	out.Member("model", req.ModelJSON())
-	reply.Usage = embeddingUsage(root.Get("usageMetadata"))
-	out.Name("usage") // clients require it, known or not
-	dialect.WriteEmbeddingUsage(&out, reply.Usage)
-	out.EndObject()
-	reply.Set(out.Out)
-	return nil
-}
-
-// embeddingUsage reads the report that newer models make.
-func embeddingUsage(v jsonscan.Value) schema.Usage {
-	var u tokenCounts
-	u.read(v)
-	return u.Usage.Tokens
-}
-
-// appendDense writes an array of numbers without the spaces and line breaks
-// that the backend puts between them.
-func appendDense(dst, array []byte) []byte {
-	for _, c := range array {
-		if c > ' ' {
-			dst = append(dst, c)
-		}
-	}
-	return dst
+	reply.Usage = ReadUsage(root.Get("usageMetadata")).Tokens
+	return vectors.Reply(req, reply, slices.Values(found), inputs)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/vectors"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -68,39 +67,10 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	if list.Kind() != jsonscan.Array || list.Empty() {
 		return dialect.Invalid("no embeddings")
 	}
-	wanted, _ := req.Field("dimensions").Int()
-	var between jsonwrite.Writer // the text around the vectors, which are not copied
-	between.Open(`{"object":"list","data":[`)
-	segments := reply.Segments[:0]
-	count := 0
-	for v := range list.All() {
-		vector, err := vectors.Convert(v, req.Base64, int(wanted))
-		if err != nil {
-			return err
-		}
-		if vector == nil {
-			vector = v.Raw()
-		}
-		between.Open(`{"object":"embedding","index":`).Int(int64(count))
-		between.Name("embedding")
-		segments = append(segments, between.Out, vector)
-		between = jsonwrite.Writer{}
-		between.EndObject()
-		count++
-	}
-	if asked := inputCount(req.Field("input")); count != asked {
-		return dialect.WrongVectors(count, asked)
-	}
 	if n, ok := dialect.TokenCount(root.Get("prompt_eval_count")); ok && n > 0 {
 		reply.Usage = schema.Usage{Prompt: n, Total: n, Known: true}
 	}
-	between.EndArray()
-	between.Member("model", req.ModelJSON())
-	between.Name("usage") // clients require it, known or not
-	dialect.WriteEmbeddingUsage(&between, reply.Usage)
-	between.EndObject()
-	reply.Segments = append(segments, between.Out)
-	return nil
+	return vectors.Reply(req, reply, list.All(), inputCount(req.Field("input")))
 }
 
 func inputCount(input jsonscan.Value) int {

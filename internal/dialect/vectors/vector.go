@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -14,8 +15,58 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
+
+// Reply writes the answer to a request for the vectors of so many inputs: the vectors that a backend gave,
+// in the form that was asked for, and the usage of the reply.
+func Reply(req *schema.Request, reply *dialect.Reply, found iter.Seq[jsonscan.Value], inputs int) error {
+	wanted, _ := req.Field("dimensions").Int()
+	var between jsonwrite.Writer // the text around the vectors, which are not copied
+	between.Open(`{"object":"list","data":[`)
+	segments, count := reply.Segments[:0], 0
+	for v := range found {
+		vector, err := Convert(v, req.Base64, int(wanted))
+		if err != nil {
+			return err
+		}
+		if vector == nil {
+			vector = dense(v.Raw())
+		}
+		between.Open(`{"object":"embedding","index":`).Int(int64(count))
+		between.Name("embedding")
+		segments = append(segments, between.Out, vector)
+		between = jsonwrite.Writer{}
+		between.EndObject()
+		count++
+	}
+	if count != inputs {
+		return dialect.WrongVectors(count, inputs)
+	}
+	between.EndArray()
+	between.Member("model", req.ModelJSON())
+	between.Name("usage") // clients require it, known or not
+	dialect.WriteEmbeddingUsage(&between, reply.Usage)
+	between.EndObject()
+	reply.Segments = append(segments, between.Out)
+	return nil
+}
+
+// dense returns an array of numbers without the spaces and line breaks that some backends put between
+// them.
+func dense(array []byte) []byte {
+	if !bytes.ContainsAny(array, " \n") {
+		return array
+	}
+	var dst []byte
+	for _, c := range array {
+		if c > ' ' {
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
 
 // Convert returns the vector in the wanted form, nil if it has that form already.
 func Convert(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
