@@ -65,6 +65,23 @@ type lender interface {
 	TakeBack(*[]byte)
 }
 
+// input is the buffer of a reader of events or lines.
+type input struct {
+	from   io.Reader
+	lender lender // from, if it lends memory
+	err    error  // the last error of the reader
+
+	buf  []byte
+	lent *[]byte // the lent memory of buf, if any
+	base int     // where the current event begins
+	end  int     // where the bytes end
+}
+
+func newInput(from io.Reader) input {
+	lends, _ := from.(lender)
+	return input{from: from, lender: lends}
+}
+
 // Event is one server-sent event. Its bytes are good until the next one is read.
 type Event struct {
 	Name []byte
@@ -86,14 +103,7 @@ func AppendFrame(dst, name []byte, data ...[]byte) []byte {
 // SSE reads server-sent events: any line ends, comments, several data lines,
 // any split of the bytes.
 type SSE struct {
-	from   io.Reader
-	lender lender // from, if it lends memory
-	err    error  // the last error of the reader
-
-	buf  []byte
-	lent *[]byte // the lent memory of buf, if any
-	base int     // where the current event begins
-	end  int     // where the bytes end
+	input
 
 	// Positions in the current event, counted from base.
 	line   int // the line that is being read begins here
@@ -115,8 +125,7 @@ func (s *SSE) Cut() bool { return s.cut }
 
 // NewSSE returns a reader of the events in from.
 func NewSSE(from io.Reader) *SSE {
-	lends, _ := from.(lender)
-	return &SSE{from: from, lender: lends, fresh: true}
+	return &SSE{input: newInput(from), fresh: true}
 }
 
 // Next returns the next event that has data. At the end of the stream an event
@@ -251,7 +260,7 @@ func (s *SSE) last(err error) (Event, error) {
 }
 
 // fill reads more bytes behind the present ones.
-func (s *SSE) fill() error {
+func (s *input) fill() error {
 	if s.err != nil {
 		return s.err
 	}
@@ -291,7 +300,7 @@ func (s *SSE) fill() error {
 }
 
 // giveBack gives the buffer up.
-func (s *SSE) giveBack() {
+func (s *input) giveBack() {
 	if s.lent != nil {
 		s.lender.TakeBack(s.lent)
 	}
