@@ -64,6 +64,9 @@ type Turn struct {
 	Door schema.Door
 	// Request makes the request of the other door.
 	Request func(req *schema.Request) (*schema.Request, error)
+	// Client writes the answers, which the backend's adapter for the other door decodes. It is nil if
+	// Reply and Events make them of answers of the other door.
+	Client *Client
 	// Reply writes a whole answer, given one of the other door, for the client.
 	Reply func(req *schema.Request, answer []byte, reply *Reply) error
 	// Events does the same with a streamed answer; nil where none is streamed. The stream
@@ -99,7 +102,7 @@ func (t *Target) ForDoor(door schema.Door, client *Client) (*Target, Speaker) {
 	}
 	if client.Turn != nil {
 		target, speaker := t.ForDoor(client.Turn.Door, nil)
-		speaker.turn = client.Turn
+		speaker.turn, speaker.client = client.Turn, client.Turn.Client
 		return target, speaker
 	}
 	return t, Speaker{Adapter: t.Adapter, client: client}
@@ -192,6 +195,14 @@ func (s Speaker) turned(req *schema.Request) (Speaker, *schema.Request, error) {
 	return Speaker{Adapter: s.Adapter}, turned, err
 }
 
+// asked returns the request that the backend answers.
+func (s Speaker) asked(req *schema.Request) (*schema.Request, error) {
+	if s.turn == nil {
+		return req, nil
+	}
+	return req.Turned(s.turn.Request)
+}
+
 // writer returns the client that writes answers, nil if they are passed on.
 func (s Speaker) writer() *Client {
 	if s.client == nil && s.Adapter.Decode != nil && s.Adapter.Reply == nil {
@@ -203,7 +214,7 @@ func (s Speaker) writer() *Client {
 // Reply reads a whole answer. One that is translated and becomes a stream is left to
 // Split.
 func (s Speaker) Reply(req *schema.Request, answer Answer, reply *Reply) error {
-	if s.turn != nil {
+	if s.turn != nil && s.client == nil {
 		other, turned, err := s.turned(req)
 		if err == nil {
 			err = other.Reply(turned, answer, reply)
@@ -224,7 +235,11 @@ func (s Speaker) Reply(req *schema.Request, answer Answer, reply *Reply) error {
 	}
 	reply.answer.Reset()
 	reply.answer = chat.Answer{Choices: reply.answer.Choices}
-	if err := s.Decode(req, body, &reply.Doc, &reply.answer); err != nil {
+	asked, err := s.asked(req)
+	if err != nil {
+		return err
+	}
+	if err := s.Decode(asked, body, &reply.Doc, &reply.answer); err != nil {
 		return err
 	}
 	reply.Usage = reply.answer.Usage.Tokens
@@ -239,7 +254,7 @@ func (s Speaker) Streams() bool { return s.Adapter.Events != nil || s.DecodeStre
 
 // Events reads a streamed answer, nil where the backend gives none.
 func (s Speaker) Events(req *schema.Request, body io.Reader) *Stream {
-	if s.turn != nil {
+	if s.turn != nil && s.client == nil {
 		other, turned, err := s.turned(req)
 		if err != nil { // it was made for the call
 			return nil
@@ -250,7 +265,11 @@ func (s Speaker) Events(req *schema.Request, body io.Reader) *Stream {
 		return s.turn.Events(req, other.Events(turned, body))
 	}
 	if writer := s.writer(); writer != nil {
-		from := s.DecodeStream(req, body)
+		asked, err := s.asked(req)
+		if err != nil { // it was made for the call
+			return nil
+		}
+		from := s.DecodeStream(asked, body)
 		if s.sent != nil {
 			from = Recorded(from, s.sent)
 		}
@@ -278,7 +297,7 @@ func (s Speaker) record(stream *Stream) {
 // Split makes a stream of a whole answer where the client asked for events and the backend
 // answered at once. It returns nil where the client gets the answer as it is.
 func (s Speaker) Split(req *schema.Request, reply *Reply) (*Stream, error) {
-	if s.turn != nil {
+	if s.turn != nil && s.client == nil {
 		other, turned, err := s.turned(req)
 		if err != nil || !req.Stream {
 			return nil, err

@@ -41,12 +41,6 @@ func (s Speaker) Resuming(stream *Stream, join func(Deltas) Deltas) (Speaker, bo
 	return s, true
 }
 
-// CanResume implements Resumer.
-func (e *unifiedEvents) CanResume() bool { return e.head != nil }
-
-// Resume implements Resumer.
-func (e *unifiedEvents) Resume(_ *schema.Request, from Deltas) { e.from = from }
-
 // recorder is implemented by streams that are passed on and can record the passed part of
 // an answer.
 type recorder interface {

@@ -24,53 +24,85 @@ func replyUnified(req *schema.Request, answer *chat.Answer, reply *Reply) error 
 
 // eventsUnified writes deltas as chunks of a completion.
 func eventsUnified(req *schema.Request, from Deltas) *Stream {
-	return &Stream{Events: &unifiedEvents{
-		from: from, model: bytes.Clone(req.ModelJSON()), includeUsage: req.IncludeUsage,
-	}}
+	w := &unifiedWriter{model: bytes.Clone(req.ModelJSON())}
+	return &Stream{Events: &Chunks{From: from, Writer: w, IncludeUsage: req.IncludeUsage}}
 }
 
-// unifiedEvents writes the chunks of a completion.
-type unifiedEvents struct {
-	from         Deltas
-	model        []byte // the caller's name of it, as JSON
-	includeUsage bool   // the usage is still to be told
-	head         []byte // the beginning of every chunk
-	w            jsonwrite.Writer
-	hasContent   bool // a delta had some
+// Chunks is a stream of the chunks of a completion, which are written from deltas.
+type Chunks struct {
+	From   Deltas
+	Writer ChunkWriter
+	// IncludeUsage means that the usage is still to be told in a chunk of its own.
+	IncludeUsage bool
+
+	hasContent bool // a chunk had some
+	begun      bool // a chunk was written
+}
+
+// ChunkWriter writes chunks.
+type ChunkWriter interface {
+	// Restart gives up the memory of a large chunk, because the stream may wait.
+	Restart()
+	// Chunk returns the chunk of a delta, nil if the client gets nothing of it.
+	Chunk(delta *chat.Delta) []byte
 }
 
 // Usage returns the usage that the backend has reported so far.
-func (e *unifiedEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
+func (c *Chunks) Usage() schema.Usage { return c.From.Usage().Tokens }
 
 // HasContent reports whether a chunk had content.
-func (e *unifiedEvents) HasContent() bool { return e.hasContent }
+func (c *Chunks) HasContent() bool { return c.hasContent }
+
+// Record makes a transcript of the texts.
+func (c *Chunks) Record(to *chat.Transcript) { c.From = Recorded(c.From, to) }
+
+// CanResume implements Resumer.
+func (c *Chunks) CanResume() bool { return c.begun }
+
+// Resume implements Resumer.
+func (c *Chunks) Resume(_ *schema.Request, from Deltas) { c.From = from }
 
 // Next returns the chunk of the next delta, or at the end the chunk of the usage.
-func (e *unifiedEvents) Next() ([]byte, error) {
-	e.w.Begin(Reuse(e.w.Out), nil) // nothing large is kept while the stream waits
-	delta, err := e.from.Next()
-	if errors.Is(err, io.EOF) && e.includeUsage {
-		e.includeUsage = false
-		if usage := e.from.Usage(); usage.Known {
-			return e.chunk(&chat.Answer{Usage: usage}), nil
+func (c *Chunks) Next() ([]byte, error) {
+	for {
+		c.Writer.Restart()
+		delta, err := c.From.Next()
+		if errors.Is(err, io.EOF) && c.IncludeUsage {
+			c.IncludeUsage = false
+			if usage := c.From.Usage(); usage.Known {
+				return c.Writer.Chunk(&chat.Answer{Usage: usage}), nil
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if chunk := c.Writer.Chunk(delta); chunk != nil {
+			c.hasContent, c.begun = c.hasContent || delta.HasContent(), true
+			return chunk, nil
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	e.hasContent = e.hasContent || delta.HasContent()
-	return e.chunk(delta), nil
 }
 
-func (e *unifiedEvents) chunk(delta *chat.Delta) []byte {
-	if e.head == nil {
-		head := jsonwrite.Writer{Out: make([]byte, 0, 160+len(delta.ID)+len(e.model))}
-		delta.WriteHead(&head, "chat.completion.chunk", e.model)
-		e.head = head.Out
+// unifiedWriter writes the chunks of the completion of a chat.
+type unifiedWriter struct {
+	w     jsonwrite.Writer
+	model []byte // the caller's name of it, as JSON
+	head  []byte // the beginning of every chunk
+}
+
+// Restart implements ChunkWriter.
+func (u *unifiedWriter) Restart() { u.w.Begin(Reuse(u.w.Out), nil) }
+
+// Chunk implements ChunkWriter.
+func (u *unifiedWriter) Chunk(delta *chat.Delta) []byte {
+	if u.head == nil {
+		head := jsonwrite.Writer{Out: make([]byte, 0, 160+len(delta.ID)+len(u.model))}
+		delta.WriteHead(&head, "chat.completion.chunk", u.model)
+		u.head = head.Out
 	}
-	e.w.Begin(e.w.Out, e.head)
-	delta.WriteChunk(&e.w)
-	return e.w.Out
+	u.w.Begin(u.w.Out, u.head)
+	delta.WriteChunk(&u.w)
+	return u.w.Out
 }
 
 // WriteEmbeddingUsage writes the usage of embeddings, which complete nothing.

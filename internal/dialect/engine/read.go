@@ -100,11 +100,11 @@ func ReadInfill(req *schema.Request, body []byte) error {
 	}
 	root := req.Body.Root()
 	for _, name := range [...]string{"input_prefix", "input_suffix"} {
-		switch text := root.Get(name); {
-		case !text.Given():
+		if !root.Get(name).Given() {
 			return schema.MissingParameter(name)
-		case text.Kind() != jsonscan.String:
-			return schema.BadField(name, "value.string")
+		}
+		if err := schema.CheckText(name, root.Get(name)); err != nil {
+			return err
 		}
 	}
 	stream, err := schema.CheckBoolean("stream", root.Get("stream"))
@@ -116,11 +116,4 @@ func ReadInfill(req *schema.Request, body []byte) error {
 }
 
 // readUser reads the user that a request is counted for.
-func readUser(req *schema.Request) error {
-	user := req.Body.Root().Get("user")
-	if user.Given() && user.Kind() != jsonscan.String {
-		return schema.BadField("user", "value.string")
-	}
-	req.User = user.Text()
-	return nil
-}
+func readUser(req *schema.Request) error { return req.ReadUser("user", req.Body.Root().Get("user")) }

@@ -56,7 +56,7 @@ func readProps(answer *Answer, into *Report) bool {
 
 // readModels reads the models of a llama.cpp that starts a server for each of them.
 func readModels(answer *Answer, into *Report) bool {
-	for m := parse(answer.Body).Get("data").First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range parse(answer.Body).Get("data").All() {
 		status := string(m.Get("status").TextOf("value"))
 		if status == "" {
 			continue // it has one model, which is always there
@@ -85,7 +85,7 @@ func readSlots(answer *Answer, into *Report) bool {
 		return false
 	}
 	into.Waiting, into.Running = 0, 0
-	for s := slots.First(); s.Kind() != jsonscan.Absent; s = s.Next() {
+	for s := range slots.All() {
 		if task, ok := s.Get("id_task").Float(); ok {
 			into.progress = max(into.progress, task)
 		}
@@ -112,7 +112,7 @@ func readLoaded(answer *Answer, into *Report) bool {
 		return false
 	}
 	into.TellsModels = true
-	for m := loaded.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range loaded.All() {
 		tagged := string(m.TextOf("name"))
 		size, isTold := m.Get("size").Int()
 		for _, name := range answer.Models {
@@ -152,7 +152,7 @@ func readAdapters(answer *Answer, into *Report) bool {
 		return false
 	}
 	into.TellsAdapters = true
-	for m := models.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range models.All() {
 		name := string(m.TextOf("id"))
 		path, isOurs := answer.Adapters[name]
 		switch {
@@ -173,7 +173,7 @@ func readRunning(answer *Answer, into *Report) bool {
 		return false
 	}
 	into.TellsModels = true
-	for m := running.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range running.All() {
 		name := string(m.TextOf("model"))
 		if !slices.Contains(answer.Models, name) {
 			continue

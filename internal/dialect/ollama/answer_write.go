@@ -181,7 +181,7 @@ type clientLines struct {
 	dialect.Written
 	lineWriter
 
-	calls    []chat.ToolCall
+	calls    dialect.Calls
 	gathered int // the bytes of the calls
 	reason   chat.FinishReason
 	begun    bool // a line was written
@@ -213,7 +213,7 @@ func (e *clientLines) Add(delta *chat.Delta) error {
 		e.Content, e.firstToken = true, time.Now()
 	}
 	for i := range choice.Calls {
-		if err := e.gather(&choice.Calls[i]); err != nil {
+		if err := e.calls.Add(&choice.Calls[i], &e.gathered); err != nil {
 			return err
 		}
 	}
@@ -236,37 +236,14 @@ func (e *clientLines) Add(delta *chat.Delta) error {
 	return nil
 }
 
-// gather adds a piece of a call to its earlier pieces.
-func (e *clientLines) gather(piece *chat.ToolCall) error {
-	e.gathered += len(piece.Arguments)
-	if e.gathered > dialect.MaxEvent {
-		return dialect.Invalid("its tool calls are too long")
-	}
-	for i := range e.calls {
-		if call := &e.calls[i]; call.Index == piece.Index {
-			call.Arguments = append(call.Arguments, piece.Arguments...)
-			return nil
-		}
-	}
-	if len(e.calls) == mostCalls {
-		return dialect.ErrTooManyCalls
-	}
-	id := bytes.Clone(piece.ID)
-	if len(id) == 0 {
-		id = strconv.AppendInt([]byte("call_"), int64(len(e.calls)), 10)
-	}
-	e.calls = append(e.calls, chat.ToolCall{Index: piece.Index, ID: id, Name: bytes.Clone(piece.Name),
-		Arguments: bytes.Clone(piece.Arguments)})
-	return nil
-}
-
-// mostCalls is how many calls an answer may have that is sent as lines. They are looked up
-// one by one.
-const mostCalls = 1000
-
 // End writes the calls and the last line.
 func (e *clientLines) End() {
 	if len(e.calls) > 0 {
+		for i := range e.calls {
+			if call := &e.calls[i]; len(call.ID) == 0 {
+				call.ID = strconv.AppendInt([]byte("call_"), int64(i), 10)
+			}
+		}
 		e.begin()
 		e.say(nil, nil, e.calls)
 		e.goOn(nil)

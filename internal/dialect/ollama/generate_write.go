@@ -2,7 +2,6 @@ package ollama
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"slices"
 	"unicode/utf8"
@@ -30,53 +29,21 @@ func replyGenerate(req *schema.Request, answer dialect.Answer, reply *dialect.Re
 
 // eventsGenerate writes the chunks of such a completion.
 func eventsGenerate(req *schema.Request, body io.Reader) *dialect.Stream {
-	return &dialect.Stream{Events: &textEvents{from: decodeStream(req, body), textWriter: newTextWriter(req),
-		includeUsage: req.IncludeUsage}}
+	w := newTextWriter(req)
+	return &dialect.Stream{Events: &dialect.Chunks{From: decodeStream(req, body), Writer: &w,
+		IncludeUsage: req.IncludeUsage}}
 }
 
-// textEvents writes the chunks of the completion of a text.
-type textEvents struct {
-	from dialect.Deltas
-	textWriter
-	includeUsage bool // the usage is still to be told
-	hasContent   bool // a chunk had some
-}
+// Restart implements dialect.ChunkWriter.
+func (w *textWriter) Restart() { w.Out = dialect.Reuse(w.Out) }
 
-// Usage returns the report of the last line.
-func (e *textEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
-
-// HasContent reports whether a chunk had a text of the model.
-func (e *textEvents) HasContent() bool { return e.hasContent }
-
-// Record makes a transcript of the texts.
-func (e *textEvents) Record(to *chat.Transcript) { e.from = dialect.Recorded(e.from, to) }
-
-// CanResume implements dialect.Resumer.
-func (e *textEvents) CanResume() bool { return e.head != nil }
-
-// Resume implements dialect.Resumer.
-func (e *textEvents) Resume(_ *schema.Request, from dialect.Deltas) { e.from = from }
-
-// Next returns the next chunk for the caller.
-func (e *textEvents) Next() ([]byte, error) {
-	for {
-		e.Out = dialect.Reuse(e.Out)
-		delta, err := e.from.Next()
-		if errors.Is(err, io.EOF) && e.includeUsage {
-			e.includeUsage = false
-			if usage := e.from.Usage(); usage.Known {
-				return e.write(&chat.Answer{Usage: usage}), nil
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		if said := delta.First(); len(e.before)+len(said.Text)+len(said.Logprobs) > 0 || said.Finish != "" {
-			e.hasContent = e.hasContent || len(said.Text) > 0
-			return e.write(delta), nil
-		}
-		// The model thinks; completions tell nothing of it.
+// Chunk implements dialect.ChunkWriter. Completions tell nothing of the model's thinking.
+func (w *textWriter) Chunk(delta *chat.Delta) []byte {
+	said := delta.First()
+	if said != nil && len(w.before)+len(said.Text)+len(said.Logprobs) == 0 && said.Finish == "" {
+		return nil
 	}
+	return w.write(delta)
 }
 
 // textWriter writes the completion of a text, or chunks of it.

@@ -107,9 +107,9 @@ func readGenerate(req *schema.Request, room chat.Room) (*chat.Request, error) {
 		}
 	}
 	if system := chat.TextIn(r.root, "system"); len(system) > 0 {
-		r.Messages = append(r.Messages, chat.Message{Role: chat.System, Content: chat.Content{Text: system}})
+		r.Messages = append(r.Messages, chat.Said(chat.System, system))
 	}
-	said := chat.Message{Role: chat.User, Content: chat.Content{Text: chat.TextIn(r.root, "prompt")}}
+	said := chat.Said(chat.User, chat.TextIn(r.root, "prompt"))
 	if err := r.addImages(&said, r.root.Get("images")); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (r *reader) readMessage(m jsonscan.Value) *schema.Error {
 	if content.Given() && content.Kind() != jsonscan.String {
 		return schema.BadField("content", "value.string")
 	}
-	said := chat.Message{Role: string(m.TextOf("role")), Content: chat.Content{Text: chat.TextOf(content)}}
+	said := chat.Said(string(m.TextOf("role")), chat.TextOf(content))
 	if said.Text == nil {
 		said.Text = chat.Text{}
 	}
@@ -191,23 +191,12 @@ func (r *reader) addImages(m *chat.Message, images jsonscan.Value) *schema.Error
 		if bytes.HasPrefix(data, []byte("data:")) {
 			part.SetSource(data)
 		} else {
-			part.SetData(imageType(data), data)
+			part.SetData(chat.ImageType(data), data)
 		}
 		parts = append(parts, part)
 	}
 	m.Text, m.Parts = nil, parts
 	return nil
-}
-
-// imageType returns the type of an image by how it begins in base64.
-func imageType(data []byte) string {
-	for _, known := range [...]struct{ begin, kind string }{{"/9j/", "image/jpeg"}, {"R0lG", "image/gif"},
-		{"UklGR", "image/webp"}} {
-		if bytes.HasPrefix(data, []byte(known.begin)) {
-			return known.kind
-		}
-	}
-	return "image/png"
 }
 
 // addCalls adds the calls that the model made in an earlier turn. Other APIs want a result

@@ -1,8 +1,6 @@
 package ollama
 
 import (
-	"errors"
-	"io"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -101,7 +99,7 @@ func GenerateClient(req *schema.Request) *dialect.Client {
 
 var rawClient = &dialect.Client{
 	Frame: &dialect.Stream{Filler: []byte(" "), Failure: failureLine},
-	Turn:  &dialect.Turn{Door: schema.DoorCompletions, Request: textCompletion, Reply: replyRaw, Events: eventsRaw},
+	Turn:  &dialect.Turn{Door: schema.DoorCompletions, Request: textCompletion, Client: Client},
 }
 
 // textCompletion makes the request for the completion of a text.
@@ -141,81 +139,6 @@ func textCompletion(req *schema.Request) (*schema.Request, error) {
 	w.EndObject()
 	turned := new(schema.Request)
 	return turned, turned.ParseCompletion(w.Out)
-}
-
-// replyRaw writes the completion of a text as a generated one.
-func replyRaw(req *schema.Request, answer []byte, reply *dialect.Reply) error {
-	var doc jsonscan.Document
-	if _, err := dialect.Parse(&doc, answer); err != nil {
-		return err
-	}
-	choice := doc.Root().Get("choices").First()
-	l := newLineWriter(req)
-	l.begin()
-	l.say(chat.TextIn(choice, "text"), nil, nil)
-	l.end(chat.FinishReason(choice.TextOf("finish_reason")), &chat.Usage{Tokens: reply.Usage}, nil)
-	reply.Set(l.Out)
-	return nil
-}
-
-// eventsRaw writes the chunks of the completion of a text as lines.
-func eventsRaw(req *schema.Request, from *dialect.Stream) *dialect.Stream {
-	e := &rawLines{from: from, lineWriter: newLineWriter(req)}
-	return lineStream(e, func() bool { return e.complete })
-}
-
-// rawLines writes the lines of a text that is completed.
-type rawLines struct {
-	from *dialect.Stream
-	lineWriter
-	doc      jsonscan.Document
-	reason   chat.FinishReason
-	complete bool
-}
-
-// Usage returns the usage that the backend has reported so far.
-func (e *rawLines) Usage() schema.Usage { return e.from.Usage() }
-
-// HasContent reports whether a chunk had a text of the model.
-func (e *rawLines) HasContent() bool { return e.from.HasContent() }
-
-// Next returns the line of the next chunk that has a text, or the last line.
-func (e *rawLines) Next() ([]byte, error) {
-	if e.complete {
-		return nil, io.EOF
-	}
-	for {
-		e.Begin(dialect.Reuse(e.Out), nil)
-		dialect.DropLarge(&e.doc)
-		chunk, err := e.from.Next()
-		if errors.Is(err, io.EOF) {
-			e.begin()
-			e.say(nil, nil, nil)
-			e.end(e.reason, &chat.Usage{Tokens: e.from.Usage()}, nil)
-			e.Out = append(e.Out, '\n')
-			e.complete = true
-			return e.Out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if _, err := dialect.Parse(&e.doc, chunk); err != nil {
-			return nil, err
-		}
-		choice := e.doc.Root().Get("choices").First()
-		if reason := choice.Get("finish_reason"); dialect.IsFinishReason(reason) {
-			e.reason = chat.FinishReason(reason.Text())
-		}
-		if text := chat.TextIn(choice, "text"); len(text) > 0 {
-			if e.firstToken.IsZero() {
-				e.firstToken = time.Now()
-			}
-			e.begin()
-			e.say(text, nil, nil)
-			e.goOn(nil)
-			return e.Out, nil
-		}
-	}
 }
 
 // Loaded returns the reply to a request that asks for no answer, and whether it asks for the

@@ -46,6 +46,7 @@ func decodeTexts(req *schema.Request, body []byte, doc *jsonscan.Document, to *c
 		return err
 	}
 	to.ID, to.Usage = chat.TextIn(root, "id"), readUsage(root.Get("usage"))
+	readTimings(root.Get("timings"), &to.Usage.Tokens)
 	for c := range root.Get("choices").All() {
 		index, ok := c.Get("index").Int()
 		if !ok {

@@ -133,9 +133,9 @@ type events struct {
 	createdSpace [32]byte
 
 	usageSent  bool
-	hasContent bool // a chunk had some
-	onward     *onward
-	sent       *sentTexts // for the transcript; nil if there is none
+	hasContent bool            // a chunk had some
+	onward     *dialect.Chunks // writes the rest of the answer from another backend; nil while there is none
+	sent       *sentTexts      // for the transcript; nil if there is none
 }
 
 // errorEvent is the name of events that are errors.
@@ -152,18 +152,18 @@ func newEvents(e *events) *dialect.Stream { return &dialect.Stream{Events: e} }
 // Usage returns the last report.
 func (e *events) Usage() schema.Usage {
 	if e.onward != nil {
-		return e.onward.from.Usage().Tokens
+		return e.onward.Usage()
 	}
 	return e.usage.Tokens
 }
 
 // HasContent reports whether a chunk had content.
-func (e *events) HasContent() bool { return e.hasContent }
+func (e *events) HasContent() bool { return e.hasContent || e.onward != nil && e.onward.HasContent() }
 
 // Next returns the next chunk for the caller.
 func (e *events) Next() ([]byte, error) {
 	if e.onward != nil {
-		return e.nextOnward()
+		return e.onward.Next()
 	}
 	e.chunk = nil
 	clear(e.segments)

@@ -1,13 +1,13 @@
 package openai
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -129,7 +129,7 @@ func extractImage(edits []jsonscan.Edit, address, content jsonscan.Value) ([]jso
 // inlineImage turns the content of an image into an address that contains it.
 func inlineImage(address, content jsonscan.Value) jsonscan.Edit {
 	raw := content.Raw()
-	inline := append([]byte(`"data:`), imageType(content.Text())...)
+	inline := append([]byte(`"data:`), chat.ImageType(content.Text())...)
 	inline = append(inline, ";base64,"...)
 	inline = append(inline, raw[1:]...) // with the closing quote
 	if address.Kind() != jsonscan.Absent {
@@ -137,15 +137,4 @@ func inlineImage(address, content jsonscan.Value) jsonscan.Edit {
 	}
 	start, end := content.MemberSpan()
 	return jsonscan.Edit{Start: start, End: end, With: append([]byte(`"url":`), inline...)}
-}
-
-// imageType tells the type of an image by how its base64 form begins.
-func imageType(content []byte) string {
-	switch {
-	case bytes.HasPrefix(content, []byte("/9j/")):
-		return "image/jpeg"
-	case bytes.HasPrefix(content, []byte("UklGR")):
-		return "image/webp"
-	}
-	return "image/png"
 }

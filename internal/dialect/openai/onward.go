@@ -2,8 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -89,9 +87,9 @@ func (s *sentTexts) add(choice jsonscan.Value) {
 
 // onward writes the addition of another answer to a completion that broke off.
 type onward struct {
-	from dialect.Deltas
-	head []byte // the beginning of every chunk
-	w    jsonwrite.Writer
+	head          []byte // the beginning of every chunk
+	w             jsonwrite.Writer
+	completesText bool
 }
 
 // CanResume implements dialect.Resumer.
@@ -105,7 +103,7 @@ func (e *events) Resume(_ *schema.Request, from dialect.Deltas) {
 	e.chunk, e.segments, e.edits, e.mended, e.template = nil, nil, nil, nil, chunkTemplate{}
 	e.reader = reader{wanted: e.wanted}
 	if e.onward != nil {
-		e.onward.from = from
+		e.onward.From = from
 		return
 	}
 	var w jsonwrite.Writer
@@ -118,36 +116,21 @@ func (e *events) Resume(_ *schema.Request, from dialect.Deltas) {
 		w.Raw(anyFingerprint)
 	}
 	w.Name("choices").Array()
-	e.onward = &onward{from: from, head: w.Out}
+	e.onward = &dialect.Chunks{From: from, Writer: &onward{head: w.Out, completesText: e.completesText()},
+		IncludeUsage: e.includeUsage && !e.usageSent}
 }
 
 // completesText reports whether the chunks belong to a text and not to a chat.
 func (e *events) completesText() bool { return bytes.Equal(e.object, textObject) }
 
-// nextOnward returns the next chunk from another answer, or at the end the chunk of the
-// usage.
-func (e *events) nextOnward() ([]byte, error) {
-	o := e.onward
-	o.w.Begin(dialect.Reuse(o.w.Out), nil)
-	delta, err := o.from.Next()
-	if errors.Is(err, io.EOF) && e.includeUsage && !e.usageSent {
-		e.usageSent = true
-		if usage := o.from.Usage(); usage.Known {
-			return e.writeOnward(&chat.Answer{Usage: usage}), nil
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	e.hasContent = e.hasContent || delta.HasContent()
-	return e.writeOnward(delta), nil
-}
+// Restart implements dialect.ChunkWriter.
+func (o *onward) Restart() { o.w.Begin(dialect.Reuse(o.w.Out), nil) }
 
-// writeOnward writes a delta as a chunk.
-func (e *events) writeOnward(delta *chat.Delta) []byte {
-	w := &e.onward.w
-	w.Begin(w.Out, e.onward.head)
-	if !e.completesText() {
+// Chunk implements dialect.ChunkWriter.
+func (o *onward) Chunk(delta *chat.Delta) []byte {
+	w := &o.w
+	w.Begin(w.Out, o.head)
+	if !o.completesText {
 		delta.WriteChunk(w)
 		return w.Out
 	}

@@ -14,46 +14,26 @@ import (
 
 // newPassedEvents reads a stream of events that are passed on.
 func newPassedEvents(model string, body io.Reader) *dialect.Stream {
-	e := &passedEvents{sse: dialect.NewSSE(body), model: jsonwrite.AppendText(nil, model)}
-	return &dialect.Stream{Events: e, IsComplete: e.isComplete}
+	e := &passedEvents{}
+	e.SSE, e.Model = dialect.NewSSE(body), jsonwrite.AppendText(nil, model)
+	return &dialect.Stream{Events: e, IsComplete: e.IsComplete}
 }
 
 // passedEvents passes events on with their names. It reads the facts that the gateway
 // must know and gives events the client's name of the model.
 type passedEvents struct {
-	sse   *dialect.SSE
-	doc   jsonscan.Document
-	model []byte // the caller's name of it, as JSON
-	usage schema.Usage
-	frame []byte
-
-	edits    []jsonscan.Edit
-	segments [][]byte
+	dialect.Passed
 
 	begun bool // an event went out
 	typed bool // events are of a kind that has a known last one
 	ended bool // the last one was there
-	done  bool // and the mark that nothing follows it
-
-	hasContent bool // an event had some
 }
-
-// Usage returns the last report.
-func (e *passedEvents) Usage() schema.Usage { return e.usage }
-
-// HasContent reports whether an event had content.
-func (e *passedEvents) HasContent() bool { return e.hasContent }
-
-// isComplete reports whether a client may take the answer for complete when it has
-// the last event that Next returned. An event that ends the answer and reports no
-// usage may be followed by one that does.
-func (e *passedEvents) isComplete() bool { return e.done || e.ended && e.usage.Known }
 
 // Next returns the next event in its final frame.
 func (e *passedEvents) Next() ([]byte, error) {
-	event, err := e.sse.Next()
+	event, err := e.SSE.Next()
 	for err == nil && len(bytes.TrimSpace(event.Data)) == 0 {
-		event, err = e.sse.Next() // it only kept the connection alive
+		event, err = e.SSE.Next() // it only kept the connection alive
 	}
 	switch {
 	case errors.Is(err, io.EOF) && (!e.begun || e.typed && !e.ended):
@@ -63,23 +43,23 @@ func (e *passedEvents) Next() ([]byte, error) {
 	case err != nil:
 		return nil, err
 	}
-	defer e.doc.Reset()
+	defer e.Doc.Reset()
 	if err := e.inspect(event); err != nil {
 		return nil, err
 	}
 	e.begun = true
 	e.write(event)
-	return e.frame, nil
+	return e.Out, nil
 }
 
 // write writes an event that was looked at into its frame.
 func (e *passedEvents) write(event dialect.Event) {
-	e.segments = append(e.segments[:0], event.Data)
-	if e.edits = dialect.RenameModel(e.edits[:0], e.doc.Root(), e.model); len(e.edits) > 0 {
-		e.segments = e.doc.Splice(e.segments[:0], e.edits)
+	e.Out = dialect.Reuse(e.Out)
+	if edits := dialect.RenameModel(e.Edits[:0], e.Doc.Root(), e.Model); len(edits) > 0 {
+		e.AppendEvent(event.Name, edits)
+	} else {
+		e.Out = dialect.AppendFrame(e.Out, event.Name, event.Data)
 	}
-	e.frame = dialect.AppendFrame(dialect.Reuse(e.frame), event.Name, e.segments...)
-	clear(e.segments)
 }
 
 // inspect reads from an event whether it is an error, whether it is the last one,
@@ -92,10 +72,10 @@ func (e *passedEvents) inspect(event dialect.Event) error {
 		if !e.begun {
 			return dialect.ErrTruncated
 		}
-		e.ended, e.done = true, true
+		e.ended, e.Complete = true, true
 		return nil
 	}
-	root, err := dialect.Parse(&e.doc, event.Data)
+	root, err := dialect.Parse(&e.Doc, event.Data)
 	if err != nil {
 		return err
 	}
@@ -111,9 +91,11 @@ func (e *passedEvents) inspect(event dialect.Event) error {
 	e.ended = e.ended || finishes(choices) || bytes.HasSuffix(kind, []byte(".done")) ||
 		bytes.HasSuffix(kind, []byte(".completed"))
 	if usage := schema.ReadUsage(root.Get("usage")); usage.Known {
-		e.usage = usage
+		e.Tokens = usage
 	}
-	e.hasContent = e.hasContent || passedContent(root, choices)
+	// An event that ends the answer and reports no usage may be followed by one that does.
+	e.Complete = e.Complete || e.ended && e.Tokens.Known
+	e.Content = e.Content || passedContent(root, choices)
 	return nil
 }
 

@@ -2,8 +2,6 @@ package responses
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -29,19 +27,10 @@ func ParseFor(req *schema.Request, door schema.Door, body []byte) error {
 	}
 	req.Stream = root.IsTrue("stream")
 	req.IncludeUsage = true // the last event has the usage
-	for _, v := range []jsonscan.Value{root.Get("user"), root.Get("safety_identifier")} {
-		if !v.Given() {
-			continue
-		}
-		if v.Kind() != jsonscan.String {
-			name := string(v.Key())
-			return schema.BadField(name, "value.string")
-		}
-		if req.User == nil {
-			req.User = v.Text()
-		}
+	if err := req.ReadUser("safety_identifier", root.Get("safety_identifier")); err != nil {
+		return err
 	}
-	return nil
+	return req.ReadUser("user", root.Get("user"))
 }
 
 // Conversation is the context of a request of the API, beside its body.
@@ -144,56 +133,44 @@ func (c *translator) keep(response []byte) {
 
 // events writes deltas as the events of a response.
 func (c *translator) events(_ *schema.Request, from dialect.Deltas) *dialect.Stream {
-	e := &events{from: from, client: c, stream: c.req.NewStream()}
-	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
+	e := &events{Written: dialect.Written{From: from}, client: c, stream: c.req.NewStream()}
+	return &dialect.Stream{Events: e, IsComplete: e.IsComplete, Failure: e.failure}
 }
 
 // events are the events of a response that is made of deltas.
 type events struct {
-	from   dialect.Deltas
+	dialect.Written
 	client *translator
 	stream *Stream
-	ended  bool
-
-	hasContent bool // an event had some
+	out    []byte
 }
 
 // Next returns the events for the next delta that adds something.
-func (e *events) Next() ([]byte, error) {
-	for !e.ended {
-		delta, err := e.from.Next()
-		if errors.Is(err, io.EOF) {
-			e.ended = true
-			out, response := e.stream.End(e.from.Usage())
-			e.client.keep(response)
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		choice := delta.First()
-		e.hasContent = e.hasContent || choice != nil && choice.HasContent()
-		if out, err := e.stream.Add(delta); err != nil || len(out) > 0 {
-			return out, err
-		}
-	}
-	return nil, io.EOF
+func (e *events) Next() ([]byte, error) { return e.NextFrom(e) }
+
+// Restart implements dialect.EventWriter.
+func (e *events) Restart() { e.out = nil }
+
+// Bytes implements dialect.EventWriter.
+func (e *events) Bytes() []byte { return e.out }
+
+// Add writes the events for a delta.
+func (e *events) Add(delta *chat.Delta) (err error) {
+	choice := delta.First()
+	e.Content = e.Content || choice != nil && choice.HasContent()
+	e.out, err = e.stream.Add(delta)
+	return err
+}
+
+// End writes the end of the response.
+func (e *events) End() {
+	var response []byte
+	e.out, response = e.stream.End(e.From.Usage())
+	e.client.keep(response)
 }
 
 // CanResume implements dialect.Resumer.
-func (e *events) CanResume() bool { return !e.ended }
-
-// Resume implements dialect.Resumer.
-func (e *events) Resume(_ *schema.Request, from dialect.Deltas) { e.from = from }
-
-// HasContent reports whether an event had content.
-func (e *events) HasContent() bool { return e.hasContent }
-
-// Usage returns the usage that the backend has reported so far.
-func (e *events) Usage() schema.Usage { return e.from.Usage().Tokens }
-
-// isComplete reports whether the last event was returned.
-func (e *events) isComplete() bool { return e.ended }
+func (e *events) CanResume() bool { return !e.Complete }
 
 // failure returns the event that ends a response which broke off.
 func (e *events) failure(known *schema.Error, _ string) []byte { return e.stream.Fail(known) }

@@ -245,7 +245,7 @@ func (r *reader) addReminder() {
 // only at the beginning.
 func (r *reader) addSystem() {
 	if len(r.system) > 0 {
-		r.Messages = append(r.Messages, chat.Message{Role: chat.System, Content: chat.Content{Text: r.system}})
+		r.Messages = append(r.Messages, chat.Said(chat.System, r.system))
 		r.system = nil
 	}
 	r.begun = true

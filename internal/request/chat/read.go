@@ -338,3 +338,14 @@ func word(text []byte) string {
 	}
 	return string(text)
 }
+
+// ImageType returns the type of an image by how it begins in base64.
+func ImageType(data []byte) string {
+	for _, known := range [...]struct{ begin, kind string }{{"/9j/", "image/jpeg"}, {"R0lG", "image/gif"},
+		{"UklGR", "image/webp"}} {
+		if bytes.HasPrefix(data, []byte(known.begin)) {
+			return known.kind
+		}
+	}
+	return "image/png"
+}

@@ -132,6 +132,9 @@ type Part struct {
 	Raw []byte
 }
 
+// Said returns a message with a text.
+func Said(role string, text Text) Message { return Message{Role: role, Content: Content{Text: text}} }
+
 // NewText returns a part that is a text.
 func NewText(text Text) Part { return Part{Type: TextPart, Text: text} }
 

@@ -76,17 +76,13 @@ func (r *Request) checkStreamOptions(options jsonscan.Value) error {
 }
 
 func (r *Request) checkMessages(messages jsonscan.Value) error {
-	switch {
-	case !messages.Given():
+	if !messages.Given() && r.Body.Root().Get("input").Given() {
 		err := MissingParameter("messages")
-		if r.Body.Root().Get("input").Given() {
-			err.Hint("hint.wants_messages")
-		}
+		err.Hint("hint.wants_messages")
 		return err
-	case messages.Kind() != jsonscan.Array:
-		return BadField("messages", "value.array")
-	case messages.Empty():
-		return BadField("messages", "value.some_message")
+	}
+	if err := CheckList("messages", messages, "value.some_message"); err != nil {
+		return err
 	}
 	for i, m := range messages.Elements() {
 		var at [checkedInMessage]jsonscan.Value

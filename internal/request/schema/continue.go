@@ -43,9 +43,7 @@ func (r *Request) Continuation() *Continuation { return r.begun }
 // withBeginning returns a request that ends with the beginning of its answer.
 func withBeginning(asked *chat.Request, begun *Continuation) *chat.Request {
 	longer := *asked
-	longer.Messages = append(slices.Clip(slices.Clone(asked.Messages)), chat.Message{
-		Role: chat.Assistant, Content: chat.Content{Text: begun.Text},
-	})
+	longer.Messages = append(slices.Clip(slices.Clone(asked.Messages)), chat.Said(chat.Assistant, begun.Text))
 	if begun.Most > 0 {
 		var number jsonscan.Document
 		if number.Parse(strconv.AppendInt(nil, begun.Most, 10)) == nil {

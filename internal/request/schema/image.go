@@ -84,9 +84,4 @@ func (r *Request) positive(name string) error {
 }
 
 // optionalText checks that an optional field is a string.
-func (r *Request) optionalText(name string) error {
-	if v := r.Field(name); v.Given() && v.Kind() != jsonscan.String {
-		return BadField(name, "value.string")
-	}
-	return nil
-}
+func (r *Request) optionalText(name string) error { return CheckText(name, r.Field(name)) }

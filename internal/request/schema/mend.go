@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
@@ -25,7 +26,8 @@ func (r *Request) mend() (*Request, int) {
 	}
 	var edits []jsonscan.Edit
 	mend := func(arguments jsonscan.Value) {
-		if arguments.Given() && arguments.Kind() != jsonscan.Object && !isObject(arguments.Text()) {
+		if text := bytes.TrimSpace(arguments.Text()); arguments.Given() && arguments.Kind() != jsonscan.Object &&
+			!chat.IsObject(text) {
 			edits = append(edits, arguments.Replace([]byte(`"{}"`)))
 		}
 	}
@@ -49,10 +51,4 @@ func (r *Request) mend() (*Request, int) {
 	}
 	mended.extra = mended.Body.Root().Get("extra_body")
 	return mended, len(edits)
-}
-
-// isObject reports whether a text is an object of JSON.
-func isObject(text []byte) bool {
-	doc := jsonscan.Document{AllowDuplicateKeys: true}
-	return doc.Parse(text) == nil && doc.Root().Kind() == jsonscan.Object
 }

@@ -262,13 +262,7 @@ func (r *Request) checkCommon(at *found, fields *Fields) error {
 	if err := r.checkModel(at[fieldModel]); err != nil {
 		return err
 	}
-	if v := r.orExtra(at[fieldUser], "user"); v.Given() {
-		if v.Kind() != jsonscan.String {
-			return BadField("user", "value.string")
-		}
-		r.User = v.Text()
-	}
-	return nil
+	return r.ReadUser("user", r.orExtra(at[fieldUser], "user"))
 }
 
 // checkModel checks the name of the model and takes it over.
@@ -424,6 +418,35 @@ func (r *Request) integer(name string) error {
 
 // boolean returns an optional field that must be true or false.
 func (r *Request) boolean(name string) (bool, error) { return CheckBoolean(name, r.Field(name)) }
+
+// CheckText checks that an optional value is a string.
+func CheckText(name string, v jsonscan.Value) error {
+	if v.Given() && v.Kind() != jsonscan.String {
+		return BadField(name, "value.string")
+	}
+	return nil
+}
+
+// CheckList checks that a required value is a list that has elements. The fault of an empty one has a code.
+func CheckList(name string, v jsonscan.Value, empty say.Code) error {
+	switch {
+	case !v.Given():
+		return MissingParameter(name)
+	case v.Kind() != jsonscan.Array:
+		return BadField(name, "value.array")
+	case v.Empty():
+		return BadField(name, empty)
+	}
+	return nil
+}
+
+// ReadUser reads the user that a request is counted for from an optional value.
+func (r *Request) ReadUser(name string, v jsonscan.Value) error {
+	if v.Given() {
+		r.User = v.Text()
+	}
+	return CheckText(name, v)
+}
 
 // CheckBoolean returns an optional value that must be true or false.
 func CheckBoolean(name string, v jsonscan.Value) (bool, error) {

@@ -11,13 +11,8 @@ func (r *Request) ParseRerank(body []byte) error {
 		return err
 	}
 	documents := r.Field("documents")
-	switch {
-	case !documents.Given():
-		return MissingParameter("documents")
-	case documents.Kind() != jsonscan.Array:
-		return BadField("documents", "value.array")
-	case documents.Empty():
-		return BadField("documents", "field.empty")
+	if err := CheckList("documents", documents, "field.empty"); err != nil {
+		return err
 	}
 	for i, v := range documents.Elements() {
 		if k := v.Kind(); k != jsonscan.String && k != jsonscan.Object {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
-	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
@@ -70,7 +69,8 @@ func writeThinkingBlock(w *jsonwrite.Writer, ask *wishes, thought, signature []b
 func writeCallBlock(w *jsonwrite.Writer, call *chat.ToolCall) {
 	w.Open(`{"type":"tool_use","id":`).Text(callID(call))
 	w.Name("name").Escaped(call.Name)
-	w.Name("input").Raw(inputOf(call))
+	w.Name("input")
+	call.WriteObject(w)
 	w.Close(`,"caller":{"type":"direct"}}`)
 }
 
@@ -81,24 +81,6 @@ func callID(call *chat.ToolCall) []byte {
 		id = []byte("toolu_" + rand.Text())
 	}
 	return markCall(id, chat.SignatureIn(call.Extra).Bytes())
-}
-
-// inputOf returns the input of a call, which is an object here. A text that is no
-// object, such as one that a limit has cut, is kept under the name that the provider's
-// documentation recommends.
-func inputOf(call *chat.ToolCall) []byte {
-	text := bytes.TrimSpace(chat.Unescape(call.Arguments))
-	if len(text) == 0 || string(text) == "null" {
-		return []byte("{}")
-	}
-	doc := jsonscan.Document{AllowDuplicateKeys: true}
-	if doc.Parse(text) == nil && doc.Root().Kind() == jsonscan.Object {
-		return text
-	}
-	var w jsonwrite.Writer
-	w.Open(`{"INVALID_JSON":`).Text(text)
-	w.EndObject()
-	return w.Out
 }
 
 // wishes are the parts of a request that matter for its answer.

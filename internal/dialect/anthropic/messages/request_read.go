@@ -57,13 +57,8 @@ func readRequest(req *schema.Request, door schema.Door, body []byte) error {
 	}
 	req.Decode = readChat
 	root := req.Body.Root()
-	switch messages := root.Get("messages"); {
-	case !messages.Given():
-		return schema.MissingParameter("messages")
-	case messages.Kind() != jsonscan.Array:
-		return schema.BadField("messages", "value.array")
-	case messages.Empty():
-		return schema.BadField("messages", "value.some_message")
+	if err := schema.CheckList("messages", root.Get("messages"), "value.some_message"); err != nil {
+		return err
 	}
 	stream, err := schema.CheckBoolean("stream", root.Get("stream"))
 	if err != nil {
@@ -71,13 +66,7 @@ func readRequest(req *schema.Request, door schema.Door, body []byte) error {
 	}
 	// Tokens are counted for every stream, and clients always get them.
 	req.Stream, req.IncludeUsage = stream, stream
-	if user := root.Get("metadata").Get("user_id"); user.Given() {
-		if user.Kind() != jsonscan.String {
-			return schema.BadField("metadata.user_id", "value.string")
-		}
-		req.User = user.Text()
-	}
-	return nil
+	return req.ReadUser("metadata.user_id", root.Get("metadata").Get("user_id"))
 }
 
 // reader reads a request.

@@ -30,7 +30,7 @@ func (r *reader) readMessages() *schema.Error {
 	}
 	// Every backend takes one message with one text.
 	if system = chat.JoinApart(system, leading); len(system) > 0 {
-		r.add(chat.Message{Role: chat.System, Content: chat.Content{Text: system}})
+		r.add(chat.Said(chat.System, system))
 	}
 	for ; m.Kind() != jsonscan.Absent && r.room.Err == nil; m = m.Next() {
 		if err := r.message(m); err != nil {
@@ -113,7 +113,7 @@ func (r *reader) endUser() {
 	case len(turn) == 0:
 		return
 	case len(turn) == 1 && turn[0].Type == chat.TextPart:
-		r.add(chat.Message{Role: chat.User, Content: chat.Content{Text: turn[0].Text}})
+		r.add(chat.Said(chat.User, turn[0].Text))
 		r.user = turn[:0]
 	default:
 		r.add(chat.Message{Role: chat.User, Content: chat.Content{Parts: turn}})
@@ -284,7 +284,7 @@ func (r *reader) document(b, source jsonscan.Value) *schema.Error {
 // assistant reads the words, thoughts and calls of an earlier turn of the model.
 func (r *reader) assistant(content jsonscan.Value) *schema.Error {
 	r.endUser()
-	said := chat.Message{Role: chat.Assistant, Content: chat.Content{Text: chat.TextOf(content)}}
+	said := chat.Said(chat.Assistant, chat.TextOf(content))
 	if content.Kind() == jsonscan.Array {
 		for i, b := range r.blocks.Rescan(content).Elements() {
 			if err := addBlock(&said, b); err != nil {

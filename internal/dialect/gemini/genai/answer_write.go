@@ -283,7 +283,7 @@ type clientEvents struct {
 // ended holds the facts about a choice that the last part tells.
 type ended struct {
 	index  int64
-	calls  []chat.ToolCall
+	calls  dialect.Calls
 	finish chat.FinishReason
 }
 
@@ -349,44 +349,15 @@ func (e *clientEvents) gather(c *chat.Choice) error {
 		known.finish = c.Finish
 	}
 	for i := range c.Calls {
-		piece := &c.Calls[i]
-		if e.gathered += len(piece.Arguments); e.gathered > dialect.MaxEvent {
-			return dialect.Invalid("its calls are too long")
-		}
-		if n := len(known.calls); n > 0 && known.calls[n-1].Index == piece.Index {
-			known.calls[n-1].Arguments = append(known.calls[n-1].Arguments, piece.Arguments...)
-			continue
-		}
-		if !known.addTo(piece) {
-			if len(known.calls) == mostCalls {
-				return dialect.ErrTooManyCalls
-			}
-			known.calls = append(known.calls, chat.ToolCall{
-				Index: piece.Index, ID: bytes.Clone(piece.ID), Name: bytes.Clone(piece.Name),
-				Arguments: bytes.Clone(piece.Arguments), Extra: bytes.Clone(piece.Extra),
-			})
+		if err := known.calls.Add(&c.Calls[i], &e.gathered); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// addTo adds a piece to the call that it belongs to, and reports whether there is one.
-func (c *ended) addTo(piece *chat.ToolCall) bool {
-	for i := range c.calls {
-		if c.calls[i].Index == piece.Index {
-			c.calls[i].Arguments = append(c.calls[i].Arguments, piece.Arguments...)
-			return true
-		}
-	}
-	return false
-}
-
-const (
-	// mostChoices is how many answers a stream may have, and mostCalls how many calls one of
-	// them. They are looked up one by one.
-	mostChoices = 128
-	mostCalls   = 1000
-)
+// mostChoices is how many answers a stream may have. They are looked up one by one.
+const mostChoices = 128
 
 // End writes the last part.
 func (e *clientEvents) End() {

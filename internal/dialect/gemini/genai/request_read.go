@@ -106,7 +106,7 @@ func (r *reader) readSystem() *schema.Error {
 		text = chat.JoinApart(text, chat.TextIn(p, "text"))
 	}
 	if len(text) > 0 {
-		r.Messages = append(r.Messages, chat.Message{Role: chat.System, Content: chat.Content{Text: text}})
+		r.Messages = append(r.Messages, chat.Said(chat.System, text))
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (r *reader) userTurn(first jsonscan.Value) *schema.Error {
 	switch {
 	case len(said) == 0:
 	case len(said) == 1 && said[0].Type == chat.TextPart:
-		r.Messages = append(r.Messages, chat.Message{Role: chat.User, Content: chat.Content{Text: said[0].Text}})
+		r.Messages = append(r.Messages, chat.Said(chat.User, said[0].Text))
 	default:
 		r.Messages = append(r.Messages, chat.Message{Role: chat.User, Content: chat.Content{Parts: said}})
 	}
