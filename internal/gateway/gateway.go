@@ -44,6 +44,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/peers"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
 // Gateway is the running program: New assembles it, Start serves, Stop ends it.
@@ -86,6 +87,7 @@ type Gateway struct {
 	finder     *discover.Finder
 	sizes      *backend.SizeWatcher
 	feed       *live.Feed // the events that people who watch the gateway see
+	history    *live.Archive
 	close      sync.Once
 	wings      []*wing.Wing
 	pages      *pages.Pages
@@ -182,7 +184,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	if g.ID, err = IDOf(g.Store.Data()); err != nil {
 		return err
 	}
-	g.NewBook = g.newBookOf
+	g.NewBook, g.IsDiskShort = g.newBookOf, g.isDiskShort
 	g.wings = newWings(&g.Core, g.moreWings...)
 	if g.Cluster, err = g.newCluster(time.Now()); err != nil {
 		return err
@@ -268,6 +270,26 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	return g.openTelemetry(opened)
 }
 
+// openHistory opens the history for the console, and restores what it has.
+func (g *Gateway) openHistory(sampler *live.Sampler) error {
+	keys, err := g.Document.Security.MasterKeys()
+	if err != nil {
+		return err
+	}
+	g.history, err = live.OpenArchive(live.ArchiveOptions{
+		Dir: g.Store.Data().Path(""), Settings: g.Document.Monitoring.History, Keys: keys, Sampler: sampler,
+		IsFull: g.IsDiskShort, Flush: g.Recorder.Flush,
+		Fault: func(operation, text string) { g.Recorder.NoteFault("history", operation, text) },
+	}, time.Now())
+	return err
+}
+
+// isDiskShort reports whether the rest of the disk is reserved for more important writes.
+func (g *Gateway) isDiskShort() bool {
+	space, err := durable.SpaceOf(g.Store.Data().Path(""))
+	return err == nil && space.IsShort(cmp.Or(g.Document.ReservedSpace(), space.Reserve()))
+}
+
 // wire connects the parts that answer requests with the opened stores.
 func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.warnOfMissingCredentials()
@@ -328,6 +350,9 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring := monitor.New(g.Recorder, g.Problems, g.Current, g.Control.Version)
 	monitoring.SetBudgets(g.book.Uses, g.currency)
 	g.feed = monitoring.Feed()
+	if err := g.openHistory(monitoring.Sampler()); err != nil {
+		return err
+	}
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
 	g.describe(surfaces{api, g.wings, management, g.Actuator, openapi.NewPages(), monitoring, g.pages,
 		peers.New(g.Cluster.View)})

@@ -29,6 +29,7 @@ func (g *Gateway) Start() {
 	g.persist(ctx, "following the configuration", g.Control.Follow)
 	g.persist(ctx, "recording calls", g.Recorder.Run)
 	g.persist(ctx, "sampling what is counted", g.feed.Run)
+	g.persist(ctx, "keeping the history", g.history.Run)
 	if g.Sessions != nil {
 		g.persist(ctx, "reading the sessions of browsers", g.Sessions.Run)
 	}

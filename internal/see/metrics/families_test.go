@@ -21,8 +21,8 @@ func TestEveryFamilyIsCollectedByItsName(t *testing.T) {
 		declared[f.Name] = true
 		labels = append(labels, f.Labels...)
 	}
-	ofWing := regexp.MustCompile(`Name: "(model_router_[a-z_]+)"`)
-	labelsOf := regexp.MustCompile(`Labels: \[\]string\{(.*?)\}`)
+	ofWing := regexp.MustCompile(`Name:\s+"(model_router_[a-z_]+)"`)
+	labelsOf := regexp.MustCompile(`Labels:\s+\[\]string\{(.*?)\}`)
 	used := map[string]bool{buildInfo: true}
 	collected := regexp.MustCompile(`(\.value|\.histogram|\.longest|\.timer|\.Value|\.Count|\.Flag|[sS]toresState|\.Store)\((?:to, )?"([a-z_]+)"`)
 	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {

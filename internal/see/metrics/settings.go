@@ -46,6 +46,15 @@ type Settings struct {
 	Calls int `json:"calls" minimum:"0" maximum:"100000"`
 	// Capture lists the headers and bodies to keep.
 	Capture Capture `json:"capture"`
+	// History is read at start.
+	History History `json:"history"`
+}
+
+// History says how much of the history for the console is kept on disk.
+type History struct {
+	// Retention is how long it is kept, and MaxBytes how much of the disk it may take.
+	Retention schema.Duration `json:"retention"`
+	MaxBytes  schema.Bytes    `json:"maxBytes"`
 }
 
 // Sampling says which part of the calls is recorded. Counts do not depend on it.
@@ -68,6 +77,9 @@ const (
 	maxTags           = 32
 	maxBatchSize      = 1_000_000
 	maxCalls          = 100_000
+	leastHistory      = 24 * time.Hour
+	longestHistory    = 366 * 24 * time.Hour
+	leastHistoryBytes = 1 * schema.MiB
 )
 
 // DefaultSettings returns the settings of an empty configuration.
@@ -81,6 +93,7 @@ func DefaultSettings() Settings {
 		Sampling:           Sampling{Rate: 1},
 		Performance:        Performance{BatchSize: 100, FlushInterval: Interval(10 * time.Second)},
 		Calls:              1000,
+		History:            History{Retention: schema.Duration(30 * 24 * time.Hour), MaxBytes: 256 * schema.MiB},
 	}
 }
 
@@ -108,6 +121,12 @@ func (s Settings) Check(report say.Report) {
 	}
 	if s.Performance.FlushInterval <= 0 {
 		report("performance.flushInterval", say.New("field.longer"))
+	}
+	if kept := s.History.Retention.Std(); kept < leastHistory || kept > longestHistory {
+		report("history.retention", say.New("field.between", "least", leastHistory, "most", longestHistory, "found", kept))
+	}
+	if s.History.MaxBytes < leastHistoryBytes {
+		report("history.maxBytes", say.New("field.at_least", "least", leastHistoryBytes, "found", s.History.MaxBytes))
 	}
 	if s.Calls < 0 || s.Calls > maxCalls {
 		report("calls", say.New("field.between", "least", "0", "most", maxCalls, "found", s.Calls))

@@ -56,7 +56,8 @@ func TestSettingsRules(t *testing.T) {
 	}.Check(collect)
 	want := []string{
 		"prefix", "collectionInterval", "enabledCategories[1]", `customTags["9"]`, `customTags["__a"]`, `customTags["le"]`,
-		`customTags["x"]`, "sampling.rate", "performance.batchSize", "performance.flushInterval",
+		`customTags["x"]`, "sampling.rate", "performance.batchSize", "performance.flushInterval", "history.retention",
+		"history.maxBytes",
 	}
 	if !slices.Equal(paths, want) {
 		t.Errorf("broken rules of %v", paths)

@@ -166,6 +166,7 @@ type Usage struct {
 
 // Usage returns how much each instance was used in a range.
 func (s *Sampler) Usage(r Range) map[InstanceKey]Usage {
+	s = s.of(r)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	used := make(map[InstanceKey]Usage, len(s.instances))

@@ -16,8 +16,12 @@ const (
 	FiveMinutes Range = iota
 	OneHour
 	OneDay
+	SevenDays
+	ThirtyDays
 
-	rangeCount = int(OneDay) + 1
+	rangeCount = int(ThirtyDays) + 1
+	// sampledRanges are the first ranges, which are in memory. The archive has the others.
+	sampledRanges = int(OneDay) + 1
 )
 
 // shapes say how each range is kept and shown.
@@ -32,6 +36,8 @@ var shapes = [rangeCount]struct {
 	FiveMinutes: {"5m", 1, 300, 10},
 	OneHour:     {"1h", 15, 240, 2},
 	OneDay:      {"24h", 300, 288, 1},
+	SevenDays:   {"7d", 600, 1008, 1},
+	ThirtyDays:  {"30d", 3600, 720, 1},
 }
 
 // Names returns the name of every range.
@@ -136,6 +142,14 @@ func (p *point) count(c cell) {
 	}
 }
 
+// add adds counts of another point.
+func (p *point) add(totals metrics.Totals, cells []uint32) {
+	p.sums.Add(totals)
+	for _, c := range cells {
+		p.count(cell{c >> countBits, uint64(c & mostInCell)})
+	}
+}
+
 // track is the history of one thing that is counted. It takes no memory before
 // the first request.
 type track struct {
@@ -154,20 +168,26 @@ func (t *track) add(second int64, c *counts) {
 		return
 	}
 	t.last = second
-	for r := range shapes {
-		slot, size := second/shapes[r].step, Range(r).ringSize()
-		if t.points[r] == nil {
-			t.points[r] = make([]point, size)
-		}
-		p := &t.points[r][slot%size]
-		if p.slot != slot {
-			*p = point{slot: slot, cells: p.cells[:0]}
-		}
+	for r := range Range(sampledRanges) {
+		p := t.at(r, second)
 		p.sums.Add(c.Totals)
 		for _, one := range c.cells {
 			p.count(one)
 		}
 	}
+}
+
+// at returns the point of a range that has a second.
+func (t *track) at(r Range, second int64) *point {
+	slot, size := second/shapes[r].step, r.ringSize()
+	if t.points[r] == nil {
+		t.points[r] = make([]point, size)
+	}
+	p := &t.points[r][slot%size]
+	if p.slot != slot {
+		*p = point{slot: slot, cells: p.cells[:0]}
+	}
+	return p
 }
 
 // within passes on the points of a range with counts, from the slot first to last.
@@ -253,17 +273,21 @@ func (t *times) count() int64 {
 type watched [rangeCount][]struct{ slot, seconds int64 }
 
 func (w *watched) note(second int64) {
-	for r := range shapes {
-		if w[r] == nil {
-			w[r] = make([]struct{ slot, seconds int64 }, shapes[r].points)
-		}
-		slot := second / shapes[r].step
-		step := &w[r][slot%shapes[r].points]
-		if step.slot != slot {
-			step.slot, step.seconds = slot, 0
-		}
-		step.seconds++
+	for r := range Range(sampledRanges) {
+		w.add(r, second/shapes[r].step, 1)
 	}
+}
+
+// add notes that seconds of a step were sampled.
+func (w *watched) add(r Range, slot, seconds int64) {
+	if w[r] == nil {
+		w[r] = make([]struct{ slot, seconds int64 }, shapes[r].points)
+	}
+	step := &w[r][slot%shapes[r].points]
+	if step.slot != slot {
+		step.slot, step.seconds = slot, 0
+	}
+	step.seconds += seconds
 }
 
 // seconds returns how many seconds of a step were sampled.

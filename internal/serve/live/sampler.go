@@ -41,6 +41,7 @@ type Sampler struct {
 	instances map[InstanceKey]*instanceSeries
 	tenants   map[tenantKey]*track
 	slow      map[InstanceKey]*slowness
+	archive   *Archive // nil if nothing is kept; it is set before the first sample
 	// These are used again by each sample: what instances, models and service types add.
 	instance, model, service counts
 }

@@ -84,7 +84,7 @@ type Query struct {
 // History is a part of the history. Every list in it has as many points, one for
 // each step, the oldest first.
 type History struct {
-	StartedAt   time.Time    `json:"startedAt" doc:"When counting began; there are no points before."`
+	StartedAt   time.Time    `json:"startedAt" doc:"When the history begins; there are no points before."`
 	Range       Range        `json:"range"`
 	StepSeconds int64        `json:"stepSeconds"`
 	From        time.Time    `json:"from" doc:"When the first point begins; the next one begins a step later."`
@@ -155,14 +155,19 @@ type QuantileSeries struct {
 	Count []int64    `json:"count" doc:"How many requests were measured."`
 }
 
-// History answers a query.
+// History answers a query. Of a time before the history begins it has nothing.
 func (s *Sampler) History(q Query) History {
+	begun := s.started
+	if q.Range != FiveMinutes {
+		begun = s.archive.begun(begun)
+	}
+	s = s.of(q.Range)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	shape := shapes[q.Range]
 	last := s.second / shape.step
 	h := History{
-		StartedAt: s.started.UTC(), Range: q.Range, StepSeconds: shape.step, Points: shape.points,
+		StartedAt: begun.UTC(), Range: q.Range, StepSeconds: shape.step, Points: shape.points,
 		From: time.Unix((last-shape.points+1)*shape.step, 0).UTC(), Watched: make([]int64, 0, shape.points),
 		Series: []TimeSeries{},
 	}

@@ -70,7 +70,7 @@ func TestARecordThatComesLateCountsNow(t *testing.T) {
 // takes the place of none of them.
 func TestARequestOfTheSecondThatGoesOnHidesNoOtherOne(t *testing.T) {
 	t.Parallel()
-	for within := range Range(rangeCount) {
+	for within := range Range(sampledRanges) {
 		r := newRig(t, "a") // at the beginning of a step of each range
 		span := time.Duration(shapes[within].points*shapes[within].step) * time.Second
 		r.Note([]calls.Record{tenantCall("bot", r.now, schema.ResultSuccess)})

@@ -58,6 +58,8 @@ type Core struct {
 	Uploads   *memory.Room // the space on disk for uploads
 	Requests  *proxy.Proxy // sends requests to backends
 	Unified   *v1.API      // the unified API
+	// IsDiskShort reports whether the rest of the disk is reserved for more important writes.
+	IsDiskShort func() bool
 	// Budgets returns how much of every budget is used.
 	Budgets func() []budget.Use
 	// NewBook returns a book of runs with a ledger of its own, which has a journal in a folder.

@@ -32,6 +32,8 @@ const (
 	// Contents are files of clients. They have a head and no records: any part of them can be
 	// read alone.
 	Contents
+	// History is the history for the console. The clear part of a record is its number.
+	History
 )
 
 // LongestHead is enough of a file to read its head.
@@ -55,6 +57,7 @@ var layouts = [...]layout{
 	Answers:  {plain: "pbj2", sealed: "pbk2", clear: 8, isNumbered: true, longest: 1 << 30},
 	Calls:    {plain: "PBCALLS2\x00", sealed: "PBCALLS2\x01", extra: 1, clear: 4 * 8, longest: 64 << 20},
 	Contents: {plain: "pbp1", sealed: "pbs2"},
+	History:  {plain: "pbt1", sealed: "pbu1", clear: 8, isNumbered: true, longest: 64 << 20},
 }
 
 // A record begins with the length of its body and a checksum of all that follows.

@@ -3,11 +3,8 @@
 package callsearch
 
 import (
-	"cmp"
-
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 )
 
@@ -20,15 +17,11 @@ func New(core *wing.Core) *wing.Wing {
 		if err != nil {
 			return err
 		}
-		dir := core.Store.Data().Path("")
 		file, err := callfile.Open(callfile.Options{
-			Dir: dir, Settings: core.Document.Monitoring.CallsFile, Keys: keys, Recorder: core.Recorder,
-			IsFull: func() bool {
-				space, err := durable.SpaceOf(dir)
-				return err == nil && space.IsShort(cmp.Or(core.Document.ReservedSpace(), space.Reserve()))
-			},
-			Fault: func(operation, text string) { core.Recorder.NoteFault("calls-file", operation, text) },
-			Log:   core.Log,
+			Dir: core.Store.Data().Path(""), Settings: core.Document.Monitoring.CallsFile, Keys: keys, Recorder: core.Recorder,
+			IsFull: core.IsDiskShort,
+			Fault:  func(operation, text string) { core.Recorder.NoteFault("calls-file", operation, text) },
+			Log:    core.Log,
 		})
 		if err != nil {
 			return err

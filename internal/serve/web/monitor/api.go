@@ -49,6 +49,9 @@ func New(recorder *calls.Recorder, wrong *problems.Keeper, current *routing.Curr
 // Feed returns the live feed, which its owner runs and closes.
 func (a *API) Feed() *live.Feed { return a.feed }
 
+// Sampler returns the history of the counts.
+func (a *API) Sampler() *live.Sampler { return a.sampler }
+
 // root is the path of the operations.
 const root = "/api/monitoring"
 

@@ -11,7 +11,7 @@ import (
 // figuresQuery chooses figures.
 type figuresQuery struct {
 	By         string `json:"by" empty:"true" enum:"service,model,instance,host" doc:"instance if left out."`
-	Range      string `json:"range" empty:"true" enum:"5m,1h,24h" doc:"5m if left out."`
+	Range      string `json:"range" empty:"true" enum:"5m,1h,24h,7d,30d" doc:"5m if left out."`
 	Service    string `json:"service" doc:"Only this service type."`
 	Model      string `json:"model" doc:"Only this model, or its instances, by model, instance and host."`
 	InstanceID string `json:"instanceId" doc:"Only this instance, by instance."`

@@ -17,7 +17,7 @@ import (
 type seriesQuery struct {
 	Metric     metricList `json:"metric" doc:"Those wanted, with commas between them; all if left out."`
 	By         string     `json:"by" empty:"true" enum:"total,service,model,instance,host,tenant"`
-	Range      string     `json:"range" empty:"true" enum:"5m,1h,24h"`
+	Range      string     `json:"range" empty:"true" enum:"5m,1h,24h,7d,30d"`
 	Service    string     `json:"service" doc:"Only this service type."`
 	Model      string     `json:"model" doc:"Only this model, or its instances, by model, instance and host."`
 	InstanceID string     `json:"instanceId" doc:"Only this instance."`
@@ -30,7 +30,8 @@ func (seriesQuery) Docs() map[string]string {
 	return map[string]string{
 		"by": "total if left out. Hosts and tenants have a series for each service type, and tenants what " +
 			"sampling leaves of their requests.",
-		"range": "5m if left out: 300 points of a second, 240 of 15 seconds, 288 of 5 minutes.",
+		"range": "5m if left out: 300 points of a second, 240 of 15 seconds, 288 of 5 minutes, 1008 of 10 minutes, " +
+			"720 of an hour. All but 5m outlive a restart.",
 	}
 }
 
@@ -92,7 +93,7 @@ func rangeOf(name string) (live.Range, error) {
 
 // sharesQuery chooses the time of the shares.
 type sharesQuery struct {
-	Range string `json:"range" empty:"true" enum:"5m,1h,24h" doc:"5m if left out."`
+	Range string `json:"range" empty:"true" enum:"5m,1h,24h,7d,30d" doc:"5m if left out."`
 }
 
 // shareList compares how requests should be distributed with how they were.
