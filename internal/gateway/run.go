@@ -127,7 +127,9 @@ func (g *Gateway) Stop(ctx context.Context) {
 		for _, w := range slices.Backward(g.wings) {
 			w.Close()
 		}
-		g.closeTelemetry(last)
+		if g.traces != nil { // the last trace was sent
+			g.traces.Close()
+		}
 		g.Transport.Close()
 		g.closeBook()
 		g.closeLedger()

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/telemetry"
@@ -27,23 +26,13 @@ func (g *Gateway) openTelemetry(opened *cleanups) error {
 	if !settings.Enabled {
 		return nil
 	}
-	exporter, err := telemetry.Open(context.Background(), settings, g.build.Version, g.Recorder.Captured)
+	exporter, err := telemetry.Open(settings, g.build.Version, g.Recorder.Captured)
 	if err != nil {
 		return err
 	}
 	g.traces = exporter
-	opened.add(func() { g.closeTelemetry(context.Background()) })
+	opened.add(exporter.Close)
 	g.Recorder.Export(exporter.Export)
 	g.Recorder.TraceNew(settings.Sample)
 	return nil
-}
-
-// closeTelemetry ends the exports, after the last trace was sent.
-func (g *Gateway) closeTelemetry(ctx context.Context) {
-	if g.traces == nil {
-		return
-	}
-	if err := g.traces.Close(ctx); err != nil {
-		g.log.Warn("closing the connection to the collector of traces", "error", err)
-	}
 }

@@ -18,8 +18,8 @@ func TestSettingsRules(t *testing.T) {
 	if DefaultSettings().Check(collect); broken != nil {
 		t.Errorf("the defaults break rules of %v", broken)
 	}
-	Settings{Protocol: 9, Endpoint: "http://user:secret@h", Sample: math.NaN()}.Check(collect)
-	if !slices.Equal(broken, []string{"protocol", "endpoint", "sample", "serviceName"}) {
+	Settings{Endpoint: "http://user:secret@h", Sample: math.NaN()}.Check(collect)
+	if !slices.Equal(broken, []string{"endpoint", "sample", "serviceName"}) {
 		t.Errorf("broken rules of %v", broken)
 	}
 	for _, bad := range []string{"h:4318", "ftp://h", "http://", "://"} {
@@ -51,13 +51,13 @@ func TestAddressesOfInstances(t *testing.T) {
 	}
 }
 
-func TestTracesURL(t *testing.T) {
+func TestAddressesOfSignals(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
 		"http://h:4318": "http://h:4318/v1/traces", "http://h:4318/": "http://h:4318/v1/traces", "http://h/otlp": "http://h/otlp/v1/traces",
 		"http://h/v1/traces": "http://h/v1/traces",
 	} {
-		if got := tracesURL(given); got != want {
+		if got := (signal{path: "/v1/traces"}).address(given); got != want {
 			t.Errorf("%s: %s", given, got)
 		}
 	}
@@ -78,11 +78,11 @@ func TestExportsDoNotFollowRedirects(t *testing.T) {
 	defer collector.Close()
 	settings := DefaultSettings()
 	settings.Protocol, settings.Endpoint, settings.Headers = HTTP, collector.URL, map[string]string{"X-Collector-Key": "secret"}
-	exporter, err := Open(t.Context(), settings, "test", nil)
+	exporter, err := Open(settings, "test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = exporter.Close(t.Context()) }()
+	defer exporter.Close()
 	if err := exporter.Export(t.Context(), []calls.Record{{}}); err == nil {
 		t.Error("traces: got no error")
 	}
@@ -91,7 +91,7 @@ func TestExportsDoNotFollowRedirects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pusher.Close()
-	if err := pusher.send(t.Context(), nil); err == nil {
+	if err := pusher.to.send(t.Context(), nil); err == nil {
 		t.Error("metrics: got no error")
 	}
 	close(asked)
@@ -101,5 +101,43 @@ func TestExportsDoNotFollowRedirects(t *testing.T) {
 	}
 	if want := []string{"/v1/traces secret", "/v1/metrics secret"}; !slices.Equal(got, want) {
 		t.Errorf("the collector got %v, want %v", got, want)
+	}
+}
+
+// The environment names the collector of a signal, and headers for it, unless the settings do.
+func TestTheEnvironmentNamesTheCollector(t *testing.T) {
+	asked := make(chan string, 8)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path + " " + r.Header.Get("Api-Key") + " " + r.Header.Get("Tenant")
+	}))
+	defer collector.Close()
+	send := func(settings Settings) string {
+		t.Helper()
+		exporter, err := Open(settings, "test", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exporter.Close()
+		if err = exporter.Export(t.Context(), []calls.Record{{}}); err != nil {
+			t.Error(err)
+		}
+		return <-asked
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL+"/otlp")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b, tenant=acme")
+	settings := DefaultSettings()
+	if got := send(settings); got != "/otlp/v1/traces a b acme" {
+		t.Errorf("of all: %q", got)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "api-key=c")
+	for path, want := range map[string]string{"": "/v1/traces c ", "/own": "/own c "} {
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", collector.URL+path)
+		if got := send(settings); got != want {
+			t.Errorf("of traces, %q: %q, want %q", path, got, want)
+		}
+	}
+	settings.Endpoint, settings.Headers = collector.URL, map[string]string{"Tenant": "set"}
+	if got := send(settings); got != "/v1/traces  set" {
+		t.Errorf("of the settings: %q", got)
 	}
 }
