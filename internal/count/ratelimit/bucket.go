@@ -89,7 +89,7 @@ func (b *bucket) decide(r *rules, now int64, permits int, spend bool, d *Decisio
 			b.parts, b.at = level, now
 		}
 	}
-	d.Remaining = max(0, int(level/r.part))
+	d.Remaining = max(0, r.permits(level))
 	d.ResetAfter = b.untilFull(r, now, level)
 	if d.Remaining == 0 || !d.Allowed {
 		d.RetryAfter = b.until(r, now, needed)
@@ -110,7 +110,7 @@ func (b *bucket) untilNext(r *rules, now int64) time.Duration {
 	if level >= r.burst-b.held {
 		return 0
 	}
-	return b.until(r, now, (level/r.part+1)*r.part)
+	return b.until(r, now, int64(r.permits(level)+1)*r.part)
 }
 
 // until is the time until the bucket holds as much as is needed.

@@ -66,6 +66,14 @@ func windowRules(length int64, marks int) rules {
 
 func (r *rules) slides() bool { return r.algorithm == SlidingWindow }
 
+// permits returns how many whole permits so many parts are. A division by a constant takes less time.
+func (r *rules) permits(parts int64) int {
+	if r.slides() {
+		return int(parts)
+	}
+	return int(parts / partsPerRequest)
+}
+
 // grainOf returns the distance of marks that makes their number suffice for a window:
 // one may have begun before it, and one is not over yet.
 func grainOf(window int64, marks int) int64 { return window / int64(marks-2) }
