@@ -3,6 +3,7 @@ package processes
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,10 +32,8 @@ type Line struct {
 // rate allows.
 type output struct {
 	mu    sync.Mutex
-	lines [maxLines]Line // a ring
-	next  int            // where the next line goes
-	count int64          // lines since the beginning
-	begun int64          // count when the process was started
+	lines []Line // the last ones
+	since int    // how many of these the process wrote since it was started
 
 	partial  []byte // of the line that is being written
 	isCut    bool   // the rest of that line is left out
@@ -89,9 +88,9 @@ func (o *output) endLine() {
 	}
 	o.partial, o.isCut = o.partial[:0], false
 	now := time.Now()
-	o.lines[o.next] = Line{now, text}
-	o.next = (o.next + 1) % maxLines
-	o.count++
+	o.lines = append(o.lines, Line{now, text})
+	o.lines = slices.Delete(o.lines, 0, max(0, len(o.lines)-maxLines))
+	o.since++
 	if !o.mayLog(now) {
 		o.unlogged++
 		return
@@ -127,27 +126,22 @@ func printable(text string) string {
 func (o *output) begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.begun = o.count
+	o.since = 0
 }
 
 // lastLine returns the text of the last line since the start, empty if there is none.
 func (o *output) lastLine() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.count == o.begun {
+	if o.since == 0 {
 		return ""
 	}
-	return o.lines[(o.next-1+maxLines)%maxLines].Text
+	return o.lines[len(o.lines)-1].Text
 }
 
-// last returns up to n of the lines, the oldest first.
-func (o *output) last(n int) []Line {
+// last returns the last lines, the oldest first.
+func (o *output) last() []Line {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n = int(min(int64(min(n, maxLines)), o.count))
-	lines := make([]Line, 0, n)
-	for i := range n {
-		lines = append(lines, o.lines[(o.next-n+i+maxLines)%maxLines])
-	}
-	return lines
+	return append([]Line{}, o.lines...)
 }

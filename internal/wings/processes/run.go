@@ -244,47 +244,26 @@ func probe(ctx context.Context, url string) error {
 	return outgoing.New(outgoing.Options{Own: true}).Check(ctx, url)
 }
 
-// ports remembers which port each process has. A process keeps it as long as nobody else
+// ports remembers which port each process has. A process keeps it as long as no other program
 // has taken it meanwhile.
 type ports struct {
 	mu    sync.Mutex
 	given map[string]int
 }
 
-// of returns the port of a process, a free one if it has none.
-func (g *ports) of(name string) (int, error) {
+// of returns the port of a process, a free one if it has none or if its own is not good, and reports whether
+// it is a new one.
+func (g *ports) of(name string, isGood func(port int) bool) (port int, isNew bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if port, has := g.given[name]; has {
-		return port, nil
+	if port, has := g.given[name]; has && isGood(port) {
+		return port, false, nil
 	}
-	return g.give(name)
-}
-
-// renew gives a process another port if somebody else has taken its own, and reports
-// whether it did.
-func (g *ports) renew(name string) (moved bool, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if port, has := g.given[name]; has {
-		if listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp",
-			net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			_ = listener.Close()
-			return false, nil
-		}
-	}
-	_, err = g.give(name)
-	return err == nil, err
-}
-
-func (g *ports) give(name string) (int, error) {
 	for {
-		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		port, err := freePort(0)
 		if err != nil {
-			return 0, say.Wrap(err, "process.no_port", "why", err.Error())
+			return 0, false, say.Wrap(err, "process.no_port", "why", err.Error())
 		}
-		port := listener.Addr().(*net.TCPAddr).Port
-		_ = listener.Close()
 		if slices.Contains(slices.Collect(maps.Values(g.given)), port) {
 			continue
 		}
@@ -292,8 +271,23 @@ func (g *ports) give(name string) (int, error) {
 			g.given = map[string]int{}
 		}
 		g.given[name] = port
-		return port, nil
+		return port, true, nil
 	}
+}
+
+// freePort returns a port if no program has it, any free one for 0.
+func freePort(port int) (int, error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp",
+		net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return 0, err
+	}
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+}
+
+func isFree(port int) bool {
+	_, err := freePort(port)
+	return err == nil
 }
 
 // place fills in the port of a process that is about to be started.
@@ -301,14 +295,10 @@ func (m *Manager) place(name string, described Process) (Process, error) {
 	if !described.usesPort() && described.Ready != "" {
 		return described.withPort(0), nil
 	}
-	moved, err := m.ports.renew(name)
-	if err != nil {
-		return described, err
-	}
-	if moved && m.moved != nil {
+	port, isNew, err := m.ports.of(name, isFree)
+	if err == nil && isNew && m.moved != nil {
 		m.moved()
 	}
-	port, err := m.ports.of(name)
 	return described.withPort(port), err
 }
 
@@ -340,7 +330,7 @@ func (m *Manager) Address(name string, described Process) string {
 	if !described.usesPort() && described.Ready != "" {
 		return described.baseURL()
 	}
-	port, err := m.ports.of(name)
+	port, _, err := m.ports.of(name, func(int) bool { return true })
 	if err != nil {
 		return ""
 	}

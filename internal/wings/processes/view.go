@@ -62,7 +62,7 @@ func (m *Manager) View(name string) (View, []Line, error) {
 	if p == nil {
 		return View{}, nil, say.Wrap(ErrUnknown, "process.unknown", "name", name)
 	}
-	return m.view(p), p.out.last(maxLines), nil
+	return m.view(p), p.out.last(), nil
 }
 
 func (m *Manager) view(p *process) View {

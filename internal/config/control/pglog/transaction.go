@@ -135,19 +135,26 @@ func (t *transaction) NewestValue() (newest int64, err error) {
 
 // Values returns the values that changed after a change.
 func (t *transaction) Values(since int64) (map[string][]byte, error) {
+	values := map[string][]byte{}
+	err := t.each("SELECT name, value FROM patchbay_config_values WHERE revision > $1", since,
+		func(name, value string) { values[name] = []byte(value) })
+	return values, err
+}
+
+// each calls visit with the names and texts that a statement selects.
+func (t *transaction) each(statement string, arg any, visit func(name, text string)) error {
 	ctx, cancel := bounded(t.ctx)
 	defer cancel()
-	rows, err := t.tx.Query(ctx, "SELECT name, value FROM patchbay_config_values WHERE revision > $1", since)
+	rows, err := t.tx.Query(ctx, statement, arg)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	values := map[string][]byte{}
-	var name, value string
-	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
-		values[name] = []byte(value)
+	var name, text string
+	_, err = pgx.ForEachRow(rows, []any{&name, &text}, func() error {
+		visit(name, text)
 		return nil
 	})
-	return values, err
+	return err
 }
 
 // PutValue stores a value as the change with this number.
@@ -207,18 +214,8 @@ func (t *transaction) SetSignature(of versions.Record, signature string) error {
 // ValueSignatures returns the signatures of all values, by their names.
 func (t *transaction) ValueSignatures() (map[string]string, error) {
 	signatures := map[string]string{}
-	ctx, cancel := bounded(t.ctx)
-	defer cancel()
-	rows, err := t.tx.Query(ctx, "SELECT name, signature FROM patchbay_config_signatures WHERE starts_with(name, $1)",
-		valuePrefix)
-	if err != nil {
-		return nil, err
-	}
-	var name, signature string
-	_, err = pgx.ForEachRow(rows, []any{&name, &signature}, func() error {
-		signatures[strings.TrimPrefix(name, valuePrefix)] = signature
-		return nil
-	})
+	err := t.each("SELECT name, signature FROM patchbay_config_signatures WHERE starts_with(name, $1)", valuePrefix,
+		func(name, text string) { signatures[strings.TrimPrefix(name, valuePrefix)] = text })
 	return signatures, err
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // explain adds to an explanation the run that the request would belong to.
-func (o *office) explain(view *explain.Explanation, asked survey.Subject) {
-	g := o.governor
+func (h *handler) explain(view *explain.Explanation, asked survey.Subject) {
+	g := h.governor
 	if g == nil || asked.Request == nil {
 		return
 	}
@@ -27,7 +27,7 @@ func (o *office) explain(view *explain.Explanation, asked survey.Subject) {
 	if r != nil && !r.isOver(now, g.idle()) {
 		v = g.view(r)
 	} else {
-		v.Limits = o.limitsOf(asked)
+		v.Limits = h.limitsOf(asked)
 	}
 	view.Run = &explain.Run{
 		ID: v.ID, Name: v.Name, Sign: found.Sign.String(), Reason: v.Reason, Limits: limitsLeft(&v, now),
@@ -38,14 +38,14 @@ func (o *office) explain(view *explain.Explanation, asked survey.Subject) {
 }
 
 // limitsOf returns the limits of a run that would begin.
-func (o *office) limitsOf(asked survey.Subject) limitsView {
-	limits, tenant := o.governor.options.Settings.Limits, asked.Tenant
-	for _, key := range o.core.Credentials.Keys.List() {
+func (h *handler) limitsOf(asked survey.Subject) limitsView {
+	limits, tenant := h.governor.options.Settings.Limits, asked.Tenant
+	for _, key := range h.core.Credentials.Keys.List() {
 		if asked.KeyID != "" && key.ID == asked.KeyID {
 			limits, tenant = limits.Lesser(key.Runs), key.Tenant
 		}
 	}
-	doc, _ := o.core.Control.Document()
+	doc, _ := h.core.Control.Document()
 	limits = limits.Lesser(tenantLimits(doc, tenant))
 	return limitsView{viewAmounts(limits.Amounts()), limits.Time, limits.Concurrency}
 }

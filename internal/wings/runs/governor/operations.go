@@ -21,32 +21,32 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 )
 
-// office answers the operations below /api/runs.
-type office struct {
+// handler answers the operations below /api/runs.
+type handler struct {
 	core     *wing.Core
 	governor *Governor // nil where runs are not governed
 }
 
-func (o *office) routes() []web.Route {
-	return web.Group("Runs", readRuns, writeRuns, o.tenantOf, []web.Route{{
+func (h *handler) routes() []web.Route {
+	return web.Group("Runs", readRuns, writeRuns, h.tenantOf, []web.Route{{
 		Pattern: "GET /api/runs", Team: access.Member,
-		Does:    web.ListWith(o.list),
+		Does:    web.ListWith(h.list),
 		Summary: "The runs of agents: their use, limits and state. Members see those of their own keys",
 		Says:    "The runs.",
 	}, {
 		Pattern: "GET /api/runs/{id}", Team: access.Member,
-		Does:    web.Do(o.show),
+		Does:    web.Do(h.show),
 		Summary: "One run of an agent, with its latest calls",
 		Says:    "The run.",
 	}, {
 		Pattern: "POST /api/runs/{id}/raise", Team: access.TeamAdmin,
-		Does: web.DoBody(o.raise), BodyOptional: true,
+		Does: web.DoBody(h.raise), BodyOptional: true,
 		Summary: "Add amounts to the limits of a run, and let it go on if it was stopped or ended. Administrators of " +
 			"a team raise runs within the terms of their tenant",
 		Says: "The run was raised.",
 	}, {
 		Pattern: "POST /api/runs/{id}/end", Team: access.TeamAdmin,
-		Takes: web.Always, Does: web.DoWith(o.end),
+		Takes: web.Always, Does: web.DoWith(h.end),
 		Summary: "End a run: its next calls are refused with run_ended. With now=true calls in progress are cut",
 		Says:    "The run was ended.",
 	}})
@@ -217,26 +217,26 @@ func (q *listQuery) check() error {
 	return nil
 }
 
-func (o *office) list(c *web.Call, q *listQuery) ([]RunView, error) {
+func (h *handler) list(c *web.Call, q *listQuery) ([]RunView, error) {
 	views := []RunView{}
-	if err := q.check(); err != nil || o.governor == nil {
+	if err := q.check(); err != nil || h.governor == nil {
 		return views, err
 	}
-	sees, known := o.sees(c), map[string]bool{}
+	sees, known := h.sees(c), map[string]bool{}
 	add := func(v *RunView) {
 		if sees(v) && q.includes(v) {
 			views = append(views, *v)
 		}
 	}
-	if o.governor.meetOthers(c.Context(), time.Now()) != nil {
+	if h.governor.meetOthers(c.Context(), time.Now()) != nil {
 		c.Say("The store of runs does not answer: runs of other gateways may be missing.")
 	}
-	o.governor.eachView(func(v *RunView, _ bool) {
+	h.governor.eachView(func(v *RunView, _ bool) {
 		known[v.ID+v.Started.UTC().Truncate(time.Second).String()], known[v.ID] = true, true
 		add(v)
 	})
 	if !q.Since.IsZero() {
-		past, err := o.governor.past(c.Context(), q.Since, known)
+		past, err := h.governor.past(c.Context(), q.Since, known)
 		if err != nil {
 			c.Say("The store of runs does not answer: runs that are over may be missing.")
 		}
@@ -281,12 +281,12 @@ func (g *Governor) past(ctx context.Context, since time.Time, known map[string]b
 
 // sees returns whether the caller may see a run. People without a role in the whole gateway see the
 // runs of the tenants that they lead, and of their own keys.
-func (o *office) sees(c *web.Call) func(*RunView) bool {
+func (h *handler) sees(c *web.Call) func(*RunView) bool {
 	if c.Scope.All {
 		return func(*RunView) bool { return true }
 	}
 	own, me := map[string]bool{}, c.Who.Owner().ID()
-	for _, key := range o.core.Credentials.Keys.List() {
+	for _, key := range h.core.Credentials.Keys.List() {
 		own[key.ID] = key.Owner.IsSet() && key.Owner.ID() == me
 	}
 	return func(v *RunView) bool {
@@ -295,37 +295,37 @@ func (o *office) sees(c *web.Call) func(*RunView) bool {
 }
 
 // find returns the run in the path.
-func (o *office) find(c *web.Call) (*run, error) {
+func (h *handler) find(c *web.Call) (*run, error) {
 	id := c.PathValue("id")
 	unknown := web.NotFound(say.New("run.unknown", "id", web.Shorten(id)).About("id"))
-	if o.governor == nil {
+	if h.governor == nil {
 		return nil, unknown
 	}
-	r := o.governor.byPublicID(id)
+	r := h.governor.byPublicID(id)
 	if r == nil { // another gateway may know it; if that cannot be found out, nobody knows it here
-		_ = o.governor.meetOthers(c.Context(), time.Now())
-		r = o.governor.byPublicID(id)
+		_ = h.governor.meetOthers(c.Context(), time.Now())
+		r = h.governor.byPublicID(id)
 	}
 	if r == nil {
 		return nil, unknown
 	}
 	_ = r.latest().Refresh() // the figures of this gateway are shown otherwise
-	if v := o.governor.view(r); !o.sees(c)(&v) {
+	if v := h.governor.view(r); !h.sees(c)(&v) {
 		return nil, unknown
 	}
 	return r, nil
 }
 
 // tenantOf is the web.Route.Concerns of the operations on a run.
-func (o *office) tenantOf(r *http.Request, reply any) string {
+func (h *handler) tenantOf(r *http.Request, reply any) string {
 	if view, ok := reply.(RunView); ok {
 		return view.Tenant
 	}
-	if o.governor == nil {
+	if h.governor == nil {
 		return ""
 	}
-	if found := o.governor.byPublicID(r.PathValue("id")); found != nil {
-		return o.governor.view(found).Tenant
+	if found := h.governor.byPublicID(r.PathValue("id")); found != nil {
+		return h.governor.view(found).Tenant
 	}
 	return ""
 }
@@ -355,18 +355,18 @@ type runDetail struct {
 // mostCalls is how many calls of a run are shown.
 const mostCalls = 500
 
-func (o *office) show(c *web.Call) (runDetail, error) {
-	r, err := o.find(c)
+func (h *handler) show(c *web.Call) (runDetail, error) {
+	r, err := h.find(c)
 	if err != nil {
 		return runDetail{}, err
 	}
-	page, err := monitor.Search(c, o.core.Recorder, &monitor.CallsQuery{Limit: mostCalls, Run: r.id}, nil)
+	page, err := monitor.Search(c, h.core.Recorder, &monitor.CallsQuery{Limit: mostCalls, Run: r.id}, nil)
 	if !c.Scope.All {
 		for i := range page.Calls {
 			page.Calls[i].HideHosts()
 		}
 	}
-	return runDetail{o.governor.view(r), web.NotNil(page.Calls)}, err
+	return runDetail{h.governor.view(r), web.NotNil(page.Calls)}, err
 }
 
 // mostLonger bounds the time that all raises of a run together add, so that the sum can be kept.
@@ -387,8 +387,8 @@ func (raiseRequest) Docs() map[string]string {
 	}
 }
 
-func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
-	r, err := o.find(c)
+func (h *handler) raise(c *web.Call, by *raiseRequest) (RunView, error) {
+	r, err := h.find(c)
 	if err != nil {
 		return RunView{}, err
 	}
@@ -399,14 +399,14 @@ func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
 	}
 	refuse := func(*budget.Terms) error { return nil }
 	if !c.Scope.All {
-		refuse = o.refuseRaise(r, limits)
+		refuse = h.refuseRaise(r, limits)
 	}
 	if c.DryRun {
 		terms := r.latest().Terms()
-		return o.governor.view(r), refuse(&terms)
+		return h.governor.view(r), refuse(&terms)
 	}
 	var refusal error
-	err = o.governor.decide(r, func(t *budget.Terms) bool {
+	err = h.governor.decide(r, func(t *budget.Terms) bool {
 		if refusal = refuse(t); refusal != nil {
 			return false
 		}
@@ -420,18 +420,18 @@ func (o *office) raise(c *web.Call, by *raiseRequest) (RunView, error) {
 		return RunView{}, refusal
 	}
 	c.Done("run %s raised by %s", r.id, c.Who.String())
-	o.tell(c, err)
-	return o.governor.view(r), nil
+	h.report(c, err)
+	return h.governor.view(r), nil
 }
 
 // refuseRaise returns a function that returns why an administrator of a team may not raise a run that has
 // some terms. The function takes no lock.
-func (o *office) refuseRaise(r *run, by budget.RunLimits) func(*budget.Terms) error {
+func (h *handler) refuseRaise(r *run, by budget.RunLimits) func(*budget.Terms) error {
 	r.mu.Lock()
 	limits, tenant := r.limits, r.tenant
 	r.mu.Unlock()
-	doc, _ := o.core.Control.Document()
-	most := tenantLimits(doc, tenant).Or(o.governor.options.Settings.Limits)
+	doc, _ := h.core.Control.Document()
+	most := tenantLimits(doc, tenant).Or(h.governor.options.Settings.Limits)
 	return func(t *budget.Terms) error {
 		if t.IsEnded && t.IsByOperator {
 			return &web.RequestError{Status: http.StatusForbidden, Why: say.New("run.kept_ended")}
@@ -472,31 +472,31 @@ type endQuery struct {
 	Now bool `json:"now" doc:"Cuts the calls in progress, too."`
 }
 
-func (o *office) end(c *web.Call, q *endQuery) (RunView, error) {
-	r, err := o.find(c)
+func (h *handler) end(c *web.Call, q *endQuery) (RunView, error) {
+	r, err := h.find(c)
 	if err != nil {
 		return RunView{}, err
 	}
 	if c.DryRun {
-		return o.governor.view(r), nil
+		return h.governor.view(r), nil
 	}
-	err = o.governor.decide(r, func(t *budget.Terms) bool {
+	err = h.governor.decide(r, func(t *budget.Terms) bool {
 		t.IsByOperator = t.IsEnded && t.IsByOperator || c.Scope.All
 		t.IsEnded, t.IsCut = true, t.IsCut || q.Now
 		return true
 	})
 	if q.Now {
-		o.governor.cut(r)
+		h.governor.cut(r)
 	}
 	c.Done("run %s ended by %s", r.id, c.Who.String())
-	o.tell(c, err)
-	return o.governor.view(r), nil
+	h.report(c, err)
+	return h.governor.view(r), nil
 }
 
-// tell says that a decision is not kept, where err is not nil.
-func (o *office) tell(c *web.Call, err error) {
+// report adds to the reply that a decision is not kept yet if err is not nil.
+func (h *handler) report(c *web.Call, err error) {
 	if err != nil {
-		o.core.Log.Warn("a decision about a run of an agent is not told to all yet", "error", err)
+		h.core.Log.Warn("a decision about a run of an agent is not told to all yet", "error", err)
 		c.Say("Done at this gateway. It is not written or told to the other gateways yet; this is tried again.")
 	}
 }

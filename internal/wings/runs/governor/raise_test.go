@@ -51,7 +51,7 @@ func TestARaiseCountsThoseOfOtherGateways(t *testing.T) {
 		Who:   access.Identity{Memberships: []access.Membership{{Tenant: "red", Role: access.TeamAdmin}}},
 		Scope: access.Scope{Tenants: []string{"red"}},
 	}
-	o := &office{core: &wing.Core{Control: c, Credentials: credentials, Log: log}, governor: g}
+	h := &handler{core: &wing.Core{Control: c, Credentials: credentials, Log: log}, governor: g}
 	r := g.beginKnown(identity{"k", "n"}, "red", began, began)
 	bob.Request = httptest.NewRequest(http.MethodPost, "/", nil)
 	bob.SetPathValue("id", r.id)
@@ -61,13 +61,13 @@ func TestARaiseCountsThoseOfOtherGateways(t *testing.T) {
 		Began: began, Used: began, Terms: other.String(),
 	}}
 	var refusal *web.RequestError
-	if _, err := o.raise(bob, &raiseRequest{Requests: 3}); !errors.As(err, &refusal) || refusal.Status != http.StatusBadRequest {
+	if _, err := h.raise(bob, &raiseRequest{Requests: 3}); !errors.As(err, &refusal) || refusal.Status != http.StatusBadRequest {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	if got := r.latest().Terms(); got != other {
 		t.Errorf("the terms are %+v, want %+v", got, other)
 	}
-	if _, err := o.raise(bob, &raiseRequest{Requests: 2}); err != nil {
+	if _, err := h.raise(bob, &raiseRequest{Requests: 2}); err != nil {
 		t.Error(err)
 	}
 	if got := r.latest().Terms().Raised[budget.Requests]; got != 6 {

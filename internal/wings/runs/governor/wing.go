@@ -23,8 +23,8 @@ import (
 
 // NewWing returns the wing that governs runs.
 func NewWing(core *wing.Core) *wing.Wing {
-	o := &office{core: core}
-	w := &wing.Wing{Kept: stored(), Routes: o.routes, Explain: o.explain, Families: families[:]}
+	h := &handler{core: core}
+	w := &wing.Wing{Kept: stored(), Routes: h.routes, Explain: h.explain, Families: families[:]}
 	w.Open = func() error {
 		if !core.Document.AgentRuns.Enabled {
 			return nil
@@ -34,7 +34,7 @@ func NewWing(core *wing.Core) *wing.Wing {
 			return err
 		}
 		g := New(options)
-		o.governor = g
+		h.governor = g
 		core.Requests.SetGovernor(g)
 		core.Runs = g.visit
 		w.Run, w.Doing, w.State, w.Health = g.Run, "keeping the runs of agents", g.state, g.health
