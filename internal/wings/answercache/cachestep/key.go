@@ -1,6 +1,7 @@
 package cachestep
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
@@ -62,35 +63,29 @@ func (c *Cache) keyOf(r *account.Account) (key answercache.Key) {
 	w.hash.Reset()
 	// A key that is limited to instances shares no answers that others got from elsewhere.
 	if r.Caller.Tenant != "" && !r.Caller.Grant.IsPlaced() {
-		w.head('t', len(r.Caller.Tenant))
-		w.buf = append(w.buf, r.Caller.Tenant...)
+		w.text('t', r.Caller.Tenant)
 	} else {
-		w.head('k', len(r.Caller.KeyID))
-		w.buf = append(w.buf, r.Caller.KeyID...)
+		w.text('k', r.Caller.KeyID)
 	}
 	if r.Asks.PathModel != "" { // under which the answer names the model
-		w.head('p', len(r.Asks.PathModel))
-		w.buf = append(w.buf, r.Asks.PathModel...)
+		w.text('p', r.Asks.PathModel)
 	}
 	if r.Asks.Stream && r.Asks.Door == schema.DoorGemini {
 		w.head('s', 0) // which the body does not say
 	}
-	w.head(byte(r.Asks.Door), len(r.Model))
-	w.buf = append(w.buf, r.Model...)
+	w.text(byte(r.Asks.Door), r.Model)
 	pool := r.Pool.Fingerprint()
-	w.buf = append(w.buf, pool[:]...)
+	_, _ = w.Write(pool[:])
 	if r.Asks.Header != nil {
 		for _, name := range passedHeaders {
 			for _, value := range r.Asks.Header[name] {
-				w.head(name[len(name)-1], len(value))
-				w.bytes([]byte(value))
+				w.text(name[len(name)-1], value)
 			}
 		}
-		w.head('q', len(r.Asks.Query))
-		w.bytes([]byte(r.Asks.Query))
+		w.text('q', r.Asks.Query)
 	}
 	w.value(r.Asks.Body.Root())
-	w.flush()
+	_ = w.Flush()
 	w.hash.Sum(key[:0])
 	return key
 }
@@ -98,36 +93,34 @@ func (c *Cache) keyOf(r *account.Account) (key answercache.Key) {
 // keyBuffer is how much is hashed at a time.
 const keyBuffer = 2 << 10
 
-func newKeyWriter() any { return &keyWriter{hash: sha256.New(), buf: make([]byte, 0, 2*keyBuffer)} }
+func newKeyWriter() any {
+	hash := sha256.New()
+	return &keyWriter{bufio.NewWriterSize(hash, keyBuffer), hash}
+}
 
-// keyWriter writes the input of the hash.
+// keyWriter writes the input of the hash. No write fails.
 type keyWriter struct {
+	*bufio.Writer
+
 	hash hash.Hash
-	buf  []byte
-}
-
-func (w *keyWriter) flush() {
-	_, _ = w.hash.Write(w.buf) // it never fails
-	w.buf = w.buf[:0]
-}
-
-func (w *keyWriter) bytes(p []byte) {
-	if len(p) > keyBuffer {
-		w.flush()
-		_, _ = w.hash.Write(p)
-		return
-	}
-	w.buf = append(w.buf, p...)
-	if len(w.buf) > keyBuffer {
-		w.flush()
-	}
 }
 
 // head writes the kind and the length of the next value, which marks its end whatever it
 // contains.
 func (w *keyWriter) head(kind byte, length int) {
-	w.buf = append(w.buf, kind)
-	w.buf = binary.BigEndian.AppendUint64(w.buf, uint64(length))
+	_, _ = w.Write(binary.BigEndian.AppendUint64(append(w.AvailableBuffer(), kind), uint64(length)))
+}
+
+// text writes a text with its kind and length.
+func (w *keyWriter) text(kind byte, text string) {
+	w.head(kind, len(text))
+	_, _ = w.WriteString(text)
+}
+
+// bytes writes a text with its kind and length.
+func (w *keyWriter) bytes(kind byte, text []byte) {
+	w.head(kind, len(text))
+	_, _ = w.Write(text)
 }
 
 // value writes a JSON value in canonical form: without spaces between its parts, and the
@@ -135,9 +128,6 @@ func (w *keyWriter) head(kind byte, length int) {
 // values that differ in more than their spelling never get the same key. Parts below the
 // recorded depth of a request, such as the parts of a message, are scanned again.
 func (w *keyWriter) value(v jsonscan.Value) {
-	if len(w.buf) > keyBuffer {
-		w.flush()
-	}
 	if k := v.Kind(); (k == jsonscan.Object || k == jsonscan.Array) && v.First().Kind() == jsonscan.Absent &&
 		!v.Empty() {
 		deep := jsonscan.Document{Deep: true}
@@ -155,20 +145,16 @@ func (w *keyWriter) value(v jsonscan.Value) {
 		slices.SortFunc(members, func(a, b jsonscan.Value) int { return bytes.Compare(a.Key(), b.Key()) })
 		w.head('{', len(members))
 		for _, m := range members {
-			key := m.Key()
-			w.head('n', len(key))
-			w.bytes(key)
+			w.bytes('n', m.Key())
 			w.value(m)
 		}
 	case jsonscan.Array:
-		w.buf = append(w.buf, '[')
+		_ = w.WriteByte('[')
 		for e := v.First(); e.Kind() != jsonscan.Absent; e = e.Next() {
 			w.value(e)
 		}
-		w.buf = append(w.buf, ']')
+		_ = w.WriteByte(']')
 	default:
-		raw := v.Raw()
-		w.head('v', len(raw))
-		w.bytes(raw)
+		w.bytes('v', v.Raw())
 	}
 }
