@@ -71,6 +71,8 @@ type job struct {
 	fullSince     time.Time
 	changed       chan struct{} // is sent to when the above changes
 
+	taking chan struct{} // holds a token while room is taken
+
 	// done marks the lines that have an answer, and found holds the counts of each chunk.
 	// Only the goroutine of the job uses them.
 	done  []bool
@@ -99,6 +101,7 @@ func newJob(e *Engine, b Batch) *job {
 		engine: e, id: b.ID, owner: b.Owner, scope: b.Owner.Scope(), user: b.User, endpoint: b.Endpoint, batch: b,
 		log:    newAnswers(e.folderOf(b.ID), b.ID, e.o.Keys, e.before),
 		paused: map[string]time.Time{}, served: map[string]bool{}, moved: time.Now(), changed: make(chan struct{}, 1),
+		taking: make(chan struct{}, 1),
 	}
 	j.ctx, j.cancel = context.WithCancel(e.base)
 	j.see(b)
@@ -475,36 +478,22 @@ func (j *job) tellCut(cut map[string]int64) {
 // roomStep is how much room is taken for answers at a time.
 const roomStep = 1 << 20
 
-// hold notes that so many bytes of answers were written, and takes room for them.
+// hold notes that so many bytes of answers were written, and takes room for them. Lines that end
+// together take it one after the other: the first takes enough for most of them.
 func (j *job) hold(bytes int64) {
 	j.mu.Lock()
 	j.written += bytes
-	lacks := j.lacks()
-	if lacks <= 0 {
-		j.noRoom, j.fullSince = say.Sentence{}, time.Time{}
-	}
 	j.mu.Unlock()
-	if lacks <= 0 {
-		return
-	}
-	err := j.engine.o.Files.Hold(j.ctx, j.scope, lacks+roomStep)
-	if err == nil {
-		lacks += roomStep
-	} else {
-		err = j.engine.o.Files.Hold(j.ctx, j.scope, lacks) // there may be room for the written answers
-	}
+	j.taking <- struct{}{}
+	defer func() { <-j.taking }()
+	taken, err := j.takeRoom()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err == nil {
-		j.held += lacks
-	}
-	if err == nil || j.lacks() <= 0 { // lines that end together take room together
+	j.held += taken
+	switch isBound := errors.Is(err, files.ErrNoRoom) || errors.Is(err, files.ErrAllFull); {
+	case err == nil:
 		j.noRoom, j.fullSince = say.Sentence{}, time.Time{}
-		j.giveBackRoom(-j.lacks() - roomStep)
 		return
-	}
-	isBound := errors.Is(err, files.ErrNoRoom) || errors.Is(err, files.ErrAllFull)
-	switch {
 	case !isBound:
 		j.fullSince = time.Time{}
 	case j.fullSince.IsZero():
@@ -512,6 +501,23 @@ func (j *job) hold(bytes int64) {
 	}
 	j.noRoom = noRoomFor(err)
 	j.signal()
+}
+
+// takeRoom takes the room that the answers lack and some more, or only what they lack if there is no
+// more, and returns how much it took.
+func (j *job) takeRoom() (taken int64, err error) {
+	j.mu.Lock()
+	lacks := j.lacks()
+	j.mu.Unlock()
+	if lacks <= 0 {
+		return 0, nil
+	}
+	for _, more := range [...]int64{lacks + roomStep, lacks} {
+		if err = j.engine.o.Files.Hold(j.ctx, j.scope, more); err == nil {
+			return more, nil
+		}
+	}
+	return 0, err
 }
 
 // lacks returns how much more room the answers need. It adds a byte, and no line runs once
@@ -533,13 +539,6 @@ func noRoomFor(err error) say.Sentence {
 func (j *job) releaseRoom() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.giveBackRoom(j.held)
-}
-
-// giveBackRoom gives room back, if it is more than none. The caller has the lock.
-func (j *job) giveBackRoom(bytes int64) {
-	if bytes > 0 {
-		_ = j.engine.o.Files.Hold(context.Background(), j.scope, -bytes) // it cannot fail
-		j.held -= bytes
-	}
+	_ = j.engine.o.Files.Hold(context.Background(), j.scope, -j.held) // it cannot fail
+	j.held = 0
 }
