@@ -1,12 +1,8 @@
 package batches
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
@@ -89,12 +85,7 @@ func (e *Engine) removeOfMost(ctx context.Context, asks string, most int) (remov
 	if err != nil {
 		return 0, err
 	}
-	own := uses[asks].Count
-	maps.DeleteFunc(uses, func(scope string, use documents.Use) bool { return use.Count < own })
-	scopes := slices.SortedFunc(maps.Keys(uses), func(a, b string) int {
-		return cmp.Or(cmp.Compare(uses[b].Count, uses[a].Count), strings.Compare(a, b))
-	})
-	for _, scope := range scopes {
+	for _, scope := range files.MostFirst(uses, asks, func(use documents.Use) int64 { return int64(use.Count) }) {
 		n, err := e.removeOldest(ctx, scope, most-removed)
 		removed += n
 		if err != nil {

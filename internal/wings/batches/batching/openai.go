@@ -81,9 +81,7 @@ type batchRequest struct {
 
 // Choices returns the endpoints that lines of a batch may have.
 func (batchRequest) Choices() map[string][]string {
-	return map[string][]string{
-		"endpoint": {"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"},
-	}
+	return map[string][]string{"endpoint": endpoints()}
 }
 
 // Docs describes the members that a tag has no room for.

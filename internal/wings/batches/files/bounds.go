@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
 // block is how much of the disk a description takes, and the surcharge for it on each file.
@@ -84,7 +85,7 @@ func (s *Store) tryTake(ctx context.Context, scope string, more documents.Use) e
 		if err != nil {
 			return err
 		}
-		disk := s.look()
+		disk := s.space()
 		s.mu.Lock()
 		if s.commits != commits && try < tries {
 			s.mu.Unlock()
@@ -100,8 +101,8 @@ func (s *Store) tryTake(ctx context.Context, scope string, more documents.Use) e
 }
 
 // check reports whether there is too little for more.
-func (s *Store) check(disk disk, own, all, more documents.Use) error {
-	bounds := disk.bounds(s.o.Settings())
+func (s *Store) check(disk durable.Space, own, all, more documents.Use) error {
+	bounds := bounds(s.o.Settings(), disk)
 	for _, short := range []shortage{
 		{ErrTooMany, false, documents.Use{Count: own.Count + more.Count - bounds.MaxFiles}},
 		{ErrAllTooMany, true, documents.Use{Count: all.Count + more.Count - bounds.MaxFilesInAll}},
@@ -201,19 +202,19 @@ func (s *Store) thoseWithMore(ctx context.Context, scope string, short *shortage
 	s.mu.Lock()
 	uses[scope] = plus(uses[scope], s.held[scope])
 	s.mu.Unlock()
-	amount := func(scope string) int64 {
-		if short.lacks.Count > 0 {
-			return int64(uses[scope].Count)
-		}
-		return uses[scope].Bytes
+	if short.lacks.Count > 0 {
+		return MostFirst(uses, scope, func(use documents.Use) int64 { return int64(use.Count) }), nil
 	}
-	scopes := slices.DeleteFunc(slices.Collect(maps.Keys(uses)),
-		func(other string) bool { return other != scope && amount(other) < amount(scope) })
-	slices.SortFunc(scopes, func(a, b string) int {
-		return cmp.Or(cmp.Compare(amount(b), amount(a)),
-			strings.Compare(a, b))
+	return MostFirst(uses, scope, func(use documents.Use) int64 { return use.Bytes }), nil
+}
+
+// MostFirst returns the owners who use no less than the one who asks, the one with the most first.
+func MostFirst(uses map[string]documents.Use, asks string, amount func(documents.Use) int64) []string {
+	own := amount(uses[asks])
+	maps.DeleteFunc(uses, func(_ string, use documents.Use) bool { return amount(use) < own })
+	return slices.SortedFunc(maps.Keys(uses), func(a, b string) int {
+		return cmp.Or(cmp.Compare(amount(uses[b]), amount(uses[a])), strings.Compare(a, b))
 	})
-	return scopes, nil
 }
 
 // Owners returns the use of the files of each owner, by scope.

@@ -14,12 +14,10 @@ const (
 	mostBytesOfOne = 2 * schema.GiB
 )
 
-// disk is the disk with the folder; without a Total nothing is known of it.
-type disk struct{ durable.Space }
-
-// bounds returns the settings with defaults that follow from the size of the disk.
-func (d disk) bounds(s Settings) Settings {
-	total := schema.Bytes(d.Total)
+// bounds returns the settings with defaults that follow from the size of the disk. Nothing is known
+// of a disk without a total.
+func bounds(s Settings, disk durable.Space) Settings {
+	total := schema.Bytes(disk.Total)
 	if total == 0 {
 		total = 1 << 62 // the bounds of large disks hold
 	}
@@ -30,20 +28,18 @@ func (d disk) bounds(s Settings) Settings {
 		s.MaxBytesPerKey = min(total/8, mostBytesOfOne)
 	}
 	if s.Reserve == 0 {
-		s.Reserve = schema.Bytes(d.Space.Reserve())
+		s.Reserve = schema.Bytes(disk.Reserve())
 	}
 	return s
 }
 
-// look looks at the disk.
-func (s *Store) look() disk { return look(s.o.Space, s.dir.Path(".")) }
-
-func look(space func(path string) (durable.Space, error), path string) disk {
-	found, err := space(path)
+// space returns the space of the disk with the folder.
+func (s *Store) space() durable.Space {
+	found, err := s.o.Space(s.dir.Path("."))
 	if err != nil {
-		return disk{}
+		return durable.Space{}
 	}
-	return disk{found}
+	return found
 }
 
 // Disk is the disk with a folder. Without a Total nothing is known of it.
@@ -69,10 +65,6 @@ func FolderOf(s Settings) string { return s.Folder }
 // Reserved returns files.reserve.
 func Reserved(s Settings) int64 { return int64(s.Reserve) }
 
-func (d disk) view(s Settings) Disk {
-	return Disk{Total: d.Total, Free: d.Free, Reserve: int64(d.bounds(s).Reserve)}
-}
-
 // remembered is how long a refusal counts as a sign that the disk is full.
 const remembered = time.Minute
 
@@ -96,7 +88,8 @@ func (s *Store) note(err error) {
 
 // Disk returns how much space the disk has, and whether somebody found too little lately.
 func (s *Store) Disk() Disk {
-	d := s.look().view(s.o.Settings())
+	space := s.space()
+	d := Disk{Total: space.Total, Free: space.Free, Reserve: int64(bounds(s.o.Settings(), space).Reserve)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d.Refused = s.refusals.number
