@@ -108,12 +108,19 @@ const pause = time.Second
 func Follow(ctx context.Context, open Open, on func(Event) error, lost func(error)) error {
 	var lastID string
 	for first := true; ; first = false {
-		err := follow(ctx, open, &lastID, on, first)
-		var end *endError
-		switch {
-		case errors.As(err, &end):
-			return end.err
-		case ctx.Err() != nil:
+		body, err := open(ctx, lastID)
+		if err != nil && first {
+			return err
+		}
+		if err == nil {
+			hasEnded := false
+			hasEnded, err = readFeed(body, &lastID, on)
+			_ = body.Close() // it was only read
+			if hasEnded {
+				return err
+			}
+		}
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		lost(err)
@@ -123,41 +130,30 @@ func Follow(ctx context.Context, open Open, on func(Event) error, lost func(erro
 	}
 }
 
-// endError ends Follow with an error, which may be nil.
-type endError struct{ err error }
-
-func (e *endError) Error() string { return fmt.Sprint(e.err) }
-
 // ErrStop is returned by the callback of Follow to end it without an error.
 var ErrStop = errors.New("enough events")
 
-func follow(ctx context.Context, open Open, lastID *string, on func(Event) error, first bool) error {
-	body, err := open(ctx, *lastID)
-	if err != nil {
-		if first {
-			return &endError{err}
-		}
-		return err
-	}
-	defer func() { _ = body.Close() }()
+// readFeed passes on the events of an open feed until on returns an error, which ends Follow, or the feed ends.
+func readFeed(body io.Reader, lastID *string, on func(Event) error) (hasEnded bool, err error) {
 	lines := bufio.NewReaderSize(body, 64<<10)
 	var name, id string
 	var data []byte
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return errors.New("the gateway ended the feed")
+			return false, errors.New("the gateway ended the feed")
 		}
 		line = strings.TrimRight(line, "\r\n")
 		field, value, _ := strings.Cut(line, ":")
 		value = strings.TrimPrefix(value, " ")
 		switch {
 		case line == "" && name != "":
-			if err := deliver(name, data, on); err != nil {
-				if errors.Is(err, ErrStop) {
-					err = nil
-				}
-				return &endError{err}
+			err := deliver(name, data, on)
+			if errors.Is(err, ErrStop) {
+				return true, nil
+			}
+			if err != nil {
+				return true, err
 			}
 			*lastID, name, data = id, "", nil
 		case field == "event":

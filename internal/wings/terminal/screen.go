@@ -203,45 +203,27 @@ func (s *Screen) instance(i *Instance, width int) string {
 		colour(breaker, fmt.Sprintf("%-10s", breaker)), i.InFlight, i.LastMinute.Requests, errors, p95)
 }
 
-// cut shortens a line to a width; the codes of colours take none.
+// cut shortens a line to a width, unless that is 0; the codes of colours take none.
 func cut(line string, width int) string {
-	if width <= 0 || visible(line) <= width {
-		return line
-	}
-	var b strings.Builder
-	shown, inCode, coloured := 0, false, false
-	for _, r := range line {
-		switch {
-		case r == '\x1b':
-			inCode, coloured = true, true
-		case inCode:
-			inCode = r != 'm'
-		case shown == width-1:
-			b.WriteRune('…')
-			if coloured {
-				b.WriteString("\x1b[0m")
-			}
-			return b.String()
-		default:
-			shown++
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// visible returns how many columns a line takes.
-func visible(line string) int {
-	count, inCode := 0, false
-	for _, r := range line {
+	shown, end, inCode := 0, 0, false
+	for i, r := range line {
 		switch {
 		case r == '\x1b':
 			inCode = true
 		case inCode:
 			inCode = r != 'm'
 		default:
-			count++
+			if shown++; shown == width {
+				end = i
+			}
 		}
 	}
-	return count
+	if width <= 0 || shown <= width {
+		return line
+	}
+	line = line[:end] + "…"
+	if strings.Contains(line, "\x1b") {
+		line += "\x1b[0m"
+	}
+	return line
 }
