@@ -137,7 +137,7 @@ func (d *draft) channelDocuments(file File) ([]reading.Setting, error) {
 	}
 	root, err := readDatabase(file.Name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", file.Name, err)
 	}
 	return []reading.Setting{d.Own(root, file.Name)}, nil
 }
@@ -401,34 +401,30 @@ func readDatabase(file string) (*yaml.Node, error) {
 	defer func() { _ = db.Close() }()
 	rows, err := db.QueryContext(context.Background(), "SELECT * FROM channels ORDER BY id")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
 	columns, err := rows.Columns()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, err
 	}
-	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	list := []map[string]*string{}
 	for rows.Next() {
-		values, targets := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		values, targets := make([]*string, len(columns)), make([]any, len(columns))
 		for i := range values {
 			targets[i] = &values[i]
 		}
 		if err := rows.Scan(targets...); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, err
 		}
-		row := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		row := map[string]*string{}
 		for i, column := range columns {
-			key, value := new(yaml.Node), new(yaml.Node)
-			key.SetString(column)
-			if value.SetString(values[i].String); !values[i].Valid {
-				*value = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
-			}
-			row.Content = append(row.Content, key, value)
+			row[column] = values[i]
 		}
-		list.Content = append(list.Content, row)
+		list = append(list, row)
 	}
-	return list, rows.Err()
+	root := new(yaml.Node)
+	return root, cmp.Or(rows.Err(), root.Encode(list))
 }
 
 func sortedKeys(texts map[string]string) []string { return slices.Sorted(maps.Keys(texts)) }
