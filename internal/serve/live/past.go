@@ -29,26 +29,6 @@ type pastSeries struct {
 	Cells  []uint32
 }
 
-// add adds the counts of another part of the same step.
-func (p *past) add(other *past) {
-	p.Watched += other.Watched
-	places := make(map[pastKey]int, len(p.Series))
-	for i := range p.Series {
-		places[p.Series[i].Key] = i
-	}
-	for _, one := range other.Series {
-		at, isKnown := places[one.Key]
-		if !isKnown {
-			p.Series = append(p.Series, one)
-			continue
-		}
-		to := &p.Series[at]
-		sum := point{sums: to.Totals, cells: to.Cells}
-		sum.add(one.Totals, one.Cells)
-		to.Totals, to.Cells = sum.sums, sum.cells
-	}
-}
-
 // encode writes the record, compressed.
 func (p *past) encode() ([]byte, error) {
 	var packed bytes.Buffer
@@ -69,17 +49,18 @@ func decodePast(packed []byte) (*past, error) {
 	return p, gob.NewDecoder(flate.NewReader(bytes.NewReader(packed))).Decode(p)
 }
 
-// minute returns what was counted in the minute that begins at a second, at most four minutes ago.
-func (s *Sampler) minute(begin int64) *past {
+// span returns what was counted in some seconds from a second on, as a range in memory has it.
+func (s *Sampler) span(r Range, begin, seconds int64) *past {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	p := &past{Begin: begin}
-	for second := begin; second < begin+minute; second++ {
-		p.Watched += s.watched.seconds(FiveMinutes, second)
+	first, last := begin/shapes[r].step, (begin+seconds-1)/shapes[r].step
+	for slot := first; slot <= last; slot++ {
+		p.Watched += s.watched.seconds(r, slot)
 	}
 	note := func(by Grouping, service schema.ServiceType, name, model string, t *track) {
 		var sum point
-		t.within(FiveMinutes, begin, begin+minute-1, func(one *point) { sum.add(one.sums, one.cells) })
+		t.within(r, first, last, func(one *point) { sum.add(one.sums, one.cells) })
 		if len(sum.cells) > 0 || sum.sums != (metrics.Totals{}) {
 			p.Series = append(p.Series, pastSeries{pastKey{by, service.String(), name}, model, sum.sums, sum.cells})
 		}

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -75,7 +74,7 @@ type File struct {
 	settings Settings
 	waiting  *calls.Cursor
 	most     metrics.Capture
-	logs     [kinds]log
+	logs     [kinds]journal.Log // of segments
 }
 
 // kind tells records from contents.
@@ -90,27 +89,6 @@ const (
 // series name the segments by the number of their first call.
 var series = [kinds]journal.Series{{Prefix: "calls-", Digits: 20}, {Prefix: "contents-", Digits: 20}}
 
-// log is the segments of one kind, the oldest first. The last is the one that is written, if
-// there is a file.
-type log struct {
-	series   journal.Series
-	segments []stored
-	file     *journal.Writer
-	box      *seal.Box
-	level    metrics.Capture
-	began    time.Time
-	blocks   uint64
-}
-
-// stored is a segment on disk.
-type stored struct {
-	name  string
-	first uint64 // its calls have this number or later ones
-	size  int64
-	// written is when it was written last.
-	written time.Time
-}
-
 // Open opens the file. Calls are numbered from the last one that it has. Where its settings
 // have it on, it becomes the archive of the recorder.
 func Open(options Options) (*File, error) {
@@ -118,13 +96,12 @@ func Open(options Options) (*File, error) {
 		options: options, form: newForm(), dir: durable.At(filepath.Join(options.Dir, folder)),
 		changed: make(chan struct{}, 1), searching: make(chan struct{}, 2),
 	}
-	entries, err := os.ReadDir(f.dir.Path("."))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("monitoring.calls-file: %w", err)
-	}
 	for k := range f.logs {
-		f.logs[k].series = series[k]
-		f.logs[k].find(entries)
+		f.logs[k] = journal.Log{Dir: f.dir, Format: journal.Calls, Series: series[k], Keys: options.Keys,
+			Purpose: purpose, Age: segmentAge, Fault: f.fault}
+		if err := f.logs[k].Find(); err != nil {
+			return nil, fmt.Errorf("monitoring.calls-file: %w", err)
+		}
 	}
 	options.Recorder.NumberFrom(f.last() + 1)
 	return f, f.Set(options.Settings)
@@ -148,7 +125,7 @@ func (f *File) Set(to Settings) error {
 		f.options.Recorder.EndArchive(f.waiting)
 		f.waiting = nil
 		for k := range f.logs {
-			f.endSegment(&f.logs[k])
+			f.logs[k].End()
 		}
 	}
 	f.settings = to
@@ -162,31 +139,18 @@ func (f *File) Set(to Settings) error {
 	return nil
 }
 
-// find finds the segments among the files of the folder.
-func (l *log) find(entries []os.DirEntry) {
-	for _, entry := range entries {
-		first, isSegment := l.series.Number(entry.Name())
-		if info, err := entry.Info(); isSegment && err == nil && info.Mode().IsRegular() {
-			l.segments = append(l.segments, stored{entry.Name(), first, info.Size(), info.ModTime()})
-		}
-	}
-	slices.SortFunc(l.segments, func(a, b stored) int { return cmp.Compare(a.first, b.first) })
-}
-
 // last returns the number of the last call, or a larger one where the last segment cannot be
 // read.
 func (f *File) last() (number uint64) {
-	for _, one := range f.logs[ofRecords].segments {
-		number = max(number, one.first)
-	}
-	all := f.logs[ofRecords].segments
+	all := f.logs[ofRecords].Files
 	if len(all) == 0 {
-		return number
+		return 0
 	}
 	one := all[len(all)-1]
+	number = one.First
 	newest, err := f.read(one, maxSegment)
 	if err == nil && newest.cut > 0 {
-		f.options.Log.Warn("calls: a file ends within a block, which is left out", "file", one.name,
+		f.options.Log.Warn("calls: a file ends within a block, which is left out", "file", one.Name,
 			"bytes", newest.cut)
 	}
 	if err != nil || len(newest.blocks) == 0 {
@@ -199,8 +163,8 @@ func (f *File) last() (number uint64) {
 const headOnly = 16
 
 // read reads a segment, or its first bytes.
-func (f *File) read(one stored, most int64) (*segment, error) {
-	return readSegment(f.dir.Path(one.name), most, f.options.Keys)
+func (f *File) read(one journal.Part, most int64) (*segment, error) {
+	return readSegment(f.dir.Path(one.Name), most, f.options.Keys)
 }
 
 var _ calls.Archive = (*File)(nil)
@@ -218,15 +182,15 @@ func (f *File) forget(most metrics.Capture) {
 	f.most = most
 	kept := &f.logs[ofContents]
 	if isLess {
-		f.endSegment(kept)
+		kept.End()
 	}
-	kept.segments = slices.DeleteFunc(kept.segments, func(one stored) bool {
+	kept.Files = slices.DeleteFunc(kept.Files, func(one journal.Part) bool {
 		if !isLess {
 			if head, err := f.read(one, headOnly); err == nil && head.level <= most {
 				return false
 			}
 		}
-		return f.remove(one)
+		return kept.Remove(one)
 	})
 }
 
@@ -272,7 +236,7 @@ func (f *File) Close() {
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	for k := range f.logs {
-		f.endSegment(&f.logs[k])
+		f.logs[k].End()
 	}
 }
 
@@ -382,115 +346,28 @@ func (b *portion) add(form form, c *calls.Record) {
 	b.of.last = c.Sequence
 }
 
-// add adds a block to a log, if it has lines. After one that could not be written the segment
-// ends.
+// add adds a block to a log, if it has lines.
 func (f *File) add(k kind, of span, lines []byte, now time.Time) error {
-	l := &f.logs[k]
 	if len(lines) == 0 {
 		return nil
 	}
-	if l.file != nil && now.Sub(l.began) >= segmentAge {
-		f.endSegment(l)
+	level := metrics.CaptureNone
+	if k == ofContents {
+		level = f.most
 	}
-	if l.file == nil {
-		if err := f.beginSegment(l, k == ofContents, of.first, now); err != nil {
-			return err
-		}
-	}
-	encoded, err := encodeBlock(l.box, l.blocks, of, lines)
-	if err != nil {
-		return err
-	}
-	if err = l.file.Write(encoded); err == nil {
-		err = l.file.Sync(l.file.Size())
-	}
-	if err != nil {
-		f.endSegment(l)
-		return err
-	}
-	one := &l.segments[len(l.segments)-1]
-	one.size, one.written = l.file.Size(), now
-	l.blocks++
-	if one.size >= f.sizeOfSegments() {
-		f.endSegment(l)
-	}
-	return nil
+	return f.logs[k].Add(now, of.first, f.sizeOfSegments(), []byte{byte(level)},
+		func(box *seal.Box, place uint64) ([]byte, error) { return encodeBlock(box, place, of, lines) })
 }
 
 // sizeOfSegments is the size that begins the next segment. Removing segments keeps the
 // limit, which takes at least eight of them.
 func (f *File) sizeOfSegments() int64 { return min(segmentSize, int64(f.settings.MaxBytes)/8) }
 
-func (f *File) beginSegment(l *log, isOfContents bool, first uint64, now time.Time) error {
-	l.level = metrics.CaptureNone
-	if isOfContents {
-		l.level = f.most
-	}
-	name := l.series.Name(first)
-	// One of this name has no whole block: its calls would have been written.
-	if err := os.Remove(f.dir.Path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	l.segments = slices.DeleteFunc(l.segments, func(one stored) bool { return one.name == name })
-	out, err := f.dir.Append(name)
-	if err != nil {
-		return err
-	}
-	head, box := journal.Calls.Head(f.options.Keys, purpose, byte(l.level))
-	file, err := journal.NewWriter(out, head)
-	if err != nil {
-		return err
-	}
-	l.segments = append(l.segments, stored{name, first, file.Size(), now})
-	l.file, l.box, l.began, l.blocks = file, box, now, 0
-	return nil
-}
-
-func (f *File) endSegment(l *log) {
-	if l.file == nil {
-		return
-	}
-	if err := l.file.Close(); err != nil {
-		f.fault("close", err)
-	}
-	l.file, l.box = nil, nil
-}
-
-// expire removes segments that are too old, and the oldest where there are too many bytes.
+// expire removes segments that are too old, and the oldest if there are too many bytes.
 // Contents may have half of them.
 func (f *File) expire(now time.Time) {
 	most := int64(f.settings.MaxBytes)
 	oldest := now.AddDate(0, 0, -f.settings.Days)
-	contents := f.logs[ofContents].expire(f, now, oldest, most/2)
-	f.logs[ofRecords].expire(f, now, oldest, most-contents)
-}
-
-// expire returns how many bytes are left.
-func (l *log) expire(f *File, now, oldest time.Time, most int64) (total int64) {
-	if l.file != nil && now.Sub(l.began) >= segmentAge {
-		f.endSegment(l)
-	}
-	for _, one := range l.segments {
-		total += one.size
-	}
-	for len(l.segments) > 0 {
-		one := l.segments[0]
-		isWritten := l.file != nil && len(l.segments) == 1
-		if isWritten || !one.written.Before(oldest) && total <= most || !f.remove(one) {
-			break
-		}
-		total -= one.size
-		l.segments = l.segments[1:]
-	}
-	return total
-}
-
-// remove deletes a segment.
-func (f *File) remove(one stored) bool {
-	err := os.Remove(f.dir.Path(one.name))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		f.fault("delete", err)
-		return false
-	}
-	return true
+	contents := f.logs[ofContents].Expire(now, oldest, most/2)
+	f.logs[ofRecords].Expire(now, oldest, most-contents)
 }

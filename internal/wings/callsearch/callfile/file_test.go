@@ -247,7 +247,7 @@ func TestPagesHaveEveryCallOnce(t *testing.T) {
 			}
 			if random.IntN(4) == 0 {
 				f.writing.Lock()
-				f.endSegment(&f.logs[ofRecords])
+				f.logs[ofRecords].End()
 				f.writing.Unlock()
 			}
 		}
@@ -533,12 +533,12 @@ func TestCallsLeaveTheReserveOfTheDiskAlone(t *testing.T) {
 	f.options.IsFull = func() bool { return isFull }
 	f.offer(record(1))
 	f.flush(time.Now())
-	if len(f.logs[ofRecords].segments) > 0 || len(f.faults) != 1 || !strings.Contains(f.faults[0], "reserved") {
-		t.Errorf("calls were written to %v, with the faults %v", f.logs[ofRecords].segments, f.faults)
+	if len(f.logs[ofRecords].Files) > 0 || len(f.faults) != 1 || !strings.Contains(f.faults[0], "reserved") {
+		t.Errorf("calls were written to %v, with the faults %v", f.logs[ofRecords].Files, f.faults)
 	}
 	isFull = false
 	f.flush(time.Now())
-	if len(f.logs[ofRecords].segments) != 1 {
+	if len(f.logs[ofRecords].Files) != 1 {
 		t.Error("the call was not written")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/store/journal"
 )
 
 // Search passes on calls, the newest first, until yield returns false or there are no more.
@@ -21,10 +22,10 @@ func (f *File) Search(ctx context.Context, q calls.Query, yield func(*calls.Reco
 	}
 	s := search{Query: q, ctx: ctx, yield: yield}
 	for _, one := range slices.Backward(f.segments(ofRecords)) {
-		if one.first >= s.Before {
+		if one.First >= s.Before {
 			continue
 		}
-		if s.isOver(one.written) {
+		if s.isOver(one.Written) {
 			break
 		}
 		if !f.searchSegment(&s, one) {
@@ -35,10 +36,10 @@ func (f *File) Search(ctx context.Context, q calls.Query, yield func(*calls.Reco
 }
 
 // segments returns the segments of one kind, the oldest first.
-func (f *File) segments(k kind) []stored {
+func (f *File) segments(k kind) []journal.Part {
 	f.writing.Lock()
 	defer f.writing.Unlock()
-	return slices.Clone(f.logs[k].segments)
+	return slices.Clone(f.logs[k].Files)
 }
 
 // search is a search on its way. Before moves with it.
@@ -83,7 +84,7 @@ func (s *search) mayHave(of span) bool {
 
 // searchSegment looks at the calls of a segment, and reports whether the search goes on. It
 // leaves unreadable calls out.
-func (f *File) searchSegment(s *search, one stored) bool {
+func (f *File) searchSegment(s *search, one journal.Part) bool {
 	read, err := f.read(one, maxSegment)
 	if err != nil {
 		f.unread(err)
@@ -129,7 +130,7 @@ func (f *File) unread(err error) {
 // Captured returns the captured parts of the call with a number, or nil if there are none.
 func (f *File) Captured(number uint64) *calls.Captured {
 	for _, one := range slices.Backward(f.segments(ofContents)) {
-		if one.first > number {
+		if one.First > number {
 			continue
 		}
 		return f.capturedIn(one, number)
@@ -138,7 +139,7 @@ func (f *File) Captured(number uint64) *calls.Captured {
 }
 
 // capturedIn returns the captured parts that a segment has of the call with a number.
-func (f *File) capturedIn(one stored, number uint64) *calls.Captured {
+func (f *File) capturedIn(one journal.Part, number uint64) *calls.Captured {
 	read, err := f.read(one, maxSegment)
 	if err != nil {
 		f.unread(err)
