@@ -14,9 +14,6 @@ type SignIns struct {
 	Wrong atomic.Int64
 }
 
-// Refused returns how many sign-ins did not succeed.
-func (s *SignIns) Refused() int64 { return s.Denied.Load() + s.Failed.Load() + s.Wrong.Load() }
-
 // State adds the counts to the state for a scrape.
 func (s *SignIns) State(to *metrics.State) {
 	to.Count("model_router_sign_ins_total", s.Accepted.Load(), "accepted")

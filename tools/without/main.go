@@ -61,9 +61,9 @@ func main() {
 		rounds = [][]string{flag.Args()}
 	}
 	failed := false
-	dead := make(map[string]bool)
+	var program *code
 	if isAlone := func(round []string) bool { return len(round) == 1 }; !*onlyNames && slices.ContainsFunc(rounds, isAlone) {
-		if dead, err = unreachable("."); err != nil {
+		if program, err = load(); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -82,7 +82,7 @@ func main() {
 		}
 		t := trial{dir: *in, wings: round, tested: packages, onlyNames: *onlyNames}
 		if len(round) == 1 {
-			t.dead = dead
+			t.program = program
 		}
 		if err := t.run(); err != nil {
 			failed = true
@@ -126,14 +126,22 @@ type trial struct {
 	dir    string
 	wings  []string
 	tested []string // packages
-	// dead are the functions that nothing reaches with all wings; nil if it is not examined which
-	// others nothing reaches without these.
-	dead      map[string]bool
+	// program is examined for what only the wing reaches; nil if that is not wanted.
+	program   *code
 	onlyNames bool
 }
 
 // run makes the copy, examines and builds it, and tests some of its packages.
 func (t trial) run() error {
+	if t.program != nil {
+		only, err := t.program.onlyBy(t.wings[0])
+		if err == nil && len(only) > 0 {
+			err = errors.New("only the wing reaches:\n" + strings.Join(only, "\n"))
+		}
+		if err != nil {
+			return err
+		}
+	}
 	dir := t.dir
 	if dir == "" {
 		var err error
@@ -164,49 +172,10 @@ func (t trial) run() error {
 	if err := run(dir, "vet", "./internal/...", "./"+program); err != nil {
 		return err
 	}
-	if err := t.reaches(dir); err != nil {
-		return err
-	}
 	if len(t.tested) == 0 {
 		return nil
 	}
 	return run(dir, append([]string{"test", "-vet=off", "-ldflags=-w", "-parallel=8"}, t.tested...)...)
-}
-
-// reaches fails if the program without the wings contains functions of the core that nothing
-// reaches any more.
-func (t trial) reaches(dir string) error {
-	if t.dead == nil {
-		return nil
-	}
-	now, err := unreachable(dir)
-	if err != nil {
-		return err
-	}
-	var found []string
-	for name := range now {
-		if !t.dead[name] && !strings.HasPrefix(name, module+"/"+folder) {
-			found = append(found, name)
-		}
-	}
-	if len(found) > 0 {
-		slices.Sort(found)
-		return errors.New("only the wing reaches:\n" + strings.Join(found, "\n"))
-	}
-	return nil
-}
-
-// unreachable returns the functions that nothing reaches from the program in a folder.
-func unreachable(dir string) (map[string]bool, error) {
-	cmd := exec.Command("go", "tool", "-modfile=tools/go.mod", "deadcode",
-		"-f={{range .Funcs}}{{$.Path}}.{{.Name}}{{println}}{{end}}", "./"+program)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	out, err := cmd.Output()
-	names := map[string]bool{}
-	for name := range strings.FieldsSeq(string(out)) {
-		names[name] = true
-	}
-	return names, err
 }
 
 // copyTo copies the tracked files, and the files that git would track.

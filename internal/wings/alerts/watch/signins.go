@@ -29,7 +29,7 @@ type total struct {
 }
 
 func (s *signIns) find(now time.Time, found func(problems.Finding)) {
-	latest := total{now, s.refused.Refused()}
+	latest := total{now, s.refused.Denied.Load() + s.refused.Failed.Load() + s.refused.Wrong.Load()}
 	if len(s.seen) > 0 && now.Sub(s.seen[len(s.seen)-1].at) > signInWindow {
 		s.seen = nil // nobody wanted to know meanwhile
 	}
