@@ -293,7 +293,8 @@ func (p *Pool) noteStore(presence *Presence) {
 
 // note notes whether the store can be used.
 func (p *Pool) note(err error) {
-	p.state.Note(p.options.Log, err, "what gateways share cannot be reached; this gateway takes its part of what is left",
+	p.state.Note(p.options.Log, err,
+		"what gateways share cannot be reached; this gateway takes its part of what is left",
 		"what gateways share is exact again", "gateways", p.Members())
 }
 

@@ -50,7 +50,8 @@ func supervise(args []string) {
 	adopt()
 	control, news := os.NewFile(controlFile, "control"), os.NewFile(newsFile, "news")
 	var task task
-	if control == nil || news == nil || len(args) <= taskArgument || json.Unmarshal([]byte(args[taskArgument]), &task) != nil {
+	if control == nil || news == nil || len(args) <= taskArgument ||
+		json.Unmarshal([]byte(args[taskArgument]), &task) != nil {
 		return
 	}
 	tell := func(what report) {

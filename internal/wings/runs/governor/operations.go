@@ -129,7 +129,8 @@ func (g *Governor) view(r *run) RunView {
 	}
 	if r.active != nil {
 		spent, reserved := r.account.Figures()
-		v.Used, v.Reserved, v.UnderWay, v.Agents = viewAmounts(spent), viewAmounts(reserved), len(r.underWay), len(r.agents)
+		v.Used, v.Reserved = viewAmounts(spent), viewAmounts(reserved)
+		v.UnderWay, v.Agents = len(r.underWay), len(r.agents)
 		if r.loop != nil {
 			v.Loop = &loopView{*r.loop, r.looped}
 		}

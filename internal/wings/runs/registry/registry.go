@@ -95,7 +95,8 @@ func Document(run *Run, published time.Time) (documents.Document, error) {
 	short := *run
 	short.Reason = strings.ToValidUTF8(short.Reason[:min(len(short.Reason), longestText)], "")
 	data, err := json.Marshal(short, json.Deterministic(true))
-	return documents.Document{Kind: Kind, ID: run.ID, Scope: run.Owner, Created: published, IsOpen: true, Data: data}, err
+	return documents.Document{Kind: Kind, ID: run.ID, Scope: run.Owner, Created: published, IsOpen: true,
+		Data: data}, err
 }
 
 // Read returns the run of a document. It returns false if there is none in it.
