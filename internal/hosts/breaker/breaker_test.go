@@ -451,8 +451,8 @@ func TestNamesOfStatesAndModes(t *testing.T) {
 		value encoding.TextMarshaler
 		want  string
 	}{
-		{Closed, "CLOSED"}, {Open, "OPEN"}, {HalfOpen, "HALF_OPEN"}, {State(3), "State(3)"}, {State(255), "State(255)"},
-		{Auto, "AUTO"}, {ForcedOpen, "OPEN"}, {ForcedClosed, "CLOSED"}, {Mode(3), "Mode(3)"}, {Mode(255), "Mode(255)"},
+		{Closed, "CLOSED"}, {Open, "OPEN"}, {HalfOpen, "HALF_OPEN"}, {State(3), "state(3)"}, {State(255), "state(255)"},
+		{Auto, "AUTO"}, {ForcedOpen, "OPEN"}, {ForcedClosed, "CLOSED"}, {Mode(3), "mode(3)"}, {Mode(255), "mode(255)"},
 	} {
 		if text, err := c.value.MarshalText(); err != nil || string(text) != c.want {
 			t.Errorf("%s, %v, want %s", text, err, c.want)
