@@ -45,7 +45,7 @@ func (f *remoteFlags) inDocument(ctx context.Context, doc *config.Document,
 	}
 	defer func() { _ = store.Close() }()
 	quiet := slog.New(slog.DiscardHandler) // errors are returned
-	credentials, err := access.OpenCredentials(store.Data(), doc.Security.Settings, quiet)
+	credentials, err := access.OpenCredentials(store.Data(), doc.Security.Settings, quiet, nil)
 	if err != nil {
 		return err
 	}

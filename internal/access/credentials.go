@@ -112,14 +112,9 @@ type stored struct {
 }
 
 // OpenCredentials reads the credentials that were issued. A file that cannot be
-// read is an error: nobody may be let in, or kept out, by mistake.
-func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Credentials, error) {
-	return OpenCredentialsWith(dir, s, report, nil)
-}
-
-// OpenCredentialsWith is OpenCredentials for keys and tenants with limits of all gateways of a
-// pool together.
-func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, shared *tally.Pool) (*Credentials, error) {
+// read is an error: nobody may be let in, or kept out, by mistake. Keys and tenants with limits of
+// all gateways together count them in shared, which is nil if there are none.
+func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger, shared *tally.Pool) (*Credentials, error) {
 	master, err := s.MasterKeys()
 	if err != nil {
 		return nil, fmt.Errorf("security.master-key: %w", err)
@@ -381,8 +376,8 @@ func checkName(field, name string, report say.Report) {
 	}
 }
 
-// checkTenant reports a name of a tenant that cannot be stored or shown.
-func checkTenant(field, name string, report say.Report) {
+// CheckTenant reports a name of a tenant that cannot be stored or shown.
+func CheckTenant(field, name string, report say.Report) {
 	const longest = 128
 	if len(name) > longest {
 		report(field, say.New("field.bytes", "most", "128"))

@@ -25,7 +25,7 @@ func openKeys(t *testing.T, path string, s access.Settings) *access.Credentials 
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := access.OpenCredentials(dir, s, slog.New(slog.DiscardHandler))
+	keys, err := access.OpenCredentials(dir, s, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestDamagedKeysAreNoKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir, _ := durable.Open(path)
-		if _, err := access.OpenCredentials(dir, access.Settings{}, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := access.OpenCredentials(dir, access.Settings{}, slog.New(slog.DiscardHandler), nil); err == nil {
 			t.Errorf("%q is taken for keys", damage)
 		}
 	}

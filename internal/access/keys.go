@@ -25,7 +25,7 @@ func newKeys(owner *Credentials) Keys {
 func (k Key) Check(report say.Report) {
 	checkName("id", k.ID, report)
 	checkKeyID("id", k.ID, report)
-	checkTenant("tenant", k.Tenant, report)
+	CheckTenant("tenant", k.Tenant, report)
 	checkUserHeader("userHeader", k.UserHeader, report)
 	k.Terms.CheckAt("", report)
 }

@@ -77,7 +77,7 @@ func TestStoredRecordsAreChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := access.OpenCredentials(dir, access.Settings{}, slog.New(slog.DiscardHandler)); (err == nil) != test.good {
+		if _, err := access.OpenCredentials(dir, access.Settings{}, slog.New(slog.DiscardHandler), nil); (err == nil) != test.good {
 			t.Errorf("%s: %v", test.values, err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestFaultsOfSharedCredentialsAreLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var logged bytes.Buffer
-	c, err := access.OpenCredentials(dir, access.Settings{Enabled: true}, slog.New(slog.NewTextHandler(&logged, nil)))
+	c, err := access.OpenCredentials(dir, access.Settings{Enabled: true}, slog.New(slog.NewTextHandler(&logged, nil)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestCredentialsThatCannotBeSavedStayAsTheyAre(t *testing.T) {
 	fault := errors.New("fault on purpose")
 	open := func(t *testing.T, dir *durable.Dir) *access.Credentials {
 		t.Helper()
-		c, err := access.OpenCredentials(dir, access.Settings{Enabled: true}, slog.New(slog.DiscardHandler))
+		c, err := access.OpenCredentials(dir, access.Settings{Enabled: true}, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestAChangeThatFailsLeavesACopyOfTheSharedLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := access.OpenCredentials(dir, access.Settings{Enabled: true}, slog.New(slog.DiscardHandler))
+	c, err := access.OpenCredentials(dir, access.Settings{Enabled: true}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func (t TermSet) Check(report say.Report) {
 	for i, tenant := range t.Tenants {
 		at := fmt.Sprintf("tenants[%d].", i)
 		names.check(tenant.Name, at+"name", report)
-		checkTenant(at+"name", tenant.Name, report)
+		CheckTenant(at+"name", tenant.Name, report)
 		tenant.Terms.CheckAt(at, report)
 	}
 	t.Defaults.CheckAt("defaults.", report)

@@ -401,8 +401,3 @@ func checkKeyID(field, id string, report say.Report) {
 		report(field, say.New("field.key_id"))
 	}
 }
-
-// CheckTenant reports a name of a tenant that cannot be stored or shown.
-func CheckTenant(field, name string, report say.Report) {
-	checkTenant(field, name, report)
-}

@@ -44,7 +44,7 @@ func TestVerifiedTokensAreBoundedInBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := OpenCredentials(dir, Settings{Enabled: true, MasterKey: strings.Repeat("k", 40)}, nil)
+	c, err := OpenCredentials(dir, Settings{Enabled: true, MasterKey: strings.Repeat("k", 40)}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestManyVisitorsWithLimitsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c, err := OpenCredentials(dir, Settings{Enabled: true, MasterKey: strings.Repeat("k", 40)}, nil)
+		c, err := OpenCredentials(dir, Settings{Enabled: true, MasterKey: strings.Repeat("k", 40)}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestTokensThatAreRememberedAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := OpenCredentials(dir, Settings{Enabled: true, MasterKey: strings.Repeat("k", 40)}, nil)
+	c, err := OpenCredentials(dir, Settings{Enabled: true, MasterKey: strings.Repeat("k", 40)}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

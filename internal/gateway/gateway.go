@@ -202,7 +202,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	for _, w := range g.wings {
 		w.Read(g.Document)
 	}
-	if g.Credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security.Settings, g.log,
+	if g.Credentials, err = access.OpenCredentials(g.Store.Data(), g.Document.Security.Settings, g.log,
 		g.sharedLimits()); err != nil {
 		return err
 	}

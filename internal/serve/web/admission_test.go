@@ -32,7 +32,7 @@ func newRevocable(t *testing.T) revocable {
 	}
 	log := slog.New(slog.DiscardHandler)
 	settings := access.Settings{Enabled: true, Tokens: []access.Token{{Name: "v", Role: access.Viewer, TokenSHA256: access.HashOf("secret")}}}
-	credentials, err := access.OpenCredentials(dir, settings, log)
+	credentials, err := access.OpenCredentials(dir, settings, log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func callersAnd(t testing.TB, settings access.Settings, issuer callertokens.Issu
 		t.Fatal(err)
 	}
 	settings.Enabled, settings.Keys = true, []access.Key{{ID: "k", KeySHA256: access.HashOf(key)}}
-	credentials, err := access.OpenCredentials(dir, settings, nil)
+	credentials, err := access.OpenCredentials(dir, settings, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func TestARaiseCountsThoseOfOtherGateways(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	credentials, err := access.OpenCredentials(dir, access.Settings{}, log)
+	credentials, err := access.OpenCredentials(dir, access.Settings{}, log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
