@@ -99,7 +99,7 @@ func TestSampleLoads(t *testing.T) {
 	}
 	want.Limits.Limits = policy.Limits{
 		JSONBody: 16 * schema.MiB, MultipartBody: 64_000_000, ConnectTimeout: seconds(2),
-		FirstByteTimeout: seconds(90), IdleTimeout: seconds(90), MaxAttempts: 3, MaxDiscovered: 200, MaxInFlight: 10_000,
+		FirstByteTimeout: seconds(90), IdleTimeout: seconds(90), MaxAttempts: 3, MaxInFlight: 10_000,
 	}
 	want.Services[schema.Chat] = config.Service{
 		LoadBalancer: balance.LeastConnections, FallbackOn: naming.Reasons(),

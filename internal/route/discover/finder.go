@@ -219,7 +219,7 @@ func (f *Finder) found(source *routing.Source, models, others []string, now time
 	}
 	log := f.options.Log.With("instance", source.Settings.ID(), "service", source.Service.Type.String())
 	log.Info("the models of a backend changed", "models", len(models))
-	tellServed(log, source, models, others, table.Limits.MaxDiscovered)
+	tellServed(log, source, models, others)
 	if err := f.options.Rebuild(); err != nil {
 		log.Error("the models that were found cannot be served", "error", err)
 	}
@@ -227,7 +227,7 @@ func (f *Finder) found(source *routing.Source, models, others []string, now time
 
 // tellServed warns if a backend has models that are not served, although a reader of
 // the configuration would expect them.
-func tellServed(log *slog.Logger, source *routing.Source, models, others []string, most int) {
+func tellServed(log *slog.Logger, source *routing.Source, models, others []string) {
 	served := 0
 	for _, model := range models {
 		if source.Settings.Models.Include(model) {
@@ -245,9 +245,9 @@ func tellServed(log *slog.Logger, source *routing.Source, models, others []strin
 		log.Warn("a backend lists no model that the patterns of its instance match, so that the instance serves none",
 			"patterns", strings.Join(source.Settings.Models, ", "), "listed",
 			strings.Join(models[:min(len(models), maxOthers)], ", "))
-	case served > most:
-		log.Warn("a backend has more models than an instance may find; the first ones by name are served", "models",
-			served, "limits.max-discovered", most)
+	case served > routing.MaxFound:
+		log.Warn("a backend has more models than an instance may find; the first ones by name are served, so choose "+
+			"with patterns in models", "models", served, "most", routing.MaxFound)
 	}
 }
 

@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	maxAttempts   = 10
-	maxDiscovered = 1000
-	minBodySize   = schema.KiB
+	maxAttempts = 10
+	minBodySize = schema.KiB
 )
 
 // AdapterCheck returns an error if the adapter does not exist or cannot serve the service type.
@@ -115,9 +114,6 @@ func (l Limits) Check(report say.Report) {
 	checkTimeout(l.ConnectTimeout, "connectTimeout")
 	checkTimeout(l.FirstByteTimeout, "firstByteTimeout")
 	checkTimeout(l.IdleTimeout, "idleTimeout")
-	if l.MaxDiscovered < 1 || l.MaxDiscovered > maxDiscovered {
-		report("maxDiscovered", say.New("field.between", "least", "1", "most", maxDiscovered, "found", l.MaxDiscovered))
-	}
 	if l.MaxAttempts < 1 || l.MaxAttempts > maxAttempts {
 		report("maxAttempts", say.New("field.between", "least", "1", "most", maxAttempts, "found", l.MaxAttempts))
 	}

@@ -52,8 +52,6 @@ type Limits struct {
 	TotalTimeout      schema.Duration `json:"totalTimeout"`
 	// MaxAttempts is the number of instances that one request may try.
 	MaxAttempts int `json:"maxAttempts" minimum:"1" maximum:"10"`
-	// MaxDiscovered is how many models an instance may find.
-	MaxDiscovered int `json:"maxDiscovered" minimum:"1" maximum:"1000"`
 	// MaxInFlight is how many requests may run at once; more are turned away.
 	MaxInFlight int `json:"maxInFlight" minimum:"0"`
 	// Memory is how much memory the program may use before it turns requests away; 0
@@ -146,7 +144,6 @@ func DefaultLimits() Limits {
 		FirstByteTimeout: schema.Duration(300 * time.Second),
 		IdleTimeout:      schema.Duration(120 * time.Second),
 		MaxAttempts:      2,
-		MaxDiscovered:    200,
 		MaxInFlight:      10_000,
 	}
 }

@@ -15,6 +15,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
+// MaxFound is how many models an instance may find. Lists of hosted providers are longer; patterns in
+// models choose from them.
+const MaxFound = 200
+
 // Source is an instance that discovers its models: there is one instance for each of
 // the models that its backend lists.
 type Source struct {
@@ -78,7 +82,7 @@ func (t *Table) instancesOf(source *Source, loras []backend.LoRA) []backend.Sett
 			!slices.Contains(backend.ModelsOf(policy.Instances).Names(), named.Name) {
 			settings.Name, settings.UpstreamModel = named.Name, model
 		}
-		if len(list) == t.Limits.MaxDiscovered {
+		if len(list) == MaxFound {
 			break
 		}
 		list = append(list, settings)

@@ -192,9 +192,10 @@ func TestACallThatIsGivenUpWhileItWaitsIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := startWith(t, func(s *runs.Settings) {
 			s.Loops = loops.DefaultSettings()
-			s.Loops.Rules.Errors = loops.Limit{Threshold: 2, Action: new(loops.Slow)}
+			s.Loops.Action = loops.Slow
 		})
-		for n, want := range []time.Duration{0, 0, time.Second, time.Second, time.Second, time.Second} {
+		waits := append(make([]time.Duration, 50), time.Second, time.Second, time.Second, time.Second) // after 50 errors
+		for n, want := range waits {
 			ctx, leave := context.WithTimeout(t.Context(), 600*time.Millisecond)
 			began := time.Now()
 			record := &calls.Record{}

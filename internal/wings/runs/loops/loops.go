@@ -124,11 +124,11 @@ func (l *lane) judge(s *Settings, t turns.Turn, turn int) (Finding, bool) {
 
 // trouble judges the ends of the calls before.
 func (w *Watch) trouble(s *Settings) (Finding, bool) {
-	if limit := s.Rules.Errors; w.failed >= limit.threshold(defaultErrors) {
-		return found(Errors, limit.action(s.Action), w.errors, w.failed, limit.threshold(defaultErrors)), true
+	if w.failed >= mostErrors {
+		return found(Errors, s.Action, w.errors, w.failed, mostErrors), true
 	}
-	if limit := s.Rules.NoOutput; w.silent >= limit.threshold(defaultNoOutput) {
-		return found(NoOutput, limit.action(s.Action), w.quiet, w.silent, limit.threshold(defaultNoOutput)), true
+	if w.silent >= mostSilent {
+		return found(NoOutput, s.Action, w.quiet, w.silent, mostSilent), true
 	}
 	return Finding{}, false
 }
@@ -190,11 +190,11 @@ func (s *streak) add(p turns.Print, turn int) {
 // judge returns what the streak means. Two that alternate are no more than a pair of calls that
 // go together until there are twice as many.
 func (s *streak) judge(by *Settings, same Rule) (Finding, bool) {
-	if limit := by.Rules.Same; s.same >= limit.threshold(by.Repeats) {
-		return found(same, limit.action(by.Action), s.turns, s.same, limit.threshold(by.Repeats)), true
+	if s.same >= by.Repeats {
+		return found(same, by.Action, s.turns, s.same, by.Repeats), true
 	}
-	if limit := by.Rules.Alternating; s.alternate >= limit.threshold(2*by.Repeats) {
-		return found(Alternating, limit.action(by.Action), s.turns, s.alternate, limit.threshold(2*by.Repeats)), true
+	if s.alternate >= 2*by.Repeats {
+		return found(Alternating, by.Action, s.turns, s.alternate, 2*by.Repeats), true
 	}
 	return Finding{}, false
 }

@@ -108,20 +108,18 @@ func TestARetryAfterAnErrorDoesNotCount(t *testing.T) {
 
 // TestErrorsInARow counts calls that fail.
 func TestErrorsInARow(t *testing.T) {
-	s := settings(3, loops.Note)
-	stop := loops.Stop
-	s.Rules.Errors = loops.Limit{Threshold: 5, Action: &stop}
+	s := settings(3, loops.Stop)
 	var w loops.Watch
-	for n := range 12 {
+	for n := range 102 {
 		turn := turns.Turn{Body: turns.Print(n + 1)}
 		f, found := w.Next(s, turn)
-		if want := n >= 11; found != want { // the sixth succeeds
+		if want := n >= 101; found != want { // one succeeds
 			t.Fatalf("call %d: %v %+v", n+1, found, f)
-		} else if found && (f.Rule != loops.Errors || f.Action != loops.Stop || !slices.Equal(f.Turns, []int{7, 8, 9, 10, 11})) {
+		} else if found && (f.Rule != loops.Errors || f.Action != loops.Stop || f.Count != 50 || f.Turns[31] != 101) {
 			t.Errorf("call %d: %+v", n+1, f)
 		}
-		w.Ended(turn, n != 5, 10, 10)
-		if n == 4 {
+		w.Ended(turn, n != 50, 10, 10)
+		if n == 49 {
 			w.Clear()
 		}
 	}
@@ -133,20 +131,19 @@ func TestAContextThatGrowsWithoutOutput(t *testing.T) {
 		input, output func(n int) int64
 		at            int
 	}{
-		"grows, silent":   {func(n int) int64 { return int64(100 * n) }, func(int) int64 { return 1 }, 6},
+		"grows, silent":   {func(n int) int64 { return int64(100 * n) }, func(int) int64 { return 1 }, 18},
 		"grows, speaks":   {func(n int) int64 { return int64(100 * n) }, func(int) int64 { return 40 }, 0},
 		"stays, silent":   {func(int) int64 { return 100 }, func(int) int64 { return 0 }, 0},
 		"speaks at times": {func(n int) int64 { return int64(100 * n) }, func(n int) int64 { return int64(n%4) * 9 }, 0},
 		"unknown":         {func(int) int64 { return 0 }, func(int) int64 { return 0 }, 0},
 	} {
 		s := settings(9, loops.Note)
-		s.Rules.NoOutput.Threshold = 4
 		var w loops.Watch
 		at := 0
-		for n := 1; n < 20 && at == 0; n++ {
+		for n := 1; n < 40 && at == 0; n++ {
 			turn := turns.Turn{Body: turns.Print(n)}
 			if f, found := w.Next(s, turn); found {
-				if at = n; f.Rule != loops.NoOutput || len(f.Turns) != 4 {
+				if at = n; f.Rule != loops.NoOutput || len(f.Turns) != 16 {
 					t.Errorf("%s: %+v", name, f)
 				}
 			}
@@ -223,8 +220,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		"off":       {func(s *loops.Settings) { s.Repeats = 0 }, ""},
 		"one":       {func(s *loops.Settings) { s.Repeats = 1 }, "repeats"},
 		"below":     {func(s *loops.Settings) { s.Repeats = -1 }, "repeats"},
-		"a rule":    {func(s *loops.Settings) { s.Rules.Errors.Threshold = 1 }, "rules.errors.threshold"},
-		"too often": {func(s *loops.Settings) { s.Rules.NoOutput.Threshold = 1 << 20 }, "rules.noOutput.threshold"},
+		"too often": {func(s *loops.Settings) { s.Repeats = 1 << 20 }, "repeats"},
 	} {
 		s, found := loops.DefaultSettings(), ""
 		c.edit(&s)
