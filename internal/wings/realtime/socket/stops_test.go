@@ -270,6 +270,33 @@ func TestSpeechReservesForTheResponse(t *testing.T) {
 	}
 }
 
+// The response that follows speech keeps what was reserved for it when the speech ended, whatever
+// other calls have taken or operators have changed since.
+func TestAResponseToSpeechKeepsItsReservation(t *testing.T) {
+	t.Parallel()
+	b := startRealtime(t)
+	b.session = `,"turn_detection":{"type":"server_vad"}`
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: realtimeYAML(b) + realtimeKey(""), AnswerTokens: 40})
+	s := r.OpenSocket(realtimePath, issueKey(t, r, `,"budgets":{"day":{"tokens":100000}}`)...)
+	until(t, s, "session.created")
+	s.Send(`{"type":"pause"}`)
+	until(t, s, "input_audio_buffer.committed")
+	change(t, r, "key", `{"budgets":{"day":{"tokens":50}}}`)
+	s.Send(`{"type":"chatter"}`)
+	until(t, s, "response.output_text.delta")
+	if used, reserved := tokensOf(t, r); used != 0 || reserved != 840 {
+		t.Errorf("got %v used and %v reserved, want 0 and 840", used, reserved)
+	}
+	if shown := runningShown(t, r); len(shown) != 1 {
+		t.Errorf("got the running requests %v, want one", shown)
+	}
+	s.Send(`{"type":"response.cancel"}`)
+	until(t, s, "response.done")
+	if used, reserved := tokensOf(t, r); used != 30 || reserved != 0 {
+		t.Errorf("got %v used and %v reserved, want 30 and 0", used, reserved)
+	}
+}
+
 // A response that the backend begins by itself and that has no room is cancelled, its client gets
 // an error and none of its words, and what was made of it is paid, also in its run.
 func TestAResponseWithoutRoomIsCancelledAndPaid(t *testing.T) {

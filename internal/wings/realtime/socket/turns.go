@@ -313,9 +313,14 @@ func (l *relay) begin(id string, isAnnounced bool) error {
 	}
 	isFull := len(l.running) >= 2*mostTurns
 	var t *turn
-	if !isRunning && !isFull && len(l.asked) > 0 {
+	isAsked := len(l.asked) > 0
+	switch {
+	case isRunning, isFull:
+	case isAsked:
 		t = l.asked[0]
 		l.asked = slices.Delete(l.asked, 0, 1)
+	default:
+		t, l.expected = l.expected, nil
 	}
 	l.mu.Unlock()
 	switch {
@@ -329,6 +334,9 @@ func (l *relay) begin(id string, isAnnounced bool) error {
 		if t, err = l.beginUnasked(); err != nil {
 			return err
 		}
+	}
+	if !isAsked {
+		t.show()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -398,10 +406,9 @@ func (l *relay) checkLate() bool {
 	return l.isLate
 }
 
-// beginUnasked lets the client in for a response that the backend has begun by itself, at
-// the present length of the conversation. One that is refused is ended and paid.
+// beginUnasked reserves for a response that the backend has begun by itself without speech. A
+// response that is refused is ended and paid.
 func (l *relay) beginUnasked() (*turn, error) {
-	l.takeExpected().giveBack()
 	asks, part, err := l.asksFor(jsonscan.Value{})
 	if err != nil {
 		return nil, err
@@ -417,7 +424,6 @@ func (l *relay) beginUnasked() (*turn, error) {
 		t.account.Owe(l.ctx)
 		t.refusal, t.refused, t.isLast = refusal, time.Now(), true
 	}
-	t.show()
 	return t, nil
 }
 
