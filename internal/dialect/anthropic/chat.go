@@ -22,7 +22,7 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if err != nil {
 		return err
 	}
-	w := requestWriter{Request: asked, model: readModel([]byte(to.ModelFor(req)))}
+	w := requestWriter{Request: asked, isAdaptive: isAdaptive([]byte(to.ModelFor(req)))}
 	w.Begin(make([]byte, 0, len(req.Body.Data())+256), nil)
 	w.Object()
 	w.Member("model", to.ModelNameJSON(req))

@@ -17,7 +17,7 @@ type deltas struct {
 	usage TokenCounts
 	// tools are the tool calls, which are numbered by themselves. blocks maps the index
 	// of a block to one of them: blocks are numbered all together.
-	tools  []toolCall
+	tools  []bool // whether some arguments were sent
 	blocks map[int64]int
 
 	// The thinking block that is open, which the caller gets once more as a whole
@@ -26,11 +26,6 @@ type deltas struct {
 	thinking, signature []byte
 
 	begun bool // a delta went out
-}
-
-// toolCall is a tool call of the stream.
-type toolCall struct {
-	arguments bool // some were sent
 }
 
 // DecodeStream reads the events of a streamed message.
@@ -207,7 +202,7 @@ func (e *deltas) callStart(block jsonscan.Value, index int64) error {
 		e.blocks = map[int64]int{}
 	}
 	e.blocks[index] = len(e.tools)
-	e.tools = append(e.tools, toolCall{arguments: whole})
+	e.tools = append(e.tools, whole)
 	return nil
 }
 
@@ -223,7 +218,7 @@ func (e *deltas) call(root jsonscan.Value) int {
 
 // arguments tells a piece of a call's arguments.
 func (e *deltas) arguments(call int, text []byte) {
-	e.tools[call].arguments = true
+	e.tools[call] = true
 	choice := e.tell()
 	choice.Calls = append(choice.Calls, chat.ToolCall{Index: int64(call), Arguments: text})
 }
@@ -231,7 +226,7 @@ func (e *deltas) arguments(call int, text []byte) {
 // blockStop reads the end of a block: a call without arguments gets empty ones,
 // and thinking that was signed goes out as a whole.
 func (e *deltas) blockStop(root jsonscan.Value) {
-	if call := e.call(root); call >= 0 && !e.tools[call].arguments {
+	if call := e.call(root); call >= 0 && !e.tools[call] {
 		e.arguments(call, []byte("{}"))
 		return
 	}

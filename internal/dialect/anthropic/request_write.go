@@ -13,7 +13,7 @@ import (
 // included: a text that is only passed on is not decoded.
 type requestWriter struct {
 	*chat.Request
-	model modelTraits
+	isAdaptive bool // the model takes an effort, and neither a budget for thinking nor sampling settings
 	jsonwrite.Writer
 
 	deep         jsonscan.Document // of values deeper in the request than it was read
@@ -88,7 +88,7 @@ func (w *requestWriter) writeOutputConfig() *schema.Error {
 		}
 		config.Add("format", slices.Concat([]byte(`{"type":"json_schema","schema":`), w.Format.Schema, []byte("}")))
 	}
-	if effort := w.effort(); w.model.adaptiveOnly && effort != "" {
+	if effort := w.effort(); w.isAdaptive && effort != "" {
 		config.Add("effort", jsonwrite.AppendText(nil, effort))
 	}
 	for m := range w.Other("output_config").All() {

@@ -16,20 +16,13 @@ const (
 	minBudget = 1024
 )
 
-// modelTraits holds the features that a model accepts, as far as its name tells.
-type modelTraits struct {
-	// adaptiveOnly means that the model refuses a budget for thinking and any
-	// sampling setting; it takes an effort instead.
-	adaptiveOnly bool
-}
-
-// readModel reads a name such as claude-opus-4-7 or
-// vendor/claude-3.5-sonnet-20241022. A name that is not understood is taken for
-// a model that accepts everything.
-func readModel(name []byte) modelTraits {
+// isAdaptive reports whether the model of a name such as claude-opus-4-7 or
+// vendor/claude-3.5-sonnet-20241022 refuses a budget for thinking and any sampling setting: it takes
+// an effort instead. A name that is not understood is taken for a model that accepts everything.
+func isAdaptive(name []byte) bool {
 	_, rest, found := bytes.Cut(bytes.ToLower(name), []byte("claude-"))
 	if !found {
-		return modelTraits{}
+		return false
 	}
 	var version [2]int
 	at := 0
@@ -38,7 +31,7 @@ func readModel(name []byte) modelTraits {
 			r == '@'
 	}) {
 		if string(word) == "mythos" {
-			return modelTraits{adaptiveOnly: true}
+			return true
 		}
 		n, err := strconv.Atoi(string(word))
 		if err != nil {
@@ -50,7 +43,7 @@ func readModel(name []byte) modelTraits {
 		version[at] = n
 		at++
 	}
-	return modelTraits{adaptiveOnly: version[0] > 4 || version[0] == 4 && version[1] >= 7}
+	return version[0] > 4 || version[0] == 4 && version[1] >= 7
 }
 
 // writeLimits writes how long the answer may be, how much thinking goes before
@@ -72,7 +65,7 @@ func (w *requestWriter) writeLimits() *schema.Error {
 		if budget, ok := own.Get("budget_tokens").Int(); ok && !given {
 			limit += budget // the default is room for the answer alone
 		}
-	case thinks && w.model.adaptiveOnly:
+	case thinks && w.isAdaptive:
 		w.Member("thinking", []byte(`{"type":"adaptive"}`))
 	case thinks:
 		var budget int64
@@ -83,7 +76,7 @@ func (w *requestWriter) writeLimits() *schema.Error {
 		w.EndObject()
 	}
 	w.Name("max_tokens").Int(limit)
-	if !thinks && !w.model.adaptiveOnly {
+	if !thinks && !w.isAdaptive {
 		w.writeSampling()
 	}
 	return nil
@@ -106,7 +99,7 @@ func (w *requestWriter) effort() string {
 // when the model is in the middle of calling tools and the caller did not keep
 // its earlier thinking.
 func (w *requestWriter) thinks(effort string) (bool, *schema.Error) {
-	if effort == "" || w.unsigned && !w.model.adaptiveOnly {
+	if effort == "" || w.unsigned && !w.isAdaptive {
 		return false, nil
 	}
 	kind, err := w.toolChoice()

@@ -89,7 +89,9 @@ func fillFormat(config *jsonwrite.Members, format *chat.Format, schemas *schemaB
 	if err != nil {
 		return err
 	}
-	config.Add("responseSchema", reduced.object(true))
+	var w jsonwrite.Writer
+	reduced.write(&w, true)
+	config.Add("responseSchema", w.Out)
 	return nil
 }
 

@@ -135,7 +135,7 @@ func (r *schemaReader) member(s *reducedSchema, m jsonscan.Value, depth int) err
 		s.addValue(m)
 	case "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "minProperties",
 		"maxProperties":
-		if m.Given() {
+		if m.Given() && !slices.ContainsFunc(s.limits, func(limit property) bool { return limit.name == name }) {
 			s.limits = append(s.limits, property{name: name, raw: m.Raw()})
 		}
 	case "required":

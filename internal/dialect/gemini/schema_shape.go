@@ -46,11 +46,10 @@ func (s *reducedSchema) settle() {
 	}
 	if len(s.others) > 0 {
 		hint := append([]byte("One of: "), bytes.Join(s.others, []byte(", "))...)
-		quoted := jsonwrite.AppendText(nil, hint)
 		if len(s.description) > 0 {
 			s.description = append(slices.Clone(s.description), ' ')
 		}
-		s.description = append(s.description, quoted[1:len(quoted)-1]...)
+		s.description = append(s.description, chat.Escape(hint)...)
 	}
 	s.required = slices.DeleteFunc(s.required, func(name string) bool { return !s.named[name] })
 }
@@ -102,63 +101,66 @@ func knownFormat(kind, format string) bool {
 	return false
 }
 
-// object writes the schema. The backend keeps objects in no order of their own,
+// write writes the schema. The backend keeps objects in no order of their own,
 // so where the answer's order matters it is written out.
-func (s *reducedSchema) object(ordered bool) []byte {
-	var o jsonwrite.Members
+func (s *reducedSchema) write(w *jsonwrite.Writer, ordered bool) {
+	w.Object()
 	if s.kind != "" {
-		o.Add("type", jsonwrite.AppendText(nil, s.kind))
+		w.Name("type").Plain(s.kind)
 	}
 	if s.format != "" {
-		o.Add("format", jsonwrite.AppendText(nil, s.format))
+		w.Name("format").Plain(s.format)
 	}
 	if len(s.description) > 0 {
-		o.Add("description", slices.Concat([]byte{'"'}, s.description, []byte{'"'}))
+		w.Name("description").Escaped(s.description)
 	}
 	if s.nullable {
-		o.Add("nullable", []byte("true"))
+		w.Literal(`"nullable":true`)
 	}
 	if len(s.enum) > 0 {
-		o.Add("enum", slices.Concat([]byte{'['}, bytes.Join(s.enum, []byte{','}), []byte{']'}))
+		w.Name("enum").Array()
+		w.Raw(bytes.Join(s.enum, []byte{','}))
+		w.EndArray()
 	}
 	for _, limit := range s.limits {
-		o.Add(limit.name, limit.raw)
+		w.Member(limit.name, limit.raw)
 	}
 	if len(s.properties) > 0 {
-		var properties jsonwrite.Members
 		names := make([]string, 0, len(s.properties))
+		w.Name("properties").Object()
 		for _, p := range s.properties {
-			properties.Add(p.name, p.schema.object(ordered))
+			w.TextName(p.name)
+			p.schema.write(w, ordered)
 			names = append(names, p.name)
 		}
-		o.Add("properties", properties.Object())
+		w.EndObject()
 		if ordered && len(s.properties) > 1 {
-			o.Add("propertyOrdering", quoteAll(names))
+			writeTexts(w, "propertyOrdering", names)
 		}
 	}
-	if len(s.required) > 0 {
-		o.Add("required", quoteAll(s.required))
-	}
+	writeTexts(w, "required", s.required)
 	if s.items != nil {
-		o.Add("items", s.items.object(ordered))
+		w.Name("items")
+		s.items.write(w, ordered)
 	}
 	if len(s.anyOf) > 0 {
-		list := make([][]byte, len(s.anyOf))
-		for i, one := range s.anyOf {
-			list[i] = one.object(ordered)
+		w.Name("anyOf").Array()
+		for _, one := range s.anyOf {
+			one.write(w, ordered)
 		}
-		o.Add("anyOf", slices.Concat([]byte{'['}, bytes.Join(list, []byte{','}), []byte{']'}))
+		w.EndArray()
 	}
-	return o.Object()
+	w.EndObject()
 }
 
-// quoteAll writes texts as a JSON array of strings.
-func quoteAll(texts []string) []byte {
-	var w jsonwrite.Writer
-	w.Array()
+// writeTexts writes a member that is a list of texts, if there are any.
+func writeTexts(w *jsonwrite.Writer, name string, texts []string) {
+	if len(texts) == 0 {
+		return
+	}
+	w.Name(name).Array()
 	for _, text := range texts {
 		w.Text([]byte(text))
 	}
 	w.EndArray()
-	return w.Out
 }

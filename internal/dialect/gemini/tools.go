@@ -84,7 +84,8 @@ func writeDeclaration(w *jsonwrite.Writer, tool *chat.Tool, place string, schema
 		}
 		// A function without parameters must have no schema of them either.
 		if len(reduced.properties) > 0 {
-			w.Member("parameters", reduced.object(false))
+			w.Name("parameters")
+			reduced.write(w, false)
 		}
 	}
 	w.EndObject()

@@ -12,11 +12,7 @@ type ErrorBody struct {
 }
 
 // NotFound says in Ollama's words that there is no such model.
-func NotFound(model string) *schema.Error {
-	known := schema.CodedError(schema.CodeModelNotFound, "call.no_model_ollama", "model", model)
-	known.NoRetry = true
-	return known
-}
+func NotFound(model string) *schema.Error { return schema.ModelNotFound("call.no_model_ollama", model) }
 
 // Error writes the body of an error.
 func Error(known *schema.Error, _ string) []byte {

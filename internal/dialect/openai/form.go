@@ -18,7 +18,7 @@ import (
 func passForm(req *schema.Request, to *dialect.Target, call *wire.Call, added ...schema.Part) {
 	boundary := "patchbay-" + rand.Text()
 	to.Begin(call, to.PathFor(req), "multipart/form-data; boundary="+boundary, "*/*")
-	var pieces []piece
+	var pieces []*schema.File
 	var text []byte
 	for _, part := range slices.Concat(req.Form.Parts, added) {
 		text = append(text, "--"+boundary+"\r\nContent-Disposition: form-data; name=\""+escapeQuotes(part.Name)+"\""...)
@@ -32,13 +32,27 @@ func passForm(req *schema.Request, to *dialect.Target, call *wire.Call, added ..
 		}
 		text = append(text, "; filename=\""+escapeQuotes(nameOf(&part))+"\"\r\nContent-Type: "+part.File.ContentType+
 			"\r\n\r\n"...)
-		pieces = append(pieces, piece{text: text}, piece{file: part.File})
+		pieces = append(pieces, inMemory(text), part.File)
 		text = []byte("\r\n")
 	}
 	text = append(text, "--"+boundary+"--\r\n"...)
-	pieces = append(pieces, piece{text: text})
-	call.Body = call.Body[:0]
-	call.Upload = &wire.Upload{Length: lengthOf(pieces), Open: func() io.Reader { return readPieces(pieces) }}
+	pieces = append(pieces, inMemory(text))
+	upload := &wire.Upload{Open: func() io.Reader {
+		readers := make([]io.Reader, len(pieces))
+		for i, piece := range pieces {
+			readers[i] = piece.Open()
+		}
+		return io.MultiReader(readers...)
+	}}
+	for _, piece := range pieces {
+		upload.Length += piece.Size
+	}
+	call.Body, call.Upload = call.Body[:0], upload
+}
+
+// inMemory returns a text as a file.
+func inMemory(text []byte) *schema.File {
+	return &schema.File{Size: int64(len(text)), Open: func() io.Reader { return bytes.NewReader(text) }}
 }
 
 // formAsksForEvents reports whether a form asks for the answer as events.
@@ -55,36 +69,6 @@ func nameOf(part *schema.Part) string {
 		return part.File.Filename
 	}
 	return strings.TrimSuffix(part.Name, "[]")
-}
-
-// piece is a part of an upload: text in memory, or a file.
-type piece struct {
-	text []byte
-	file *schema.File
-}
-
-func lengthOf(pieces []piece) int64 {
-	var n int64
-	for _, p := range pieces {
-		if p.file != nil {
-			n += p.file.Size
-		} else {
-			n += int64(len(p.text))
-		}
-	}
-	return n
-}
-
-func readPieces(pieces []piece) io.Reader {
-	readers := make([]io.Reader, len(pieces))
-	for i, p := range pieces {
-		if p.file != nil {
-			readers[i] = p.file.Open()
-		} else {
-			readers[i] = bytes.NewReader(p.text)
-		}
-	}
-	return io.MultiReader(readers...)
 }
 
 // escapeQuotes makes a name fit for a quoted parameter of a part's head, as

@@ -320,21 +320,10 @@ func (d *docs) choice(v jsonscan.Value) ToolChoice {
 
 // word returns a word, without an allocation for the words of nearly all requests.
 func word(text []byte) string {
-	switch string(text) {
-	case System:
-		return System
-	case User:
-		return User
-	case Assistant:
-		return Assistant
-	case ToolRole:
-		return ToolRole
-	case TextPart:
-		return TextPart
-	case ImagePart:
-		return ImagePart
-	case FunctionTool:
-		return FunctionTool
+	for _, known := range [...]string{System, User, Assistant, ToolRole, TextPart, ImagePart, FunctionTool} {
+		if string(text) == known {
+			return known
+		}
 	}
 	return string(text)
 }

@@ -12,21 +12,14 @@ func (r *Request) ParseSpeech(body []byte) error {
 	if err := r.parse(TTS, body, SpeechFields); err != nil {
 		return err
 	}
-	if err := r.text("input"); err != nil {
-		return err
-	}
 	voice := r.Field("voice")
-	switch voice.Kind() {
-	case jsonscan.Absent, jsonscan.Null:
+	if !voice.Given() {
 		return MissingParameter("voice")
-	case jsonscan.String, jsonscan.Object: // an object names a custom voice
-	default:
-		return BadField("voice", "value.string")
 	}
-	if err := r.optionalText("response_format"); err != nil {
-		return err
+	if voice.Kind() == jsonscan.Object { // it names a custom voice
+		return nil
 	}
-	return r.number("speed", 0.25, 4)
+	return CheckText("voice", voice)
 }
 
 // AudioFormat returns the format that a speech request asks for.

@@ -24,13 +24,7 @@ func (r *Request) checkCompletion() error {
 	if err := r.checkPrompt(); err != nil {
 		return err
 	}
-	if _, err := r.boolean("echo"); err != nil {
-		return err
-	}
-	if err := r.optionalText("suffix"); err != nil {
-		return err
-	}
-	if err := r.integer("logprobs"); err != nil {
+	if err := r.checkRules(CompletionFields.rules[placedFields:]); err != nil {
 		return err
 	}
 	return r.checkGeneration(&at, CompletionFields)

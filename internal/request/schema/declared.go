@@ -154,9 +154,9 @@ type completionRequest struct {
 	requestBase
 	generation
 	Prompt    shape.Prompt `json:"prompt" required:"true"`
-	Suffix    string       `json:"suffix" doc:"The text after the completion."`
-	Echo      bool         `json:"echo" doc:"The answer begins with the prompt."`
-	Logprobs  int64        `json:"logprobs" minimum:"0" maximum:"5"`
+	Suffix    string       `json:"suffix" check:"kind" doc:"The text after the completion."`
+	Echo      bool         `json:"echo" check:"kind" doc:"The answer begins with the prompt."`
+	Logprobs  int64        `json:"logprobs" minimum:"0" maximum:"5" check:"kind"`
 	N         int64        `json:"n" minimum:"1" maximum:"128" check:"kind" doc:"Completions of each prompt."`
 	BestOf    int64        `json:"best_of" minimum:"1" maximum:"20" check:"kind"`
 	Seed      shape.Any    `json:"seed"`
@@ -182,7 +182,7 @@ type embeddingRequest struct {
 	requestBase
 	Input          shape.Prompt `json:"input" required:"true"`
 	EncodingFormat string       `json:"encoding_format" enum:"float,base64"`
-	Dimensions     int64        `json:"dimensions" minimum:"1" maximum:"4096"`
+	Dimensions     int64        `json:"dimensions" minimum:"1" maximum:"4096" check:"kind"`
 	Title          shape.Any    `json:"title" doc:"For backends that speak the Gemini API, as task_type."`
 	TaskType       shape.Any    `json:"task_type"`
 }
@@ -190,10 +190,10 @@ type embeddingRequest struct {
 type rerankRequest struct {
 	Model shape.ModelName `json:"model" required:"true" example:"demo-rerank"`
 	requestBase
-	Query           string                               `json:"query" required:"true" minLength:"1"`
+	Query           string                               `json:"query" required:"true" minLength:"1" check:"filled"`
 	Documents       []shape.Either[string, textDocument] `json:"documents" required:"true" minItems:"1"`
-	TopN            int64                                `json:"top_n" minimum:"1"`
-	ReturnDocuments bool                                 `json:"return_documents"`
+	TopN            int64                                `json:"top_n" minimum:"1" check:"positive"`
+	ReturnDocuments bool                                 `json:"return_documents" check:"kind"`
 }
 
 type textDocument struct {
@@ -204,11 +204,12 @@ type textDocument struct {
 type speechRequest struct {
 	Model shape.ModelName `json:"model" required:"true" example:"demo-tts"`
 	requestBase
-	Input          string                             `json:"input" required:"true" minLength:"1"`
-	Voice          shape.Either[string, shape.Object] `json:"voice" required:"true"`
-	ResponseFormat string                             `json:"response_format" doc:"Such as mp3, wav, opus or pcm."`
-	Speed          float64                            `json:"speed" minimum:"0.25" maximum:"4"`
-	StreamFormat   shape.Any                          `json:"stream_format"`
+	Input string                             `json:"input" required:"true" minLength:"1" check:"filled"`
+	Voice shape.Either[string, shape.Object] `json:"voice" required:"true"`
+
+	ResponseFormat string    `json:"response_format" check:"kind" doc:"Such as mp3, wav, opus or pcm."`
+	Speed          float64   `json:"speed" minimum:"0.25" maximum:"4" check:"bounds"`
+	StreamFormat   shape.Any `json:"stream_format"`
 }
 
 // formBase are the fields that all forms have beside the model.
@@ -238,12 +239,12 @@ type translationRequest struct {
 type imageRequest struct {
 	Model shape.ModelName `json:"model" required:"true" example:"demo-image"`
 	requestBase
-	Prompt         string    `json:"prompt" required:"true" minLength:"1"`
-	N              int64     `json:"n" minimum:"1" maximum:"10"`
-	Size           string    `json:"size" example:"1024x1024"`
-	Quality        string    `json:"quality"`
-	Style          string    `json:"style" doc:"Such as vivid or natural."`
-	ResponseFormat string    `json:"response_format" enum:"url,b64_json"`
+	Prompt         string    `json:"prompt" required:"true" minLength:"1" check:"filled"`
+	N              int64     `json:"n" minimum:"1" maximum:"10" check:"positive"`
+	Size           string    `json:"size" example:"1024x1024" check:"kind"`
+	Quality        string    `json:"quality" check:"kind"`
+	Style          string    `json:"style" check:"kind" doc:"Such as vivid or natural."`
+	ResponseFormat string    `json:"response_format" enum:"url,b64_json" check:"kind"`
 	Stream         shape.Any `json:"stream"`
 	Image          shape.Any `json:"image"`
 	Mask           shape.Any `json:"mask"`

@@ -30,7 +30,7 @@ func (r *Request) ParseEmbedding(body []byte) error {
 			return BadField("encoding_format", "value.or", "known", "float", "last", "base64")
 		}
 	}
-	return r.integer("dimensions")
+	return nil
 }
 
 // checkInput accepts a text, or a list of values of some kinds.

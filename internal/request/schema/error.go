@@ -62,6 +62,13 @@ func CodedError(code string, said say.Code, pairs ...any) *Error {
 	return NewError(code, say.New(said, pairs...))
 }
 
+// ModelNotFound returns the error for a model that does not exist, in the words of an API.
+func ModelNotFound(said say.Code, model string) *Error {
+	known := CodedError(CodeModelNotFound, said, "model", model)
+	known.NoRetry = true
+	return known
+}
+
 // Reword replaces the message.
 func (e *Error) Reword(code say.Code, pairs ...any) {
 	e.Said = say.New(code, pairs...)

@@ -26,7 +26,8 @@ type Fields struct {
 // it knows
 //   - alias: another name of the field,
 //   - check: "kind" refuses values of another type than the field's, "bounds" also numbers
-//     below minimum or above maximum, and "single" a form that has the field twice.
+//     below minimum or above maximum, "positive" whole numbers below 1, "filled" a request without
+//     the field or with an empty text, and "single" a form that has the field twice.
 //
 // A field of an embedded struct may be declared again: its place stays, and the later tags
 // count.
@@ -72,6 +73,18 @@ func (f *Fields) Check(root jsonscan.Value) error {
 	return nil
 }
 
+// checkRules checks the fields of a request by some rules.
+func (r *Request) checkRules(rules []rule) error {
+	for i := range rules {
+		if rules[i].want != anything {
+			if err := rules[i].check(r.Field(rules[i].name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // rule is the rule for the values of a field.
 type rule struct {
 	name        string
@@ -92,6 +105,9 @@ const (
 	wantArray
 	wantObject
 	wantTexts
+	wantSwitch
+	wantPositive
+	wantFilled
 )
 
 // wants has the sentences about values of another kind, and the kind of JSON where that is
@@ -111,6 +127,12 @@ func ruleOf(name string, field reflect.StructField) rule {
 		return r
 	case "single":
 		r.isSingle = true
+		return r
+	case "positive":
+		r.want = wantPositive
+		return r
+	case "filled":
+		r.want = wantFilled
 		return r
 	case "kind", "bounds":
 		r.isBounded = check == "bounds"
@@ -132,6 +154,8 @@ func wantOf(declared reflect.Type) want {
 		return wantInteger
 	case reflect.Float64:
 		return wantNumber
+	case reflect.Bool:
+		return wantSwitch
 	case reflect.String:
 		return wantString
 	case reflect.Slice:
@@ -142,11 +166,27 @@ func wantOf(declared reflect.Type) want {
 
 func (r *rule) check(v jsonscan.Value) error {
 	if !v.Given() {
+		if r.want == wantFilled {
+			return MissingParameter(r.name)
+		}
 		return nil
 	}
 	switch r.want {
 	case anything:
 		return nil
+	case wantSwitch:
+		_, err := CheckBoolean(r.name, v)
+		return err
+	case wantPositive:
+		if n, ok := v.Int(); !ok || n < 1 {
+			return BadField(r.name, "value.positive")
+		}
+		return nil
+	case wantFilled:
+		if v.Kind() == jsonscan.String && len(v.Text()) == 0 {
+			return BadField(r.name, "field.empty")
+		}
+		return CheckText(r.name, v)
 	case wantInteger:
 		return r.checkInteger(v)
 	case wantNumber:

@@ -226,7 +226,10 @@ func (r *Request) parse(service ServiceType, body []byte, fields *Fields) error 
 	if err := r.scan(Door(service), body); err != nil {
 		return err
 	}
-	return r.checkCommon(new(found), fields)
+	if err := r.checkCommon(new(found), fields); err != nil {
+		return err
+	}
+	return r.checkRules(fields.rules)
 }
 
 // scan scans the body of a request at a door. It is a step of its own because scanning
@@ -365,11 +368,6 @@ func invalidJSON(err error) error {
 	return CodedError(CodeInvalidJSON, "call.not_json", "why", say.From(at))
 }
 
-// number checks that an optional field is a number between least and most.
-func (r *Request) number(name string, least, most float64) error {
-	return CheckNumber(name, r.Field(name), least, most)
-}
-
 // CheckNumber checks that an optional value is a number between least and most.
 func CheckNumber(name string, v jsonscan.Value, least, most float64) error {
 	if !v.Given() {
@@ -407,17 +405,6 @@ func checkInteger(name string, v jsonscan.Value) error {
 	}
 	return nil
 }
-
-// integer checks that an optional field is a whole number.
-func (r *Request) integer(name string) error {
-	if v := r.Field(name); v.Given() {
-		return checkInteger(name, v)
-	}
-	return nil
-}
-
-// boolean returns an optional field that must be true or false.
-func (r *Request) boolean(name string) (bool, error) { return CheckBoolean(name, r.Field(name)) }
 
 // CheckText checks that an optional value is a string.
 func CheckText(name string, v jsonscan.Value) error {

@@ -7,9 +7,6 @@ func (r *Request) ParseRerank(body []byte) error {
 	if err := r.parse(Rerank, body, RerankFields); err != nil {
 		return err
 	}
-	if err := r.text("query"); err != nil {
-		return err
-	}
 	documents := r.Field("documents")
 	if err := CheckList("documents", documents, "field.empty"); err != nil {
 		return err
@@ -22,9 +19,5 @@ func (r *Request) ParseRerank(body []byte) error {
 			return err
 		}
 	}
-	if err := r.positive("top_n"); err != nil {
-		return err
-	}
-	_, err := r.boolean("return_documents")
-	return err
+	return nil
 }

@@ -28,11 +28,7 @@ type ErrorInfo struct {
 }
 
 // NotFound says in the words of Google's API that there is no such model.
-func NotFound(model string) *schema.Error {
-	known := schema.CodedError(schema.CodeModelNotFound, "call.no_model_gemini", "model", model)
-	known.NoRetry = true
-	return known
-}
+func NotFound(model string) *schema.Error { return schema.ModelNotFound("call.no_model_gemini", model) }
 
 // Error writes the body of an error.
 func Error(known *schema.Error, _ string) []byte {
