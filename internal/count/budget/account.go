@@ -64,7 +64,7 @@ func (s *state) spanAt(kind int, at time.Time) *span {
 			kept = append(kept, old)
 		}
 	}
-	made := &span{kind: kind, isRun: s.book.options.Runs != nil, start: start, others: map[string]peer{}}
+	made := &span{kind: kind, window: s.book.windows[kind], start: start, others: map[string]peer{}}
 	s.spans = append(kept, made)
 	s.takeKnown(made)
 	return made
@@ -87,7 +87,7 @@ func (s *state) lockSpans(at time.Time) (spans accountSpans) {
 // mutex are held.
 func (s *state) takeKnown(spans ...*span) {
 	for _, one := range spans {
-		for writer, amounts := range s.book.known[place{s.name, one.window(), one.start}] {
+		for writer, amounts := range s.book.known[place{s.name, one.window, one.start}] {
 			other := one.others[writer]
 			other.settled = other.settled.greater(amounts)
 			one.others[writer] = other

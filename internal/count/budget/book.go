@@ -296,16 +296,24 @@ func (b *Book) take(rows []quota.Row, own string, err error) {
 			}
 			at = place{RunName(&row.Key), row.Window, 0}
 		}
-		if b.known[at] == nil {
-			b.known[at] = map[string]Amounts{}
-		}
-		b.known[at][row.Writer] = b.known[at][row.Writer].greater(Amounts{row.Requests, row.Tokens, row.Cost})
+		b.note(at, row)
 	}
 	b.tellAccounts()
 	b.isKnown.Store(err == nil)
 	if runs := b.options.Runs; runs != nil {
 		runs.isRead.Store(err == nil)
 	}
+}
+
+// note takes over the spending of a row, and reports whether it is more than was known; mu is held.
+func (b *Book) note(at place, row *quota.Row) (isMore bool) {
+	if b.known[at] == nil {
+		b.known[at] = map[string]Amounts{}
+	}
+	before := b.known[at][row.Writer]
+	after := before.greater(Amounts{row.Requests, row.Tokens, row.Cost})
+	b.known[at][row.Writer] = after
+	return after != before
 }
 
 // isWriter reports whether a row is of a process, which may count a window again.

@@ -236,15 +236,10 @@ func (b *Book) learnRuns(ctx context.Context) {
 		if isWriter(row, own) || b.ended[row.Writer] {
 			continue
 		}
-		at, found := place{RunName(&row.Key), row.Window, 0}, Amounts{row.Requests, row.Tokens, row.Cost}
-		before := b.known[at][row.Writer]
-		if before.greater(found) == before {
+		at := place{RunName(&row.Key), row.Window, 0}
+		if !b.note(at, row) {
 			continue
 		}
-		if b.known[at] == nil {
-			b.known[at] = map[string]Amounts{}
-		}
-		b.known[at][row.Writer] = before.greater(found)
 		if s := b.accounts[at.account]; s != nil {
 			s.Touch(now)
 		} else {

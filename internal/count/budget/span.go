@@ -9,10 +9,10 @@ import (
 // span is one window of an account.
 type span struct {
 	// kind is the place of the window among those of its book, and start the second of its
-	// beginning. isRun says that it is the window of a run.
-	kind  int
-	isRun bool
-	start int64
+	// beginning.
+	kind   int
+	window quota.Window
+	start  int64
 	// spent and reserved are the amounts of this process.
 	spent, reserved Amounts
 	inFlight        int
@@ -33,15 +33,8 @@ type span struct {
 	outUsed, outOwn Amounts
 }
 
-func (s *span) window() quota.Window {
-	if s.isRun {
-		return quota.BudgetRun
-	}
-	return windows[s.kind]
-}
-
 // end returns the end of the window.
-func (s *span) end() time.Time { return s.window().End(time.Unix(s.start, 0)) }
+func (s *span) end() time.Time { return s.window.End(time.Unix(s.start, 0)) }
 
 // peer holds the known amounts of another process.
 type peer struct {

@@ -100,7 +100,7 @@ func (s *state) place(one *span) string {
 	if one.start == 0 {
 		from = "all"
 	}
-	return s.book.options.Prefix + ":budget:{" + s.name + "}:" + one.window().String() + ":" + from
+	return s.book.options.Prefix + ":budget:{" + s.name + "}:" + one.window.String() + ":" + from
 }
 
 // sheet returns the place of a window of the account, with an entry of one process. The entry replaces

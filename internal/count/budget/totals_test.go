@@ -31,7 +31,7 @@ func readAll(all map[string]string) map[string]Committed {
 func TestTotalsAreReadAsTold(t *testing.T) {
 	store := tallytest.New()
 	s := &state{book: New(Options{Prefix: "p"}), name: "key/k"}
-	at := &span{start: quota.BudgetDay.Start(time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)).Unix()}
+	at := &span{window: quota.BudgetDay, start: quota.BudgetDay.Start(time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)).Unix()}
 	tell := func(process string, what Committed) map[string]Committed {
 		return readAll(store.Tell([]tally.Sheet{s.sheet(at, process, what, "")}, false)[0])
 	}

@@ -188,7 +188,7 @@ func TestTotalsAreSigned(t *testing.T) {
 			other := o.book.Open("key/other", KeySubject("other"), Budgets{Total: Budget{Tokens: 1000}})
 			m.spend(other, 500)
 			s := &state{book: o.book, name: "key/k"}
-			yesterday := &span{start: quota.BudgetDay.Start(m.now.AddDate(0, 0, -1)).Unix()}
+			yesterday := &span{window: quota.BudgetDay, start: quota.BudgetDay.Start(m.now.AddDate(0, 0, -1)).Unix()}
 			m.store.store.Tell([]tally.Sheet{s.sheet(yesterday, "d", Committed{Order: 5, Amounts: Amounts{1, 700, 0}}, "")}, false)
 			m.pass(a, b)
 			for writer, text := range forge(m, m.sheet(totalSheet)) {

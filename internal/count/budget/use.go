@@ -78,7 +78,7 @@ func (a *Account) uses(at time.Time) (uses []Use) {
 }
 
 func (s *span) use(account string, unit int, limit, used, spent int64) Use {
-	u := Use{Account: account, Window: s.window(), Unit: unit, Limit: limit, Used: spent, Reserved: max(0, used-spent)}
+	u := Use{Account: account, Window: s.window, Unit: unit, Limit: limit, Used: spent, Reserved: max(0, used-spent)}
 	if u.Window != quota.BudgetTotal {
 		u.Reset = s.end()
 	}
