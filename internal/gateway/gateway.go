@@ -347,8 +347,8 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	if g.pages, err = g.newPages(); err != nil {
 		return err
 	}
-	monitoring := monitor.New(g.Recorder, g.Problems, g.Current, g.Control.Version)
-	monitoring.SetBudgets(g.book.Uses, g.currency)
+	monitoring := monitor.New(monitor.Options{Recorder: g.Recorder, Problems: g.Problems, Current: g.Current,
+		Version: g.Control.Version, Budgets: g.Budgets, Currency: g.currency})
 	g.feed = monitoring.Feed()
 	if err := g.openHistory(monitoring.Sampler()); err != nil {
 		return err

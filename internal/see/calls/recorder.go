@@ -68,13 +68,10 @@ type Running struct {
 	isListed       bool
 	previous, next *Running // under the lock of the list
 
-	mu       sync.Mutex
-	serving  Serving
-	attempts int
+	mu              sync.Mutex
+	model, instance string // that have the request; both are empty before they are known
+	attempts        int
 }
-
-// Serving is which model and instance have a request; both are empty before they are known.
-type Serving struct{ Model, Instance string }
 
 // Note notes who has the request now. A nil Running notes nothing.
 func (r *Running) Note(model, instance string) {
@@ -82,7 +79,7 @@ func (r *Running) Note(model, instance string) {
 		return
 	}
 	r.mu.Lock()
-	r.serving = Serving{model, instance}
+	r.model, r.instance = model, instance
 	if instance != "" {
 		r.attempts++
 	}
@@ -94,7 +91,7 @@ func (r *Running) Record() Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Record{RequestID: r.RequestID, Started: r.Started, Service: r.Service, Door: r.Door, KeyID: r.KeyID,
-		Tenant: r.Tenant, User: r.User, Client: r.Client, Model: r.serving.Model, Instance: r.serving.Instance,
+		Tenant: r.Tenant, User: r.User, Client: r.Client, Model: r.model, Instance: r.instance,
 		Attempts: r.attempts}
 }
 

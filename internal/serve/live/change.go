@@ -14,6 +14,7 @@ import (
 
 // Change is a change of state that people should see at once.
 type Change struct {
+	Sequence   uint64              `json:"-"` // its number
 	Time       time.Time           `json:"time"`
 	Kind       Kind                `json:"kind"`
 	Service    *schema.ServiceType `json:"service,omitzero"`
@@ -114,6 +115,7 @@ func (f *Feed) note(c Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sequence++
+	c.Sequence = f.sequence
 	f.changes[f.sequence%maxChanges] = c
 	for r := range f.readers {
 		r.wake()

@@ -168,15 +168,9 @@ func (r *Reader) wake() {
 	}
 }
 
-// Numbered is a change with its number.
-type Numbered struct {
-	Change
-	Sequence uint64
-}
-
 // News holds the changes that a reader has not seen yet.
 type News struct {
-	Changes []Numbered
+	Changes []Change
 	// Missed counts the changes that are too long ago.
 	Missed uint64
 	// Snapshot is the latest, nil where the reader has it.
@@ -200,7 +194,7 @@ func (r *Reader) News() News {
 		news.Missed, from = oldest-from, oldest
 	}
 	for n := from; n <= f.sequence; n++ {
-		news.Changes = append(news.Changes, Numbered{f.changes[n%maxChanges], n})
+		news.Changes = append(news.Changes, f.changes[n%maxChanges])
 	}
 	*r.After = f.sequence
 	return news

@@ -58,7 +58,7 @@ func (s *span) state(now time.Time) State {
 type Object struct {
 	Service               *schema.ServiceType
 	Model, Instance, Host string
-	// Accounts are names by TenantAccount and KeyAccount.
+	// Accounts are names by AccountsOf.
 	Accounts []string
 }
 

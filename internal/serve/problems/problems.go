@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -399,10 +400,7 @@ func (g *Group) add(c *calls.Record, counted Counts, at time.Time) {
 	if counted.Refused > 0 {
 		g.lately.add(at, 1)
 	}
-	for _, account := range [...]string{TenantAccount(c.Tenant), KeyAccount(c.KeyID)} {
-		if account == "" {
-			continue
-		}
+	for _, account := range AccountsOf(c.Tenant, c.KeyID) {
 		own := g.accounts[account]
 		if own == nil || at.Sub(own.Last) > Quiet {
 			if g.accounts == nil {
@@ -418,18 +416,15 @@ func (g *Group) add(c *calls.Record, counted Counts, at time.Time) {
 	}
 }
 
-// TenantAccount and KeyAccount return the names of the accounts of a tenant and of a key, empty
-// where there is none.
-func TenantAccount(tenant string) string { return accountOf("tenant/", tenant) }
-
-// KeyAccount is TenantAccount for a key.
-func KeyAccount(key string) string { return accountOf("key/", key) }
-
-func accountOf(kind, name string) string {
-	if name == "" {
-		return ""
+// AccountsOf returns the names of the accounts of a tenant and of a key, without those that are empty.
+func AccountsOf(tenant, key string) (names []string) {
+	if tenant != "" {
+		names = append(names, allowance.TenantName(tenant))
 	}
-	return kind + name
+	if key != "" {
+		names = append(names, allowance.KeyName(key))
+	}
+	return names
 }
 
 // takeOver notes that a model answered for another one.

@@ -228,8 +228,8 @@ func TestAccountsHaveTheirOwnCounts(t *testing.T) {
 	r.call(as("others", ""), try{flaky, 500, "boom"})
 	r.call(refusedBy("tenant/others", schema.CodeKeyRateLimited))
 	for account, want := range map[string]string{
-		TenantAccount("acme"): "1/1/0/2", KeyAccount("two"): "0/1/0/1", TenantAccount("nobody"): "",
-		TenantAccount("others"): "1/0/0/1 0/0/1/0",
+		"tenant/acme": "1/1/0/2", "key/two": "0/1/0/1", "tenant/nobody": "",
+		"tenant/others": "1/0/0/1 0/0/1/0",
 	} {
 		var got []string
 		for _, one := range r.report(Object{Accounts: []string{account}}).Groups {

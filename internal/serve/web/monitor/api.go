@@ -23,25 +23,27 @@ import (
 // API has the operations. Their replies have no envelope; errors are
 // {"error": "..."}.
 type API struct {
-	// budgets returns how much of the budgets is used; nil means that there are none.
-	budgets func() []budget.Use
-	// currency returns the currency of costs.
-	currency func() string
-
-	recorder *calls.Recorder
-	current  *routing.Current
-	version  func() int
-	sampler  *live.Sampler
-	feed     *live.Feed
-	wrong    *problems.Keeper
+	Options
+	sampler *live.Sampler
+	feed    *live.Feed
 }
 
-// New returns the operations on a recorder, its problems, and the table in force, which has a
-// version.
-func New(recorder *calls.Recorder, wrong *problems.Keeper, current *routing.Current, version func() int) *API {
-	a := &API{recorder: recorder, current: current, version: version,
-		sampler: live.NewSampler(recorder.Registry(), current), wrong: wrong}
-	recorder.Observe(a.sampler.Note)
+// Options are the parts that an API depends on.
+type Options struct {
+	Recorder *calls.Recorder
+	Problems *problems.Keeper
+	// Current holds the table in force, and Version returns its version.
+	Current *routing.Current
+	Version func() int
+	// Budgets returns how much of the budgets is used, and Currency the currency of costs.
+	Budgets  func() []budget.Use
+	Currency func() string
+}
+
+// New returns the operations.
+func New(options Options) *API {
+	a := &API{Options: options, sampler: live.NewSampler(options.Recorder.Registry(), options.Current)}
+	a.Recorder.Observe(a.sampler.Note)
 	a.feed = live.NewFeed(a.sampler, a.renderSnapshot)
 	return a
 }

@@ -26,18 +26,9 @@ type budgetUse struct {
 	Reset *time.Time `json:"reset" doc:"When the budget begins anew; null for one of all time."`
 }
 
-// SetBudgets makes the operations show the used part of the budgets, and the currency of
-// costs. It must be called before requests are served.
-func (a *API) SetBudgets(uses func() []budget.Use, currency func() string) {
-	a.budgets, a.currency = uses, currency
-}
-
 // budgetUse answers GET /api/monitoring/budgets.
 func (a *API) budgetUse(*web.Call) (BudgetUses, error) {
-	if a.budgets == nil {
-		return BudgetUses{Budgets: []budgetUse{}}, nil
-	}
-	return ViewBudgets(a.budgets(), a.currency(), func(string) bool { return true }), nil
+	return ViewBudgets(a.Budgets(), a.Currency(), func(string) bool { return true }), nil
 }
 
 // ViewBudgets shows the budgets of the accounts that a caller may see.

@@ -296,7 +296,7 @@ func (v *CallView) HideHosts() {
 // stream sends every call that is recorded from now on as a server-sent event. It ends
 // the stream of a client that reads too slowly.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) {
-	feed, err := a.recorder.Subscribe()
+	feed, err := a.Recorder.Subscribe()
 	if err != nil {
 		status := http.StatusServiceUnavailable
 		if errors.Is(err, calls.ErrSubscribers) {

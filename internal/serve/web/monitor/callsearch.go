@@ -108,7 +108,7 @@ const mediaNDJSON = "application/x-ndjson"
 // calls answers GET /api/monitoring/calls. It writes one line for each call if the caller
 // accepts that.
 func (a *API) calls(c *web.Call, q *CallsQuery) (CallList, error) {
-	page, err := Search(c, a.recorder, q, nil)
+	page, err := Search(c, a.Recorder, q, nil)
 	if err == nil && strings.Contains(c.Header.Get("Accept"), mediaNDJSON) {
 		c.Instead = page.writeLines
 	}
@@ -160,7 +160,7 @@ func findCall[T any](a *API, c *web.Call, q *callQuery, view func(*calls.Record)
 	if number > 0 && number < math.MaxUint64 {
 		query.Before, query.After = number+1, number-1
 	}
-	if _, err := a.recorder.Search(c.Context(), query, look); err != nil {
+	if _, err := a.Recorder.Search(c.Context(), query, look); err != nil {
 		return one, err
 	}
 	if !isFound {

@@ -40,7 +40,7 @@ func (a *API) summary(c *web.Call, q *CallsQuery) (callSummary, error) {
 	if err != nil {
 		return callSummary{}, err
 	}
-	view := callSummary{FileDays: a.recorder.ArchivedDays(), Started: web.Time(a.sampler.StartedAt())}
+	view := callSummary{FileDays: a.Recorder.ArchivedDays(), Started: web.Time(a.sampler.StartedAt())}
 	models, asked, instances, hosts := calls.Tally{}, calls.Tally{}, calls.Tally{}, calls.Tally{}
 	tenants, keys, users, codes := calls.Tally{}, calls.Tally{}, calls.Tally{}, calls.Tally{}
 	look := func(call *calls.Record) bool {
@@ -60,7 +60,7 @@ func (a *API) summary(c *web.Call, q *CallsQuery) (callSummary, error) {
 		return true
 	}
 	query := calls.Query{Before: math.MaxUint64, From: q.From, To: q.To, Most: maxLooked}
-	next, err := a.recorder.Search(c.Context(), query, look)
+	next, err := a.Recorder.Search(c.Context(), query, look)
 	view.Complete = next <= 1 && err == nil
 	view.Names = callNames{models.Most(listedNames), asked.Most(listedNames), instances.Most(listedNames),
 		hosts.Most(listedNames), tenants.Most(listedNames), keys.Most(listedNames), users.Most(listedNames),

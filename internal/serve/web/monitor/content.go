@@ -42,7 +42,7 @@ func (callBody) Docs() map[string]string {
 func (a *API) content(c *web.Call, q *callQuery) (callContent, error) {
 	return findCall(a, c, q, func(call *calls.Record) callContent {
 		view := callContent{RequestID: call.RequestID, tenant: call.Tenant}
-		captured := a.recorder.FindCaptured(call)
+		captured := a.Recorder.FindCaptured(call)
 		if captured == nil {
 			return view
 		}

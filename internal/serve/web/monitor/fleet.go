@@ -116,7 +116,7 @@ func (engineState) Names() []string { return fleet.States() }
 func (a *API) fleet(*web.Call) (fleetView, error) {
 	now := time.Now()
 	view := fleetView{WindowSeconds: int(fleet.UseTime.Seconds()), Models: []fleetModel{}}
-	for _, pool := range a.current.Load().Pools() {
+	for _, pool := range a.Current.Load().Pools() {
 		if model := fleetModelOf(pool, now, &view); len(model.Instances) > 0 {
 			view.Models = append(view.Models, model)
 		}

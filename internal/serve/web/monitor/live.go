@@ -100,7 +100,7 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 	options.Words = role.SeesWords()
 	s := &liveStream{api: a, events: newEventStream(w), words: web.WordingFor(role), isBrief: q.Brief}
 	if slices.Contains(topics, topicCall) {
-		if s.calls, err = a.recorder.Follow(); err != nil {
+		if s.calls, err = a.Recorder.Follow(); err != nil {
 			failFeed(w, err)
 			return
 		}
@@ -130,7 +130,7 @@ func failFeed(w http.ResponseWriter, err error) {
 
 // latestCall returns the number of the call that was recorded last.
 func (a *API) latestCall() uint64 {
-	for c := range a.recorder.Calls() {
+	for c := range a.Recorder.Calls() {
 		return c.Sequence
 	}
 	return 0
@@ -217,22 +217,21 @@ func (s *liveStream) run(r *http.Request, resumes bool) {
 // are remembered.
 func (s *liveStream) resumeCalls() {
 	var missed []CallView
-	var numbers []uint64
 	oldest := s.lastCall + 1
-	for c := range s.api.recorder.Calls() {
+	for c := range s.api.Recorder.Calls() {
 		if c.Sequence <= s.lastCall || len(missed) == maxCallRate {
 			break
 		}
 		oldest = c.Sequence
-		missed, numbers = append(missed, viewOf(c, s.isBrief, s.words)), append(numbers, c.Sequence)
+		missed = append(missed, viewOf(c, s.isBrief, s.words))
 	}
 	if oldest > s.lastCall+1 {
 		s.leftOut += int64(oldest - s.lastCall - 1)
 		s.sendDropped()
 	}
-	for i := len(missed) - 1; i >= 0; i-- {
-		s.lastCall = numbers[i]
-		s.sendValue(topicCall, missed[i])
+	for _, call := range slices.Backward(missed) {
+		s.lastCall = call.Number
+		s.sendValue(topicCall, call)
 	}
 }
 
@@ -260,7 +259,7 @@ func (s *liveStream) sendNews() {
 	}
 	for _, change := range news.Changes {
 		s.lastChange = change.Sequence
-		s.sendValue(topicChange, change.Change)
+		s.sendValue(topicChange, change)
 	}
 	if news.Snapshot != nil {
 		s.send(topicSnapshot, news.Snapshot)

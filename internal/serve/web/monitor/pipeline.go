@@ -20,16 +20,16 @@ func countsOf(s calls.FaultStats) errorCounts { return errorCounts{s.Active, s.D
 // health returns the health of monitoring itself.
 func (a *API) health(*web.Call) (monitoringHealth, error) {
 	details := monitoringHealthDetails{MetricsCollector: "UP", PrometheusRegistry: "UP", ConfigUpdater: "UP"}
-	guard := a.recorder.Breaker()
+	guard := a.Recorder.Breaker()
 	switch {
-	case !a.recorder.Settings().Enabled:
+	case !a.Recorder.Settings().Enabled:
 		details.MetricsCollector = "DISABLED"
-	case a.recorder.Degradation().Level == calls.LevelDisabled:
+	case a.Recorder.Degradation().Level == calls.LevelDisabled:
 		details.MetricsCollector = "DOWN"
-	case a.recorder.Degradation().Level != calls.LevelNormal || guard.State != calls.BreakerClosed:
+	case a.Recorder.Degradation().Level != calls.LevelNormal || guard.State != calls.BreakerClosed:
 		details.MetricsCollector = "DEGRADED"
 	}
-	for _, fault := range a.recorder.Faults().Faults {
+	for _, fault := range a.Recorder.Faults().Faults {
 		if fault.Component == "prometheusRegistry" {
 			details.PrometheusRegistry = "DEGRADED"
 		}
@@ -55,7 +55,7 @@ type monitoringHealthDetails struct {
 }
 
 // healthy reports whether recording goes on; degradation can disable it.
-func (a *API) healthy() bool { return a.recorder.Degradation().Level != calls.LevelDisabled }
+func (a *API) healthy() bool { return a.Recorder.Degradation().Level != calls.LevelDisabled }
 
 // overview summarizes the state of monitoring.
 type overview struct {
@@ -86,10 +86,10 @@ type guardSummary struct {
 }
 
 func (a *API) overview(*web.Call) (overview, error) {
-	settings, level, waiting, guard := a.recorder.Settings(), a.recorder.Degradation(), a.recorder.Cache(),
-		a.recorder.Breaker()
+	settings, level, waiting, guard := a.Recorder.Settings(), a.Recorder.Degradation(), a.Recorder.Cache(),
+		a.Recorder.Breaker()
 	return overview{
-		settings.Enabled, settings.Prefix, settings.EnabledCategories, a.healthy(), countsOf(a.recorder.Faults()),
+		settings.Enabled, settings.Prefix, settings.EnabledCategories, a.healthy(), countsOf(a.Recorder.Faults()),
 		degradationSummary{level.Level.String(), level.Level.Share(), level.Auto},
 		cacheSummary{waiting.Usage(), waiting.ActiveRetries},
 		guardSummary{guard.State.String(), guard.FailureRate},
@@ -98,7 +98,7 @@ func (a *API) overview(*web.Call) (overview, error) {
 
 func (a *API) errors(c *web.Call) (errorStats, error) {
 	words := c.Words()
-	stats := a.recorder.Faults()
+	stats := a.Recorder.Faults()
 	components := make([]errorComponent, 0, len(stats.Faults))
 	for _, f := range stats.Faults {
 		text, _ := words(say.Plain(f.LastError))
@@ -129,7 +129,7 @@ type resetRequest struct {
 }
 
 func (a *API) resetErrors(c *web.Call, body *resetRequest) (errorStats, error) {
-	a.recorder.ResetFault(body.Component, body.Operation)
+	a.Recorder.ResetFault(body.Component, body.Operation)
 	return a.errors(c)
 }
 
@@ -148,10 +148,10 @@ type degradationRequest struct {
 }
 
 func (a *API) degradation() degradation {
-	status := a.recorder.Degradation()
+	status := a.Recorder.Degradation()
 	return degradation{
 		status.Level.String(), status.Level.Description(), status.Level.Share(), status.Auto,
-		time.Since(status.Changed).Milliseconds(), a.recorder.Faults().Active,
+		time.Since(status.Changed).Milliseconds(), a.Recorder.Faults().Active,
 	}
 }
 
@@ -160,17 +160,17 @@ func (a *API) setLevel(_ *web.Call, body *degradationRequest) (degradation, erro
 	if err != nil {
 		return degradation{}, web.Invalid("", say.From(err))
 	}
-	a.recorder.SetLevel(level)
+	a.Recorder.SetLevel(level)
 	return a.degradation(), nil
 }
 
 func (a *API) setAutoMode(_ *web.Call, body *enabledRequest) (degradation, error) {
-	a.recorder.SetAutoMode(*body.Enabled)
+	a.Recorder.SetAutoMode(*body.Enabled)
 	return a.degradation(), nil
 }
 
 func (a *API) recover() degradation {
-	a.recorder.Recover()
+	a.Recorder.Recover()
 	return a.degradation()
 }
 
@@ -184,12 +184,12 @@ type cacheStats struct {
 }
 
 func (a *API) cache() cacheStats {
-	s := a.recorder.Cache()
+	s := a.Recorder.Cache()
 	return cacheStats{s.Current, s.Max, s.Usage(), s.ActiveRetries, s.QueuedRetries}
 }
 
 func (a *API) clearCache() cacheStats {
-	a.recorder.ClearCache()
+	a.Recorder.ClearCache()
 	return a.cache()
 }
 
@@ -203,17 +203,17 @@ type guardStats struct {
 }
 
 func (a *API) guard() guardStats {
-	s := a.recorder.Breaker()
+	s := a.Recorder.Breaker()
 	return guardStats{s.State.String(), s.Failures, s.Successes, s.Requests, s.FailureRate}
 }
 
 // openGuard stops the delivery of records until closeGuard. It does not affect traffic.
 func (a *API) openGuard() guardStats {
-	a.recorder.ForceOpen()
+	a.Recorder.ForceOpen()
 	return a.guard()
 }
 
 func (a *API) closeGuard() guardStats {
-	a.recorder.ForceClose()
+	a.Recorder.ForceClose()
 	return a.guard()
 }

@@ -145,7 +145,7 @@ func viewOfProblem(g *problems.Group, words web.Wording) problemView {
 // problems answers GET /api/monitoring/problems.
 func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
 	asked := problems.Question{Words: c.Who.Role.SeesWords(), Budgets: c.Who.Role.Holds(access.ReadQuotaUsage),
-		Object: problems.Object{Model: q.Model, Instance: q.Instance, Host: q.Host}}
+		Object: problems.Object{Model: q.Model, Instance: q.Instance, Host: q.Host, Accounts: problems.AccountsOf(q.Tenant, q.KeyID)}}
 	if q.Service != "" {
 		service, err := schema.ParseServiceType(q.Service)
 		if err != nil {
@@ -153,19 +153,14 @@ func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
 		}
 		asked.Service = &service
 	}
-	for _, account := range []string{problems.TenantAccount(q.Tenant), problems.KeyAccount(q.KeyID)} {
-		if account != "" {
-			asked.Accounts = append(asked.Accounts, account)
-		}
-	}
 	now, words := time.Now(), c.Words()
-	report := a.wrong.Report(now, problems.Slow(a.sampler.Slow), asked)
+	report := a.Problems.Report(now, problems.Slow(a.sampler.Slow), asked)
 	list := problemList{Groups: []groupView{}, Problems: []problemView{},
 		Headline: headlineView{report.State, report.Said.String(), say.All(report.Said)}}
 	for i := range report.Groups {
 		list.Groups = append(list.Groups, viewOfGroup(&report.Groups[i], words))
 	}
-	for _, one := range a.wrong.Latest(now, asked.Object, cmp.Or(q.Limit, 10)) {
+	for _, one := range a.Problems.Latest(now, asked.Object, cmp.Or(q.Limit, 10)) {
 		list.Problems = append(list.Problems, viewOfProblem(&one, words))
 	}
 	return list, nil

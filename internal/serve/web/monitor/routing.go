@@ -17,7 +17,7 @@ import (
 // byService returns the view of every service type of the table in force.
 func byService[T any](a *API, view func(*routing.Service) T) map[schema.ServiceType]T {
 	services := map[schema.ServiceType]T{}
-	table := a.current.Load()
+	table := a.Current.Load()
 	for _, serviceType := range schema.ServiceTypes() {
 		if s := table.Service(serviceType); s != nil {
 			services[serviceType] = view(s)
@@ -279,7 +279,7 @@ func (breakerStatus) Docs() map[string]string {
 // breakers answers GET /api/monitoring/circuit-breaker.
 func (a *API) breakers(c *web.Call) (breakerList, error) {
 	list := []breakerStatus{}
-	for _, i := range a.current.Load().Instances() {
+	for _, i := range a.Current.Load().Instances() {
 		list = append(list, breakerOf(i, c.Words()))
 	}
 	return breakerList{list}, nil

@@ -57,7 +57,7 @@ func (a *API) running(c *web.Call, q *runningQuery) (runningCalls, error) {
 	}
 	now, limit := time.Now(), min(cmp.Or(q.Limit, maxRunning), maxRunning)
 	list := runningCalls{Running: []runningCall{}}
-	for one := range a.recorder.Running() {
+	for one := range a.Recorder.Running() {
 		call := one.Record()
 		if !filter.wants(&call) {
 			continue
@@ -109,7 +109,7 @@ func (a *API) stopRunning(c *web.Call, body *stopRequest) (found stopped, err er
 	cause := schema.NewError(schema.CodeStopped, said)
 	cause.NoRetry = true
 	id := c.PathValue("requestId")
-	for one := range a.recorder.Running() {
+	for one := range a.Recorder.Running() {
 		if one.RequestID == id {
 			one.Stopper.Stop(cause)
 			found.Stopped++

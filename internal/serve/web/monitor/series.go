@@ -51,7 +51,7 @@ func (a *API) series(_ *web.Call, asked *seriesQuery) (live.History, error) {
 		return live.History{}, err
 	}
 	if q.By == live.ByTenant {
-		a.recorder.Flush()
+		a.Recorder.Flush()
 	}
 	return a.sampler.History(q), nil
 }
@@ -125,7 +125,7 @@ func (a *API) shares(_ *web.Call, q *sharesQuery) (shareList, error) {
 		return shareList{}, err
 	}
 	list := shareList{Range: within, Shares: []shareView{}}
-	used, table, now := a.sampler.Usage(within), a.current.Load(), time.Now()
+	used, table, now := a.sampler.Usage(within), a.Current.Load(), time.Now()
 	for _, serviceType := range schema.ServiceTypes() {
 		service := table.Service(serviceType)
 		if service == nil {

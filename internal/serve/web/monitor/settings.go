@@ -28,18 +28,18 @@ type monitoringSnapshot struct {
 }
 
 func (a *API) view() monitoringView {
-	s := a.recorder.Settings()
+	s := a.Recorder.Settings()
 	return monitoringView{s.Enabled, s.Prefix, s.CollectionInterval, s.EnabledCategories, s.CustomTags, s.Sampling,
 		s.Performance, s.Capture}
 }
 
 func (a *API) snapshot(*web.Call) (monitoringSnapshot, error) {
-	return monitoringSnapshot{a.view(), web.Time(time.Now()), a.recorder.Version()}, nil
+	return monitoringSnapshot{a.view(), web.Time(time.Now()), a.Recorder.Version()}, nil
 }
 
 // update changes the settings and returns all of them.
 func (a *API) update(change func(*metrics.Settings)) (monitoringView, error) {
-	if err := a.recorder.Update(change); err != nil {
+	if err := a.Recorder.Update(change); err != nil {
 		return monitoringView{}, web.Invalid("", say.From(err))
 	}
 	return a.view(), nil

@@ -107,11 +107,11 @@ func (a *API) renderSnapshot(now time.Time, words bool) []byte {
 func (a *API) liveSnapshot(now time.Time, words web.Wording) liveSnapshot {
 	counted := a.sampler.Activities()
 	s := liveSnapshot{
-		Time: web.Time(now), StartedAt: web.Time(a.sampler.StartedAt()), ConfigVersion: a.version(),
-		Degradation: a.recorder.Degradation().Level.String(), SamplingRate: a.recorder.SamplingRate(),
+		Time: web.Time(now), StartedAt: web.Time(a.sampler.StartedAt()), ConfigVersion: a.Version(),
+		Degradation: a.Recorder.Degradation().Level.String(), SamplingRate: a.Recorder.SamplingRate(),
 		Total: counted.Total, Services: []liveService{}, Models: []liveModel{}, Instances: []liveInstance{},
 	}
-	table := a.current.Load()
+	table := a.Current.Load()
 	for _, serviceType := range schema.ServiceTypes() {
 		service := table.Service(serviceType)
 		if service == nil {
