@@ -128,7 +128,6 @@ func (s *session) finish(ctx context.Context) error {
 	writing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := s.flush(writing)
-	s.ledger.stats.addSession(s)
 	return errors.Join(err, s.close(ctx))
 }
 

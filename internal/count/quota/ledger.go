@@ -22,6 +22,8 @@ type Ledger struct {
 	active  atomic.Pointer[activeSession]
 	options Options
 	stats   counters
+	// The conditions of the journal and of the database, of one session after the other.
+	journalState, storeState component
 
 	// changing is held while a change is applied, which may wait for disks and
 	// stores. It is a channel, because Close waits for it with a context. mu guards
@@ -90,7 +92,11 @@ func New(settings Settings, options Options) *Ledger {
 	if options.disk == nil {
 		options.disk = durable.At(filepath.Clean(options.Dir))
 	}
-	l := &Ledger{options: options, settings: settings.Clone(), changing: make(chan struct{}, 1)}
+	l := &Ledger{
+		options: options, settings: settings.Clone(), changing: make(chan struct{}, 1),
+		journalState: component{log: options.Log, name: "the journal", code: "quota.journal"},
+		storeState:   component{log: options.Log, name: "the database", code: "quota.store"},
+	}
 	l.ending, l.end = context.WithCancel(context.Background())
 	l.apply()
 	return l

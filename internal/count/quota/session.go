@@ -69,11 +69,10 @@ func (l *Ledger) newSession(settings *Settings) *session {
 		ledger: l, settings: settings.Clone(),
 		cells:        newCellMap(rand.Text()[:13]),
 		journal:      newJournal(o.disk, settings.JournalSync),
-		journalState: &component{log: o.Log, name: "the journal", code: "quota.journal"},
-		storeState:   &component{log: o.Log, name: "the database", code: "quota.store"},
-		flushNow:     make(chan struct{}, 1),
-		storeLock:    make(chan struct{}, 1),
-		compactAt:    compactAt, flushBatch: flushBatch, maxOpen: maxOpen, maxHistory: maxHistory,
+		journalState: &l.journalState, storeState: &l.storeState,
+		flushNow:  make(chan struct{}, 1),
+		storeLock: make(chan struct{}, 1),
+		compactAt: compactAt, flushBatch: flushBatch, maxOpen: maxOpen, maxHistory: maxHistory,
 	}
 	if o.Bound != nil {
 		s.cells.isBounded, s.cells.maxKeys, s.room = true, int64(2*o.Bound.InAll), -1

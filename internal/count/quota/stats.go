@@ -14,7 +14,6 @@ type counters struct {
 	flushes, rowsWritten, rowsExpired       atomic.Int64
 	flushNanos, flushedAt                   atomic.Int64
 	tornSegments, corruptSegments           atomic.Int64
-	journalFailures, storeFailures          atomic.Int64 // of sessions that ended
 }
 
 // Stats are the counts of the ledger's operations since the start, for metrics.
@@ -64,7 +63,7 @@ func (l *Ledger) Stats() Stats {
 		Uncounted: c.uncounted.Load(), Degradations: c.degradations.Load(),
 		Flushes: c.flushes.Load(), RowsWritten: c.rowsWritten.Load(), RowsExpired: c.rowsExpired.Load(),
 		LastFlushDuration: time.Duration(c.flushNanos.Load()),
-		JournalFailures:   c.journalFailures.Load(), StoreFailures: c.storeFailures.Load(),
+		JournalFailures:   l.journalState.Failures(), StoreFailures: l.storeState.Failures(),
 		TornSegments: c.tornSegments.Load(), CorruptSegments: c.corruptSegments.Load(),
 	}
 	if at := c.flushedAt.Load(); at != 0 {
@@ -77,8 +76,6 @@ func (l *Ledger) Stats() Stats {
 	stats.InFlight = max(s.inFlight.Load(), 0)
 	stats.Keys, stats.Cells, stats.Overflowed = s.cells.keys.Load(), s.cells.cells.Load(), s.cells.overflowed.Load()
 	stats.JournalBytes = s.journal.totalSize()
-	stats.JournalFailures += s.journalState.Failures()
-	stats.StoreFailures += s.storeState.Failures()
 	stats.JournalFailure, stats.StoreFailure = s.journalState.Failure(), s.storeState.Failure()
 	if s.shared != nil {
 		stats.Distributed = true
@@ -87,10 +84,4 @@ func (l *Ledger) Stats() Stats {
 		stats.CounterPushes = s.shared.pushes.Load()
 	}
 	return stats
-}
-
-// addSession adds the failures of a session that ended.
-func (c *counters) addSession(s *session) {
-	c.journalFailures.Add(s.journalState.Failures())
-	c.storeFailures.Add(s.storeState.Failures())
 }
