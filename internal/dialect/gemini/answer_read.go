@@ -220,9 +220,7 @@ func (a *partialAnswer) call(candidate *candidate, choice *chat.Choice, v, signa
 		call.ID = []byte(inventedCall + rand.Text())
 	}
 	call.Arguments = chat.Escape(dialect.CompactObject(v.Get("args")))
-	if len(chat.TextOf(signature)) > 0 {
-		call.Extra = chat.Signed(chat.TextOf(signature))
-	}
+	call.Extra = chat.Signed(chat.TextOf(signature))
 	choice.Calls = append(choice.Calls, call)
 	candidate.calls++
 	return nil

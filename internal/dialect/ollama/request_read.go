@@ -329,7 +329,7 @@ func (r *reader) readFormat() *schema.Error {
 	case format.Kind() == jsonscan.String && string(format.Text()) == "json":
 		r.Format = chat.Format{Given: true, Type: "json_object"}
 	case format.Kind() == jsonscan.Object:
-		r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"), Schema: format.Raw()}
+		r.Format = chat.SchemaFormat(format.Raw())
 	default:
 		return schema.BadField("format", "value.json_or_schema")
 	}

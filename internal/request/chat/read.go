@@ -261,8 +261,11 @@ func SignatureIn(extra []byte) Text {
 }
 
 // Signed returns extra content with such a signature, as callers get it and give it back:
-// the form of Google's own OpenAI surface.
+// the form of Google's own OpenAI surface. It is nil without a signature.
 func Signed(signature Text) []byte {
+	if len(signature) == 0 {
+		return nil
+	}
 	return slices.Concat([]byte(`{"google":{"thought_signature":"`), signature, []byte(`"}}`))
 }
 
@@ -337,4 +340,16 @@ func ImageType(data []byte) string {
 		}
 	}
 	return "image/png"
+}
+
+// EffortOf returns the effort whose usual number of tokens for thinking is the nearest to a budget.
+func EffortOf(budget int64) string {
+	const low, medium = 2048, 8192
+	switch {
+	case budget <= low:
+		return "low"
+	case budget <= medium:
+		return "medium"
+	}
+	return "high"
 }

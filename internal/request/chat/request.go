@@ -208,6 +208,11 @@ type Format struct {
 	Strict              []byte
 }
 
+// SchemaFormat returns the form of an answer that a schema without a name describes.
+func SchemaFormat(schema []byte) Format {
+	return Format{Given: true, Type: "json_schema", Name: Text("answer"), Schema: schema}
+}
+
 // HasSchema reports whether the schema is an object.
 func (f *Format) HasSchema() bool { return len(f.Schema) > 0 && f.Schema[0] == '{' }
 

@@ -326,7 +326,7 @@ func promptLength(door schema.Door, root jsonscan.Value, recalled [][]byte) int 
 			root.Get("items"))
 	}
 	for _, items := range recalled {
-		length += textLength(items, false)
+		length += Length(items, false)
 	}
 	return length
 }
@@ -338,7 +338,7 @@ func repeatedLength(query, documents jsonscan.Value) int {
 		return 0
 	}
 	n := documents.Len()
-	return max(n-1, 0) * textLength(query.Raw(), false)
+	return max(n-1, 0) * Length(query.Raw(), false)
 }
 
 // membersLength adds up the texts of a body.
@@ -359,10 +359,10 @@ func memberLength(m jsonscan.Value) int {
 			return TokenLength * (bytes.Count(raw, []byte{','}) + 1)
 		}
 	case "tools", "functions", "text", "output_config", "output_format":
-		return textLength(m.Raw(), true)
+		return Length(m.Raw(), true)
 	case "response_format", "format":
 		if m.Kind() == jsonscan.Object {
-			return textLength(m.Raw(), true)
+			return Length(m.Raw(), true)
 		}
 		return 0
 	case "extra_body":
@@ -377,17 +377,13 @@ func memberLength(m jsonscan.Value) int {
 		"safety_settings", "labels":
 		return 0
 	}
-	return textLength(m.Raw(), false)
+	return Length(m.Raw(), false)
 }
 
-// Length returns the length in bytes of the texts of a part of a conversation, as JSON, and if
-// wanted with the names of members. TokensOf makes tokens of it.
-func Length(raw []byte, withNames bool) int { return textLength(raw, withNames) }
-
-// textLength adds up the lengths of the texts in a value, whatever its depth, and if
-// wanted of the names of members: a model reads the names in a schema. Files count by
-// their number. It reads the JSON text of the value once.
-func textLength(raw []byte, withNames bool) (length int) { return walk(raw, withNames, lengthOf) }
+// Length adds up the lengths in bytes of the texts in a value of JSON, whatever its depth, and if
+// wanted of the names of members: a model reads the names in a schema. Files count by their number.
+// TokensOf makes tokens of it.
+func Length(raw []byte, withNames bool) int { return walk(raw, withNames, lengthOf) }
 
 // walk adds up the lengths that a function returns for the texts.
 func walk(raw []byte, withNames bool, of func(name string, text []byte) int) (length int) {

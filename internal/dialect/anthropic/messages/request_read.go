@@ -175,25 +175,13 @@ func (r *reader) readThinking() {
 	case "enabled":
 		if effort == "" {
 			budget, _ := thinking.Get("budget_tokens").Int()
-			effort = effortOfBudget(budget)
+			effort = chat.EffortOf(budget)
 		}
 		r.Effort = effort
 	case "disabled":
 		effort = "none"
 	}
 	r.EffortHint = effort
-}
-
-// effortOfBudget returns the effort with the nearest usual budget.
-func effortOfBudget(budget int64) string {
-	const low, medium = 2048, 8192
-	switch {
-	case budget <= low:
-		return "low"
-	case budget <= medium:
-		return "medium"
-	}
-	return "high"
 }
 
 // readTools reads the tools and the choice among them.

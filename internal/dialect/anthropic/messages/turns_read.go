@@ -348,9 +348,7 @@ func addCall(m *chat.Message, b jsonscan.Value) *schema.Error {
 	}
 	id, signature := unmarkCall(b.TextOf("id"))
 	call.ID = chat.Escape(id)
-	if len(signature) > 0 {
-		call.Extra = chat.Signed(chat.Escape(signature))
-	}
+	call.Extra = chat.Signed(chat.Escape(signature))
 	m.Calls = append(m.Calls, call)
 	return nil
 }

@@ -314,9 +314,7 @@ func (r *reader) addCall(m *chat.Message, v, signature jsonscan.Value) *schema.E
 	if args := v.Get("args"); args.Kind() == jsonscan.Object {
 		call.Input = args.Raw()
 	}
-	if len(chat.TextOf(signature)) > 0 {
-		call.Extra = chat.Signed(chat.TextOf(signature))
-	}
+	call.Extra = chat.Signed(chat.TextOf(signature))
 	r.calls++
 	m.Calls, r.open = append(m.Calls, call), append(r.open, call)
 	return nil

@@ -144,7 +144,6 @@ func refuseModalities(list jsonscan.Value) *schema.Error {
 // readThinking reads how hard the model is to think, as a hint: many models refuse to be
 // told an effort.
 func (r *reader) readThinking(thinking jsonscan.Value) {
-	const low, medium = 2048, 8192
 	if level := strings.ToLower(string(member(thinking, "thinkingLevel", "thinking_level").Text())); level != "" {
 		switch level {
 		case "minimal", "low", "medium", "high":
@@ -156,12 +155,8 @@ func (r *reader) readThinking(thinking jsonscan.Value) {
 	case !ok, budget < 0:
 	case budget == 0:
 		r.EffortHint = "none"
-	case budget <= low:
-		r.EffortHint = "low"
-	case budget <= medium:
-		r.EffortHint = "medium"
 	default:
-		r.EffortHint = "high"
+		r.EffortHint = chat.EffortOf(budget)
 	}
 }
 
@@ -185,7 +180,7 @@ func (r *reader) readFormat(config jsonscan.Value) *schema.Error {
 	}
 	r.Format = chat.Format{Given: true, Type: "json_object"}
 	if form != nil {
-		r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"), Schema: form}
+		r.Format = chat.SchemaFormat(form)
 	}
 	return nil
 }
