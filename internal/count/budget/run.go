@@ -251,7 +251,8 @@ func (b *Book) learnRuns(ctx context.Context) {
 
 // runsSince selects the runs that began at a moment or later.
 func (b *Book) runsSince(since time.Time) quota.Filter {
-	return quota.Filter{Ranges: []quota.Range{{Window: quota.BudgetRun, From: since, To: b.options.Now().Add(time.Hour)}}}
+	until := b.options.Now().Add(time.Hour)
+	return quota.Filter{Ranges: []quota.Range{{Window: quota.BudgetRun, From: since, To: until}}}
 }
 
 // Learn asks the store that gateways share for what was spent of runs. Those of which it does not tell

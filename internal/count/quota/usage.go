@@ -196,7 +196,9 @@ func (f *Filter) open(now time.Time) []CalendarWindow {
 	for _, r := range f.Ranges {
 		kinds = append(kinds, r.Window)
 	}
-	return slices.DeleteFunc(OpenWindows(now, kinds), func(w CalendarWindow) bool { return !f.covers(w.Window, w.Start) })
+	return slices.DeleteFunc(OpenWindows(now, kinds), func(w CalendarWindow) bool {
+		return !f.covers(w.Window, w.Start)
+	})
 }
 
 // cutOff is where a truncated result ends: of the oldest start in the result, only

@@ -171,7 +171,8 @@ func (s *scrape) http() {
 			if r.count == 0 && outcomeNames[class] != "SUCCESS" {
 				continue // most combinations never happen
 			}
-			s.timer("http_server_requests_seconds", r.count, r.sum.Seconds(), surfaceNames[surface], outcomeNames[class])
+			s.timer("http_server_requests_seconds", r.count, r.sum.Seconds(), surfaceNames[surface],
+				outcomeNames[class])
 			s.value("http_server_requests_seconds_max", r.max.Seconds(), surfaceNames[surface], outcomeNames[class])
 		}
 	}

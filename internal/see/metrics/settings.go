@@ -123,7 +123,8 @@ func (s Settings) Check(report say.Report) {
 		report("performance.flushInterval", say.New("field.longer"))
 	}
 	if kept := s.History.Retention.Std(); kept < leastHistory || kept > longestHistory {
-		report("history.retention", say.New("field.between", "least", leastHistory, "most", longestHistory, "found", kept))
+		report("history.retention",
+			say.New("field.between", "least", leastHistory, "most", longestHistory, "found", kept))
 	}
 	if s.History.MaxBytes < leastHistoryBytes {
 		report("history.maxBytes", say.New("field.at_least", "least", leastHistoryBytes, "found", s.History.MaxBytes))

@@ -23,7 +23,8 @@ type Exporter struct {
 // Open returns an exporter to the collector of the settings. The exporter asks for the captured parts
 // of a call only if the settings say that content is sent.
 func Open(settings Settings, version string, captured func(*calls.Record) *calls.Captured) (*Exporter, error) {
-	to, err := signal{"TRACES", "/v1/traces", "/opentelemetry.proto.collector.trace.v1.TraceService/Export"}.sender(settings)
+	traces := signal{"TRACES", "/v1/traces", "/opentelemetry.proto.collector.trace.v1.TraceService/Export"}
+	to, err := traces.sender(settings)
 	return &Exporter{to, settings, version, captured}, err
 }
 

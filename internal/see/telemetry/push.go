@@ -42,8 +42,8 @@ var errMetrics = errors.New("the collector could not be reached or refused the m
 
 // NewPusher returns a Pusher; Run starts it, and closes it at its end.
 func NewPusher(options PusherOptions) (*Pusher, error) {
-	to, err := signal{"METRICS", "/v1/metrics", "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"}.sender(
-		options.Settings)
+	metrics := signal{"METRICS", "/v1/metrics", "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"}
+	to, err := metrics.sender(options.Settings)
 	return &Pusher{options: options, to: to}, err
 }
 

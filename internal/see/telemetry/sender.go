@@ -85,7 +85,8 @@ func (s signal) overGRPC(endpoint string, headers map[string]string, trust *tls.
 	}
 	return &sender{close: func() { _ = conn.Close() }, // nothing depends on it any more
 		send: func(ctx context.Context, message proto.Message) error {
-			return conn.Invoke(metadata.NewOutgoingContext(ctx, metadata.New(headers)), s.method, message, new(emptypb.Empty))
+			ctx = metadata.NewOutgoingContext(ctx, metadata.New(headers))
+			return conn.Invoke(ctx, s.method, message, new(emptypb.Empty))
 		}}, nil
 }
 

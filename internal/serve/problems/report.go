@@ -38,7 +38,8 @@ func (k *Keeper) Report(now time.Time, slow Finder, q Question) Report {
 	slow(now, func(one Finding) { found = append(found, one) })
 	if q.Budgets {
 		k.Budgets(now, func(one Finding) {
-			if one.Said.Is() && !slices.ContainsFunc(found, func(f Finding) bool { return f.Account == one.Account && f.Kind == UsedUp }) {
+			isUsedUp := func(f Finding) bool { return f.Account == one.Account && f.Kind == UsedUp }
+			if one.Said.Is() && !slices.ContainsFunc(found, isUsedUp) {
 				found = append(found, one)
 			}
 		})

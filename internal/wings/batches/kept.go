@@ -12,10 +12,10 @@ import (
 func Kinds() []string { return []string{kind, removedKind} }
 
 var (
-	// ErrTooManyKept means that an owner has as many batches as are kept, and none of them has
-	// ended, and ErrAllTooManyKept that all owners together have too many, and no owner gives way
-	// who has as many as the one who asks.
-	ErrTooManyKept    = errors.New("there are too many batches, and none of them has ended")
+	// ErrTooManyKept means that an owner has as many batches as are kept, and none of them has ended.
+	ErrTooManyKept = errors.New("there are too many batches, and none of them has ended")
+	// ErrAllTooManyKept means that all owners together have too many batches, and no owner with at
+	// least as many as the caller gives way.
 	ErrAllTooManyKept = errors.New("there are too many batches of all owners, and none of them gives way")
 	// ErrInUse means that a batch that has not ended needs a file.
 	ErrInUse = errors.New("a batch that has not ended needs the file")

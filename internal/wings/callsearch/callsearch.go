@@ -18,10 +18,11 @@ func New(core *wing.Core) *wing.Wing {
 			return err
 		}
 		file, err := callfile.Open(callfile.Options{
-			Dir: core.Store.Data().Path(""), Settings: core.Document.Monitoring.CallsFile, Keys: keys, Recorder: core.Recorder,
-			IsFull: core.IsDiskShort,
-			Fault:  func(operation, text string) { core.Recorder.NoteFault("calls-file", operation, text) },
-			Log:    core.Log,
+			Dir: core.Store.Data().Path(""), Settings: core.Document.Monitoring.CallsFile, Keys: keys,
+			Recorder: core.Recorder,
+			IsFull:   core.IsDiskShort,
+			Fault:    func(operation, text string) { core.Recorder.NoteFault("calls-file", operation, text) },
+			Log:      core.Log,
 		})
 		if err != nil {
 			return err

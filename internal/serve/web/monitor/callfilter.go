@@ -15,8 +15,8 @@ import (
 // CallsQuery chooses calls; the filters are compared whole, except q and errorText.
 type CallsQuery struct {
 	Limit         int       `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
-	Cursor        Cursor    `json:"cursor" empty:"true" want:"field.cursor" doc:"The member next of a page: the page behind it."`
-	After         Cursor    `json:"after" empty:"true" want:"field.cursor" doc:"The member latest of a page: only calls recorded after it."`
+	Cursor        Cursor    `json:"cursor" empty:"true" want:"field.cursor" doc:"The member next of a page."`
+	After         Cursor    `json:"after" empty:"true" want:"field.cursor" doc:"The member latest of a page."`
 	Parts         bool      `json:"parts" doc:"Names are compared by a part of them, in any case."`
 	Brief         bool      `json:"brief" doc:"Calls without timeline, candidates, handles and times of attempts."`
 	Before        string    `json:"before" doc:"A request id: only calls that were recorded before it. Prefer cursor."`
@@ -188,7 +188,8 @@ func (f *callFilter) isTried(c *calls.Record) bool {
 		return (f.Instance == "" || isNamed(instance, f.Instance, f.Parts)) &&
 			(f.Host == "" || isNamed(calls.HostOf(instance), f.Host, f.Parts))
 	}
-	return isAt(c.Instance) || slices.ContainsFunc(c.Described(), func(try calls.Try) bool { return isAt(try.Instance) })
+	return isAt(c.Instance) ||
+		slices.ContainsFunc(c.Described(), func(try calls.Try) bool { return isAt(try.Instance) })
 }
 
 // refuserOf returns whose limit or budget refused a call.

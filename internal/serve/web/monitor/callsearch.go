@@ -72,7 +72,8 @@ func Search(c *web.Call, recorder *calls.Recorder, q *CallsQuery, belongs func(*
 		return page, nil
 	}
 	var reached string
-	next, err := recorder.Search(c.Context(), calls.Query{Before: min(uint64(filter.Cursor), before), After: uint64(q.After),
+	next, err := recorder.Search(c.Context(), calls.Query{
+		Before: min(uint64(filter.Cursor), before), After: uint64(q.After),
 		From: q.From, To: q.To, Most: maxLooked}, func(call *calls.Record) bool {
 		reached = web.Time(call.Started)
 		if (belongs == nil || belongs(call)) && filter.wants(call) {

@@ -17,7 +17,8 @@ const (
 // kept declares files and batches. A restored batch is leased anew.
 func kept() []store.Kept {
 	return []store.Kept{{
-		Name: "files of clients and results of batches", Part: store.Files, Kinds: []string{files.Kind}, Folder: descriptions,
+		Name: "files of clients and results of batches", Part: store.Files, Kinds: []string{files.Kind},
+		Folder: descriptions,
 		Signed: []string{files.Kind}, Sealed: func(r *store.Rekeying, doc *documents.Document) error {
 			return files.Seal(r, contents, doc)
 		},

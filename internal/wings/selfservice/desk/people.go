@@ -96,8 +96,8 @@ func (d *desk) budgetsOf(accounts map[string]bool) monitor.BudgetUses {
 // callsQuery chooses calls; the filters are compared whole.
 type callsQuery struct {
 	Limit     int            `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
-	Cursor    monitor.Cursor `json:"cursor" empty:"true" want:"field.cursor" doc:"The member next of a page: the page behind it."`
-	After     monitor.Cursor `json:"after" empty:"true" want:"field.cursor" doc:"The member latest of a page: only calls recorded after it."`
+	Cursor    monitor.Cursor `json:"cursor" empty:"true" want:"field.cursor" doc:"The member next of a page."`
+	After     monitor.Cursor `json:"after" empty:"true" want:"field.cursor" doc:"The member latest of a page."`
 	From      time.Time      `json:"from" empty:"true" doc:"Only calls that began then or later."`
 	To        time.Time      `json:"to" empty:"true" doc:"Only calls that began before then."`
 	Service   string         `json:"service"`
