@@ -55,7 +55,7 @@ func TestManagementOnAddressesOfItsOwn(t *testing.T) {
 	r := gatewaytest.Start(t, "server: {management-listen: ['127.0.0.1:0', 'unix:"+socket+"']}\n"+gatewaytest.PoolYAML(b))
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	r.Do(http.MethodGet, "/v1/models", "").Succeeds(t)
-	paths := []string{"/api/config/instance/type/chat", "/actuator/health", "/actuator/info", "/docs/api", "/openapi.json", "/"}
+	paths := []string{"/api/config/instance/type/chat", "/actuator/health", "/actuator", "/docs/api", "/openapi.json", "/"}
 	tcp := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, path := range paths {
 		if got, _ := statusOf(t, tcp, http.MethodGet, r.URL+path, ""); got != http.StatusNotFound {

@@ -55,6 +55,9 @@ func TestClientsWithTLS(t *testing.T) {
 					t.Errorf("the stream ends with %q", reply)
 				}
 			}
+			if index := r.Do(http.MethodGet, "/actuator", ""); !strings.Contains(index.Body, `"href":"`+r.URL+"/actuator") {
+				t.Errorf("the links of the actuator are not those of %s: %s", r.URL, index.Body)
+			}
 			r.API(http.MethodGet, "/api/config/instance/type/chat", "").Is(t, http.StatusOK)
 		})
 	}

@@ -122,7 +122,7 @@ func (d *Document) Faults(method, path string, response *http.Response, body []b
 	case len(body) == 0 && len(described.Content) == 0:
 		return nil
 	}
-	content, listed := described.Content[mediaType]
+	content, listed := described.Content[strings.Replace(mediaType, "vnd.spring-boot.actuator.v3+", "", 1)]
 	if !listed {
 		if _, any := described.Content[strings.SplitN(mediaType, "/", 2)[0]+"/*"]; any {
 			return nil

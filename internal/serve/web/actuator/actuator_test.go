@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
@@ -38,15 +37,9 @@ func TestInfoSaysOnlyWhatTheBuildKnows(t *testing.T) {
 func TestLevelThatDoesNotArriveChangesNothing(t *testing.T) {
 	t.Parallel()
 	levels := logs.LevelsOf(logs.New(io.Discard, logs.JSON, slog.LevelInfo))
-	api := &API{options: Options{Levels: levels, Document: config.Default()}}
+	api := &API{options: Options{Levels: levels}}
 	if err := levels.Set("some", slog.LevelWarn); err != nil {
 		t.Fatal(err)
-	}
-	var set http.HandlerFunc
-	for _, route := range api.Routes() {
-		if route.Pattern == "POST /actuator/loggers/{name}" {
-			set = route.Handler
-		}
 	}
 	for _, test := range []struct {
 		body io.Reader
@@ -54,12 +47,12 @@ func TestLevelThatDoesNotArriveChangesNothing(t *testing.T) {
 	}{
 		{io.MultiReader(strings.NewReader(`{"configuredLevel":`), iotest.ErrReader(os.ErrDeadlineExceeded)), http.StatusRequestTimeout},
 		{iotest.ErrReader(io.ErrUnexpectedEOF), http.StatusBadRequest},
-		{strings.NewReader(strings.Repeat(" ", 2<<20)), http.StatusRequestEntityTooLarge},
+		{strings.NewReader(strings.Repeat(" ", 1<<20)), http.StatusRequestEntityTooLarge},
 	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/actuator/loggers/some", test.body)
 		request.SetPathValue("name", "some")
 		answer := httptest.NewRecorder()
-		set(answer, request)
+		api.SetLogger(answer, request)
 		if answer.Code != test.want || !strings.Contains(answer.Body.String(), `"path":"/actuator/loggers/some"`) {
 			t.Errorf("%d %s, want %d", answer.Code, answer.Body, test.want)
 		}

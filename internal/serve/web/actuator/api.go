@@ -5,12 +5,10 @@ package actuator
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
@@ -114,6 +112,35 @@ func (a *API) Drain() { a.draining.Store(true) }
 // IsDraining reports whether Drain was called.
 func (a *API) IsDraining() bool { return a.draining.Load() }
 
+const (
+	mediaJSON   = "application/json"
+	mediaVendor = "application/vnd.spring-boot.actuator.v3+json"
+	mediaOlder  = "application/vnd.spring-boot.actuator.v2+json"
+)
+
+// reply answers with a value as JSON, with one of Spring Boot's media types if the client
+// accepts it.
+func reply(w http.ResponseWriter, r *http.Request, status int, value any) {
+	body, err := web.Encode(value)
+	if err != nil {
+		web.WriteJSON(w, http.StatusInternalServerError, value) // fails, too, and answers with an error
+		return
+	}
+	media := mediaJSON
+	accept := r.Header.Get("Accept")
+	for _, vendor := range [...]string{mediaVendor, mediaOlder} {
+		if strings.Contains(accept, vendor) {
+			media = vendor
+			break
+		}
+	}
+	header := w.Header()
+	header.Set("Content-Type", media)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that left does not need it
+}
+
 // actuatorError is the error body of the surface.
 type actuatorError struct {
 	Timestamp string `json:"timestamp"`
@@ -126,20 +153,9 @@ type actuatorError struct {
 // surface returns the properties that all endpoints have in common.
 func surface() *web.Surface {
 	return &web.Surface{
-		Error: actuatorError{}, Fail: fail, Decode: decode,
-		Write: func(w http.ResponseWriter, c *web.Call, value any) { web.WriteJSON(w, c.Status, value) },
+		Error: actuatorError{}, Fail: fail,
+		Write: func(w http.ResponseWriter, c *web.Call, value any) { reply(w, c.Request, c.Status, value) },
 	}
-}
-
-// decode reads a body. It refuses unknown members, because a typing error in the name of a member that may
-// be left out would clear a setting.
-func decode(c *web.Call, to any) error {
-	if jsontext.Value(c.Content).Kind() != '{' ||
-		json.Unmarshal(c.Content, to, json.RejectUnknownMembers(true)) != nil {
-		return refuse(http.StatusBadRequest, `The body must be a JSON object such as {"configuredLevel":"DEBUG"}, `+
-			"or null in place of the level to clear it.")
-	}
-	return nil
 }
 
 // refuse returns an error. Its text needs no code: errors of the actuator are for programs.
@@ -156,7 +172,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if len(path) > longest {
 		path = path[:longest]
 	}
-	web.WriteJSON(w, refused.Status, actuatorError{
+	reply(w, r, refused.Status, actuatorError{
 		Timestamp: web.Time(time.Now()), Status: refused.Status, Error: http.StatusText(refused.Status),
 		Path: strings.ToValidUTF8(path, "?"), Message: refused.Error(),
 	})

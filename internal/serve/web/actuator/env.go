@@ -163,16 +163,49 @@ func flatten(to map[string]any, path string, value any) {
 
 type envView struct {
 	ActiveProfiles  []string `json:"activeProfiles"`
+	DefaultProfiles []string `json:"defaultProfiles"`
 	PropertySources []source `json:"propertySources"`
 }
 
-func (a *API) showEnv(*web.Call) (envView, error) {
-	return envView{ActiveProfiles: []string{}, PropertySources: a.env.sources()}, nil
+func (a *API) showEnv(_ *web.Call, q *envQuery) (envView, error) {
+	const longest = 200
+	view := envView{ActiveProfiles: []string{}, DefaultProfiles: []string{"default"}, PropertySources: a.env.sources()}
+	if q.Pattern == "" {
+		return view, nil
+	}
+	pattern, err := regexp.Compile(q.Pattern)
+	if err != nil || len(q.Pattern) > longest {
+		return view, refuse(http.StatusBadRequest, "The pattern is not a regular expression.")
+	}
+	view.PropertySources = matching(view.PropertySources, pattern)
+	return view, nil
 }
 
-// envProperty is one setting.
+func matching(sources []source, pattern *regexp.Regexp) []source {
+	left := make([]source, 0, len(sources))
+	for _, s := range sources {
+		kept := map[string]property{}
+		for name, p := range s.Properties {
+			if pattern.MatchString(name) {
+				kept[name] = p
+			}
+		}
+		left = append(left, source{s.Name, kept})
+	}
+	return left
+}
+
+// envQuery narrows the settings by their names.
+type envQuery struct {
+	Pattern string `json:"pattern" format:"regex" maxLength:"200" doc:"A regular expression for names."`
+}
+
+// envProperty is one setting, and every source that has it.
 type envProperty struct {
-	Property foundProperty `json:"property"`
+	Property        foundProperty `json:"property"`
+	ActiveProfiles  []string      `json:"activeProfiles"`
+	DefaultProfiles []string      `json:"defaultProfiles"`
+	PropertySources []envPlace    `json:"propertySources"`
 }
 
 type foundProperty struct {
@@ -180,12 +213,25 @@ type foundProperty struct {
 	Value  any    `json:"value"`
 }
 
-// envProperty returns a setting as the first source that has it.
+type envPlace struct {
+	Name     string    `json:"name"`
+	Property *property `json:"property,omitzero"`
+}
+
 func (a *API) envProperty(c *web.Call) (envProperty, error) {
+	view := envProperty{ActiveProfiles: []string{}, DefaultProfiles: []string{"default"}, PropertySources: []envPlace{}}
 	for _, s := range a.env.sources() {
-		if p, has := s.Properties[c.PathValue("name")]; has {
-			return envProperty{foundProperty{s.Name, p.Value}}, nil
+		at := envPlace{Name: s.Name}
+		if p, ok := s.Properties[c.PathValue("name")]; ok {
+			at.Property = &p
+			if view.Property.Source == "" {
+				view.Property = foundProperty{s.Name, p.Value}
+			}
 		}
+		view.PropertySources = append(view.PropertySources, at)
 	}
-	return envProperty{}, refuse(http.StatusNotFound, "")
+	if view.Property.Source == "" {
+		return view, refuse(http.StatusNotFound, "")
+	}
+	return view, nil
 }

@@ -27,19 +27,23 @@ func (a *API) info(*web.Call) (info, error) {
 		Git: gitInfo{cmp.Or(build.Branch, unknown),
 			commitInfo{cmp.Or(build.Commit, unknown), cmp.Or(build.commitTime(), unknown)}},
 		// There is no Java here; tools ask for these fields all the same.
-		Java: javaInfo{goVersion(), "Go (no JVM)"},
-		Go:   goInfo{goVersion(), runtime.Compiler, runtime.GOOS, runtime.GOARCH},
+		Java:    javaInfo{goVersion(), "Go (no JVM)"},
+		Go:      goInfo{goVersion(), runtime.Compiler, runtime.GOOS, runtime.GOARCH},
+		OS:      osInfo{runtime.GOOS, runtime.GOARCH},
+		Process: processInfo{os.Getpid(), runtime.GOMAXPROCS(0)},
 	}, nil
 }
 
 // info describes the running program.
 type info struct {
-	Demo  bool      `json:"demo,omitzero" doc:"The backends are simulated."`
-	App   appInfo   `json:"app"`
-	Build buildInfo `json:"build"`
-	Git   gitInfo   `json:"git"`
-	Java  javaInfo  `json:"java"`
-	Go    goInfo    `json:"go"`
+	Demo    bool        `json:"demo,omitzero" doc:"The backends are simulated."`
+	App     appInfo     `json:"app"`
+	Build   buildInfo   `json:"build"`
+	Git     gitInfo     `json:"git"`
+	Java    javaInfo    `json:"java"`
+	Go      goInfo      `json:"go"`
+	OS      osInfo      `json:"os"`
+	Process processInfo `json:"process"`
 }
 
 type appInfo struct {
@@ -76,6 +80,16 @@ type goInfo struct {
 	Compiler string `json:"compiler"`
 	OS       string `json:"os"`
 	Arch     string `json:"arch"`
+}
+
+type osInfo struct {
+	Name string `json:"name"`
+	Arch string `json:"arch"`
+}
+
+type processInfo struct {
+	PID  int `json:"pid"`
+	CPUs int `json:"cpus"`
 }
 
 // unknown is shown for a value that the build did not set.

@@ -1,9 +1,14 @@
 package actuator
 
 import (
+	"errors"
+	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/plain/say"
@@ -73,26 +78,55 @@ type loggerRequest struct {
 	ConfiguredLevel *string `json:"configuredLevel" enum:"OFF,ERROR,WARN,INFO,DEBUG,TRACE"`
 }
 
-// setLogger sets or clears the level of a logger.
-func (a *API) setLogger(c *web.Call, wanted *loggerRequest) (any, error) {
-	name, ok := loggerOf(c.Request)
+// readLevel decodes the body of a change. Unknown members are refused, because a typing
+// error in the name of the member would clear the level.
+func readLevel(w http.ResponseWriter, r *http.Request) (given *loggerRequest, err error) {
+	const largest = 4 << 10
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close") // the unread rest must not be taken for a request
+		return nil, refuse(http.StatusRequestTimeout, "The body did not arrive in time.")
+	case errors.As(err, &tooLarge):
+		return nil, refuse(http.StatusRequestEntityTooLarge, "The body is larger than 4 KiB.")
+	case err != nil || json.Unmarshal(body, &given, json.RejectUnknownMembers(true)) != nil || given == nil:
+		return nil, refuse(http.StatusBadRequest,
+			`The body must be a JSON object such as {"configuredLevel":"DEBUG"}, `+
+				"or null in place of the level to clear it.")
+	}
+	return given, nil
+}
+
+// SetLogger answers POST /actuator/loggers/{name}.
+func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
+	name, ok := loggerOf(r)
 	if !ok {
-		return nil, refuse(http.StatusNotFound, "")
+		NotFound(w, r)
+		return
 	}
-	isAdmin := c.Who.Role.Holds(access.ManageAccessLog)
+	dry, err := web.Flag(r, "dryRun")
+	if dry || err != nil {
+		fail(w, r, refuse(http.StatusBadRequest, "dryRun is not available here; nothing was changed."))
+		return
+	}
+	isAdmin := web.IdentityOf(r).Role.Holds(access.ManageAccessLog)
 	if isAccess(name) && !isAdmin {
-		c.Instead = func(w http.ResponseWriter) { // in the form in which the gate refuses
-			web.Refuse(w, http.StatusForbidden, say.New("manage.access_log", "permission", access.ManageAccessLog))
-		}
-		return nil, nil
+		web.Refuse(w, http.StatusForbidden, say.New("manage.access_log", "permission", access.ManageAccessLog))
+		return
 	}
-	if name == logs.Root && !isAdmin {
-		if err := a.keepAccess(); err != nil {
-			return nil, err
-		}
+	given, err := readLevel(w, r)
+	if err == nil && name == logs.Root && !isAdmin {
+		err = a.keepAccess()
 	}
-	c.Instead = func(w http.ResponseWriter) { w.WriteHeader(c.Status) }
-	return nil, a.setLevel(name, wanted.ConfiguredLevel)
+	if err == nil {
+		err = a.setLevel(name, given.ConfiguredLevel)
+	}
+	if err != nil {
+		fail(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // isAccess reports whether a name belongs to the access log or to a part of it.

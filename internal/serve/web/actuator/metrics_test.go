@@ -52,7 +52,7 @@ func TestErrorsHaveTheShapeOfTheirSurface(t *testing.T) {
 		shape        string
 	}{
 		{http.MethodPost, "/actuator/health", 405, "actuator"},
-		{http.MethodDelete, "/actuator/info", 405, "actuator"},
+		{http.MethodDelete, "/actuator", 405, "actuator"},
 		{http.MethodPut, "/actuator/loggers/ROOT", 405, "actuator"},
 		{http.MethodGet, "/actuator/heapdump", 404, "actuator"},
 		{http.MethodGet, "/api", 404, "envelope"},
@@ -92,7 +92,7 @@ func TestOptionsOfPaths(t *testing.T) {
 	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	for path, allow := range map[string]string{
-		"/actuator/health": "GET, HEAD, OPTIONS", "/actuator/loggers/ROOT": "GET, HEAD, POST, OPTIONS", "/actuator/info": "GET, HEAD, OPTIONS",
+		"/actuator/health": "GET, HEAD, OPTIONS", "/actuator/loggers/ROOT": "GET, HEAD, POST, OPTIONS", "/actuator": "GET, HEAD, OPTIONS",
 		"/actuator/prometheus": "GET, HEAD, OPTIONS", "/api/monitoring/config/prefix": "PUT, OPTIONS",
 		"/actuator/heapdump": "", "/actuator/health/a/b": "", "/api/nothing": "", "/v1/nothing": "",
 	} {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 )
 
@@ -18,6 +19,11 @@ const (
 	scrapeBuffer = 64 << 10
 )
 
+// scrapeQuery narrows a scrape.
+type scrapeQuery struct {
+	IncludedNames string `json:"includedNames" doc:"Names of families, separated by commas."`
+}
+
 // Prometheus answers GET /actuator/prometheus and GET /metrics.
 func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 	families, err := a.exposition.Scrape()
@@ -26,6 +32,7 @@ func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 			refuse(http.StatusInternalServerError, "The metrics could not be gathered."))
 		return
 	}
+	families = included(families, r.URL.Query()["includedNames"])
 	header := w.Header()
 	format, contentType := expfmt.NewFormat(expfmt.TypeTextPlain), textType
 	if prefersOpenMetrics(r.Header.Get("Accept")) {
@@ -35,7 +42,7 @@ func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Add("Vary", "Accept, Accept-Encoding")
 	var out io.Writer = w
-	if quality(r.Header.Get("Accept-Encoding"), "gzip") > 0 {
+	if accepts(r.Header.Get("Accept-Encoding"), "gzip") {
 		header.Set("Content-Encoding", "gzip")
 		// Scrapes are frequent, so speed counts more than the last percent of size. The
 		// only error is an invalid level.
@@ -56,12 +63,34 @@ func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 	_ = buffered.Flush() // a client that left does not need it
 }
 
+// included returns the families that were asked for by name, or all if none was.
+func included(families []*dto.MetricFamily, names []string) []*dto.MetricFamily {
+	if len(names) == 0 {
+		return families
+	}
+	wanted := map[string]bool{}
+	for _, list := range names {
+		for name := range strings.SplitSeq(list, ",") {
+			wanted[strings.TrimSpace(name)] = true
+		}
+	}
+	var left []*dto.MetricFamily
+	for _, f := range families {
+		if wanted[f.GetName()] {
+			left = append(left, f)
+		}
+	}
+	return left
+}
+
 // prefersOpenMetrics reports whether Accept gives OpenMetrics at least the weight of plain
 // text.
 func prefersOpenMetrics(accept string) bool {
 	return quality(accept, "application/openmetrics-text") > 0 &&
 		quality(accept, "application/openmetrics-text") >= quality(accept, "text/plain")
 }
+
+func accepts(list, name string) bool { return quality(list, name) > 0 }
 
 // quality returns the highest weight (q) that a name has in a header's list, 0 where it
 // is not in the list.
