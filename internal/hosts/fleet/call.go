@@ -197,10 +197,9 @@ type Answer struct {
 
 // End says that the answer is complete.
 func (c *Call) End(answer Answer, now time.Time) {
-	f, at := c.Instance.lock(now)
+	f, at, isOpen := c.lockAtEnd(now)
 	defer f.mu.Unlock()
-	c.count(ended)
-	if c.stage == ended || c.epoch != c.Instance.host.epoch {
+	if !isOpen {
 		return
 	}
 	i := c.Instance
@@ -232,10 +231,9 @@ func (c *Call) Abort(now time.Time) {
 	if c == nil {
 		return
 	}
-	f, at := c.Instance.lock(now)
+	f, at, isOpen := c.lockAtEnd(now)
 	defer f.mu.Unlock()
-	c.count(ended)
-	if c.stage == ended || c.epoch != c.Instance.host.epoch {
+	if !isOpen {
 		return
 	}
 	c.finish(at)
@@ -252,16 +250,23 @@ func (c *Call) GiveUp(now time.Time) {
 	if c == nil {
 		return
 	}
-	f, at := c.Instance.lock(now)
+	f, at, isOpen := c.lockAtEnd(now)
 	defer f.mu.Unlock()
-	c.count(ended)
-	if c.stage == ended || c.epoch != c.Instance.host.epoch {
+	if !isOpen {
 		return
 	}
 	if took := at - c.sent; c.stage == waits && !c.whole && took > c.Estimate.Expected {
 		c.learn(2*took, 0, 0)
 	}
 	c.finish(at)
+}
+
+// lockAtEnd locks the fleet for the end of the call, which the counters see. isOpen is false if the
+// call has ended already, or its host has lost it.
+func (c *Call) lockAtEnd(now time.Time) (f *Fleet, at float64, isOpen bool) {
+	f, at = c.Instance.lock(now)
+	c.count(ended)
+	return f, at, c.stage != ended && c.epoch == c.Instance.host.epoch
 }
 
 // finish ends the call in the books.
