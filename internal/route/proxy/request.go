@@ -69,20 +69,18 @@ func (r *request) whole() *request {
 // CheckHeaders returns an error if a header that controls the handling of a request has an
 // invalid value.
 func CheckHeaders(r *Request) error {
-	if err := r.Classify(); err != nil {
-		return err
-	}
-	if err := r.Aim(); err != nil {
-		return err
-	}
 	_, err := resumeMode(r)
 	return err
 }
 
-// resumeMode reads whether another instance is to go on with the answer should it break off:
-// the service type says so, or the request for itself. A header that says neither is refused
-// also where no answer can go on: a mistake is found before it matters.
+// resumeMode reads the headers that control the handling of a request, and returns whether another
+// instance resumes the answer if it breaks off: by the service type, or by the request itself. A
+// header with another value is refused also if no answer can be resumed: a mistake is found before
+// it matters.
 func resumeMode(r *Request) (resume.Mode, error) {
+	if err := cmp.Or(r.Classify(), r.Aim()); err != nil {
+		return resume.Off, err
+	}
 	if own := r.Caller.Header[resume.Header]; len(own) > 0 {
 		var mode resume.Mode
 		if mode.UnmarshalText([]byte(own[0])) != nil {
@@ -98,12 +96,6 @@ func resumeMode(r *Request) (resume.Mode, error) {
 
 // readHeaders reads the headers that control the handling of the request.
 func (r *request) readHeaders() error {
-	if err := r.Classify(); err != nil {
-		return err
-	}
-	if err := r.Aim(); err != nil {
-		return err
-	}
 	mode, err := resumeMode(r.Request)
 	if mode == resume.Continue && r.Asks.Stream && r.Asks.Service == schema.Chat {
 		r.transcript = new(chat.Transcript)
