@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
@@ -150,13 +148,9 @@ func (e *Engine) countsOf(ctx context.Context, b Batch, j *job) (sum Counts, err
 		defer j.mu.Unlock()
 		return j.counts, nil
 	}
-	leases, err := e.o.Leases.List(ctx, documents.Query{Kind: LeaseKind, Scopes: []string{b.ID}})
-	for _, doc := range leases {
-		var l leased
-		if err := json.Unmarshal(doc.Data, &l); err != nil {
-			return sum, err
-		}
-		sum = sum.plus(l.Counts)
+	leases, err := e.leasesOf(ctx, b.ID)
+	for _, seen := range leases {
+		sum = sum.plus(seen.Counts)
 	}
 	return sum, err
 }

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-
-	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
 
@@ -26,31 +23,21 @@ type chunk struct {
 // nextChunk leases a chunk that no gateway has, nil if there is none now. isDone reports that all
 // lines have ended.
 func (j *job) nextChunk(b Batch) (c *chunk, isDone bool, err error) {
-	docs, err := j.engine.o.Leases.List(j.ctx, documents.Query{Kind: LeaseKind, Scopes: []string{j.id}})
+	leases, err := j.engine.leasesOf(j.ctx, j.id)
 	if err != nil {
 		return nil, false, err
 	}
-	known := make(map[string]documents.Document, len(docs))
-	for _, doc := range docs {
-		known[doc.ID] = doc
-	}
 	isDone = true
 	for number := range b.Chunks {
-		doc, leasedBefore := known[leaseID(j.id, chunkName(number))]
-		var state leased
-		if leasedBefore {
-			if err := json.Unmarshal(doc.Data, &state); err != nil {
-				return nil, false, err
-			}
-		}
-		if state.IsComplete {
+		seen := leases[chunkName(number)]
+		if seen.IsComplete {
 			continue
 		}
 		isDone = false
-		if leasedBefore && !j.engine.isFree(doc, state) {
+		if seen.isHeld {
 			continue
 		}
-		c, err := j.takeChunk(b, number, doc.Version)
+		c, err := j.takeChunk(b, number, seen.version)
 		if errors.Is(err, errTaken) {
 			continue
 		}

@@ -48,20 +48,13 @@ func (j *job) finish() error {
 
 // isHeldElsewhere reports whether another gateway still runs lines of the batch.
 func (j *job) isHeldElsewhere() (bool, error) {
-	docs, err := j.engine.o.Leases.List(j.ctx, documents.Query{Kind: LeaseKind, Scopes: []string{j.id}})
-	if err != nil {
-		return false, err
-	}
-	for _, doc := range docs {
-		var state leased
-		if err := json.Unmarshal(doc.Data, &state); err != nil {
-			return false, err
-		}
-		if doc.ID != leaseID(j.id, finalName) && doc.ID != leaseID(j.id, checkName) && !j.engine.isFree(doc, state) {
+	leases, err := j.engine.leasesOf(j.ctx, j.id)
+	for name, seen := range leases {
+		if seen.isHeld && name != finalName && name != checkName {
 			return true, nil
 		}
 	}
-	return false, nil
+	return false, err
 }
 
 // results are the files that a batch ends with.

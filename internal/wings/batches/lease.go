@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -117,9 +118,30 @@ func (l *lease) keep() {
 	}
 }
 
-// isFree reports whether a lease may be taken.
-func (e *Engine) isFree(doc documents.Document, state leased) bool {
-	return state.Holder == "" || doc.Age > e.o.Lease
+// seenLease is a lease as it was read. The zero value is a lease that no gateway has had.
+type seenLease struct {
+	leased
+
+	version int64
+	isHeld  bool // it may not be taken
+}
+
+// leasesOf returns the leases of a batch by their names.
+func (e *Engine) leasesOf(ctx context.Context, batch string) (map[string]seenLease, error) {
+	docs, err := e.o.Leases.List(ctx, documents.Query{Kind: LeaseKind, Scopes: []string{batch}})
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]seenLease, len(docs))
+	for _, doc := range docs {
+		seen := seenLease{version: doc.Version}
+		if err := json.Unmarshal(doc.Data, &seen.leased); err != nil {
+			return nil, err
+		}
+		seen.isHeld = seen.Holder != "" && doc.Age <= e.o.Lease
+		found[strings.TrimPrefix(doc.ID, leaseID(batch, ""))] = seen
+	}
+	return found, nil
 }
 
 // withLease runs a function while it has a lease, which another gateway gets if this one
@@ -127,22 +149,14 @@ func (e *Engine) isFree(doc documents.Document, state leased) bool {
 // version of the lease differs from those of earlier holders.
 func (e *Engine) withLease(ctx context.Context, batch, name string,
 	do func(ctx context.Context, version int64) error) error {
-	var seen int64
-	doc, err := e.o.Leases.Get(ctx, LeaseKind, leaseID(batch, name))
-	switch {
-	case err == nil:
-		var state leased
-		if err := json.Unmarshal(doc.Data, &state); err != nil {
-			return err
-		}
-		if !e.isFree(doc, state) {
-			return errTaken
-		}
-		seen = doc.Version
-	case !errors.Is(err, documents.ErrNotFound):
+	leases, err := e.leasesOf(ctx, batch)
+	if err != nil {
 		return err
 	}
-	l, err := e.take(ctx, batch, name, seen, func() leased { return leased{} })
+	if leases[name].isHeld {
+		return errTaken
+	}
+	l, err := e.take(ctx, batch, name, leases[name].version, func() leased { return leased{} })
 	if err != nil {
 		return err
 	}
