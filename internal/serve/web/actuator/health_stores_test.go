@@ -135,7 +135,7 @@ security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: %s}], ke
 	}
 	gatewaytest.Eventually(t, "all stores are UP", func() bool {
 		view := shown()
-		return all("UP")() && view.Components["budgetJournal"].Status == "UP" && view.Components["cluster"].Status == "UP"
+		return all("UP")() && view.Components["budgetJournal"].Status == "UP"
 	})
 	view := shown()
 	if _, there := view.Components["redis"]; there {
