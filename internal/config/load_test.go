@@ -131,6 +131,7 @@ func TestSampleLoads(t *testing.T) {
 		Sampling:    metrics.Sampling{Enabled: true, Rate: 0.25},
 		Performance: metrics.Performance{BatchSize: 10, FlushInterval: metrics.Interval(5 * time.Second)},
 		Calls:       metrics.DefaultSettings().Calls,
+		History:     metrics.DefaultSettings().History,
 	}
 	want.Quota = quota.Settings{
 		Enabled: true, FlushIntervalSeconds: 5, Windows: []quota.Window{quota.Day, quota.Month},

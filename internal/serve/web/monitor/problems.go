@@ -145,7 +145,8 @@ func viewOfProblem(g *problems.Group, words web.Wording) problemView {
 // problems answers GET /api/monitoring/problems.
 func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
 	asked := problems.Question{Words: c.Who.Role.SeesWords(), Budgets: c.Who.Role.Holds(access.ReadQuotaUsage),
-		Object: problems.Object{Model: q.Model, Instance: q.Instance, Host: q.Host, Accounts: problems.AccountsOf(q.Tenant, q.KeyID)}}
+		Object: problems.Object{Model: q.Model, Instance: q.Instance, Host: q.Host,
+			Accounts: problems.AccountsOf(q.Tenant, q.KeyID)}}
 	if q.Service != "" {
 		service, err := schema.ParseServiceType(q.Service)
 		if err != nil {
