@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -65,9 +66,13 @@ type ArchiveOptions struct {
 type Archive struct {
 	options ArchiveOptions
 
+	reading sync.Mutex // held while a long range is read; without mu, which the next minute needs
+
 	mu    sync.Mutex // for the fields below
 	logs  [logCount]journal.Log
 	saved [logCount]int64 // when the last record begins
+	// long are the long ranges that were read since a minute was saved.
+	long [rangeCount]*Sampler
 }
 
 // OpenArchive opens the archive, and restores the last day of the sampler's history.
@@ -82,7 +87,8 @@ func OpenArchive(options ArchiveOptions, now time.Time) (*Archive, error) {
 			return nil, fmt.Errorf("monitoring.history: %w", err)
 		}
 	}
-	a.each(ofMinutes, now.Add(-day).Unix(), func(p *past) { options.Sampler.restore(p, OneHour, OneDay) })
+	a.each(a.logs[ofMinutes].Files, now.Add(-day).Unix(),
+		func(p *past) { options.Sampler.restore(p, OneHour, OneDay) })
 	for _, file := range slices.Backward(a.logs[ofTens].Files) {
 		a.read(&file, 0, func(p *past) { a.saved[ofTens] = max(a.saved[ofTens], p.Begin) })
 		if a.saved[ofTens] > 0 {
@@ -94,7 +100,14 @@ func OpenArchive(options ArchiveOptions, now time.Time) (*Archive, error) {
 	return a, nil
 }
 
-func (a *Archive) fault(operation string, err error) { a.options.Fault(operation, err.Error()) }
+// fault reports an error without its path, which readers of the faults may not see.
+func (a *Archive) fault(operation string, err error) {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = fmt.Errorf("%s: %w", path.Op, path.Err)
+	}
+	a.options.Fault(operation, err.Error())
+}
 
 // Run saves each minute until ctx ends, and then the running one.
 func (a *Archive) Run(ctx context.Context) {
@@ -113,6 +126,7 @@ func (a *Archive) save(now time.Time, isEnd bool) {
 	a.options.Flush()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	clear(a.long[:])
 	for n := range a.logs {
 		for at := a.next(n, now.Unix()); at+logs[n].step <= now.Unix(); at += logs[n].step {
 			a.add(n, a.options.Sampler.span(logs[n].from, at, logs[n].step))
@@ -163,11 +177,11 @@ func (a *Archive) expire(now time.Time) {
 	a.logs[ofTens].Expire(now, now.Add(-a.options.Settings.Retention.Std()), most-minutes)
 }
 
-// each passes on the records of a log from a second on, the oldest first.
-func (a *Archive) each(n int, from int64, yield func(*past)) {
-	for i := range a.logs[n].Files {
-		if a.logs[n].Files[i].Written.Unix() >= from {
-			a.read(&a.logs[n].Files[i], from, yield)
+// each passes on the records of files from a second on, the oldest first.
+func (a *Archive) each(files []journal.Part, from int64, yield func(*past)) {
+	for i := range files {
+		if files[i].Written.Unix() >= from {
+			a.read(&files[i], from, yield)
 		}
 	}
 }
@@ -177,6 +191,9 @@ var errUnsealed = errors.New("a file of the history is not sealed, and there is 
 // read passes on the records of a file from a second on, as far as they can be read.
 func (a *Archive) read(file *journal.Part, from int64, yield func(*past)) {
 	content, err := a.logs[0].Dir.Read(file.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return // it has expired meanwhile
+	}
 	var r *journal.Reader
 	if err == nil {
 		r, err = journal.History.Parse(content, a.options.Keys, purpose)
@@ -220,18 +237,44 @@ func (s *Sampler) of(r Range) *Sampler {
 	if int(r) < sampledRanges {
 		return s
 	}
+	if s.archive == nil {
+		return s.newLong()
+	}
+	return s.archive.of(s, r)
+}
+
+// newLong returns an empty sampler for a long range that ends now.
+func (s *Sampler) newLong() *Sampler {
 	long := NewSampler(s.registry, s.current)
 	s.mu.RLock()
+	defer s.mu.RUnlock()
 	long.second = s.second
-	s.mu.RUnlock()
-	if a := s.archive; a != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.each(ofTens, long.second-shapes[r].step*shapes[r].points, func(p *past) { long.restore(p, r) })
-		for at := a.next(ofTens, long.second); at <= long.second; at += logs[ofTens].step {
-			long.restore(s.span(OneDay, at, logs[ofTens].step), r)
-		}
+	return long
+}
+
+// of returns a sampler with a long range of the history, which is at most a minute old. One caller at a
+// time reads the files, and the others use the result.
+func (a *Archive) of(s *Sampler, r Range) *Sampler {
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	long := s.newLong()
+	a.mu.Lock()
+	known, files, next := a.long[r], slices.Clone(a.logs[ofTens].Files), a.next(ofTens, long.second)
+	a.mu.Unlock()
+	if known != nil {
+		return known
 	}
+	a.each(files, long.second-shapes[r].step*shapes[r].points, func(p *past) {
+		if p.Begin < next { // later ones are saved while the files are read
+			long.restore(p, r)
+		}
+	})
+	for at := next; at <= long.second; at += logs[ofTens].step {
+		long.restore(s.span(OneDay, at, logs[ofTens].step), r)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.long[r] = long
 	return long
 }
 

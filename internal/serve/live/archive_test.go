@@ -188,3 +188,41 @@ func TestAStopSavesTheRunningMinute(t *testing.T) {
 		}
 	})
 }
+
+// The files of a long range are read once in a minute, and the next minute is saved meanwhile.
+func TestALongRangeIsReadOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "a")
+	a := r.keeps(t.TempDir(), nil, metrics.DefaultSettings().History)
+	r.minutes(a, 20)
+	if r.of(ThirtyDays) != r.of(ThirtyDays) {
+		t.Error("the files were read twice within a minute")
+	}
+	before := r.of(ThirtyDays)
+	a.reading.Lock() // as if somebody read files for long
+	r.minutes(a, 1)
+	if begun := a.begun(r.now); !begun.Before(r.now) {
+		t.Errorf("the history begins at %s", begun)
+	}
+	a.reading.Unlock()
+	if n, _ := r.whole(Total, ThirtyDays); r.of(ThirtyDays) == before || n != 21 {
+		t.Errorf("%d requests, want 21", n)
+	}
+}
+
+// Readers of the faults do not see the paths of the gateway.
+func TestAFaultOfTheHistoryHasNoPath(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := newRig(t, "a")
+	a := r.keeps(dir, nil, metrics.DefaultSettings().History)
+	told := ""
+	a.options.Fault = func(_, text string) { told = text }
+	if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
+		t.Fatal(err)
+	}
+	r.minutes(a, 1)
+	if told == "" || strings.Contains(told, dir) {
+		t.Errorf("the fault is %q", told)
+	}
+}
