@@ -120,6 +120,8 @@ type archivedVersion struct {
 // master key, so that a restore can rely on it, unless there is a doubt about a version: a restore would
 // take it away.
 func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
+	// The head is read first: others may change the configuration while its versions are read.
+	head := versions.Head{Version: a.options.Control.Version(), Activations: a.options.Control.Activations()}
 	numbers, err := a.options.Control.Versions()
 	if err != nil {
 		return err
@@ -147,7 +149,6 @@ func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 			}
 			return files.AddBytes(name, content)
 		}
-		head := versions.Head{Version: a.options.Control.Version(), Activations: a.options.Control.Activations()}
 		for _, v := range loaded {
 			var content any = v
 			if !reader.SeesSecrets {

@@ -3,9 +3,13 @@ package manage_test
 import (
 	"archive/zip"
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/gateway/gatewaytest"
@@ -95,5 +99,45 @@ func TestDownloadsOfAllVersionsAreAudited(t *testing.T) {
 		`"msg":"management read","who":"v","role":"VIEWER","from":"127.0.0.1","what":"GET /api/config/backup","path":"/api/config/backup","status":400`,
 	} {
 		gatewaytest.Eventually(t, "the audit log has "+line, func() bool { return strings.Contains(r.Logs.String(), line) })
+	}
+}
+
+// A download has the version that it names as the current one, also if others are made meanwhile.
+func TestADownloadHasItsCurrentVersion(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL, secretsYAML))+gatewaytest.SecuredYAML())
+	var changes sync.WaitGroup
+	defer changes.Wait()
+	isOver := make(chan struct{})
+	defer close(isOver)
+	changes.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-isOver:
+				return
+			default:
+				r.Do("PUT", gatewaytest.TypesPath+"chat", []string{`{"loadBalancer":"random"}`, `{"loadBalancer":"round-robin"}`}[n%2], admin()...)
+			}
+		}
+	})
+	for range 40 {
+		reply := r.Do("GET", "/api/config/backup?secrets=true", "", admin()...).Succeeds(t)
+		archive, err := zip.NewReader(strings.NewReader(reply.Body), int64(len(reply.Body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := archive.Open("versions/current.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var head struct {
+			Version int `json:"version"`
+		}
+		if err := json.UnmarshalRead(file, &head); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Open(fmt.Sprintf("versions/%08d.json", head.Version)); err != nil || head.Version == 0 {
+			t.Fatalf("the current version %d: %v", head.Version, err)
+		}
 	}
 }
