@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,12 +136,15 @@ func TestPromptsThatBeginAlikeMeet(t *testing.T) {
 			var instances []string
 			for range 3 {
 				b := gatewaytest.StartBackend(t)
+				b.ScriptForever(simulator.Step{HeaderDelay: 20 * time.Millisecond})
 				backends = append(backends, b)
 				instances = append(instances, gatewaytest.Instance("m", b.URL()))
 			}
 			r := gatewaytest.Start(t, gatewaytest.PolicyYAML("load-balancer: least-time, "+gatewaytest.NoBreakerNoChecks, instances...))
 			ask := func(n int, text string) {
-				r.Post(row.path, fmt.Sprintf(row.body, n%2 == 0, text, n)).Succeeds(t)
+				if reply := r.Post(row.path, fmt.Sprintf(row.body, n%2 == 0, text, n)); reply.Status != http.StatusOK {
+					t.Errorf("got status %d, want 200: %v %s", reply.Status, reply.Err, reply.Body)
+				}
 			}
 			reached := func() (with, most int) {
 				for _, b := range backends {
@@ -157,9 +161,12 @@ func TestPromptsThatBeginAlikeMeet(t *testing.T) {
 			if with, most := reached(); with != 1 || most != 10 {
 				t.Errorf("10 prompts that begin alike came to %d instances", with)
 			}
+			// Sent one after the other they would go to the instance that was measured to be the fastest.
+			var running sync.WaitGroup
 			for n := range 20 {
-				ask(n, fmt.Sprint(n)+long)
+				running.Go(func() { ask(n, fmt.Sprint(n)+long) })
 			}
+			running.Wait()
 			if with, most := reached(); with != 3 || most > 20 {
 				t.Errorf("prompts that share nothing came to %d instances, %d of 30 to one", with, most)
 			}
