@@ -45,7 +45,7 @@ export const restarts = ({ dir, freePort, kill, ready, withBackend }) => ({
         await page.getByText('the ledger of this gateway; a restart keeps it').waitFor()
         for (const path of ['/', '/tenant?id=acme']) {
           await page.goto(url + path)
-          await page.locator('[data-part=since-start]', { hasText: 'The charts begin with the start at ' }).waitFor()
+          await page.locator('[data-part=since-start]', { hasText: 'The history begins at ' }).waitFor()
         }
         await page.locator('.head h2', { hasText: 'acme has made 2 requests this month.' }).waitFor()
         await page.locator('main', { hasText: 'team-a' }).waitFor()

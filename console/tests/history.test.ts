@@ -57,8 +57,8 @@ describe('usage of one name', () => {
   })
 })
 
-describe('what a chart begins with', () => {
-  it('is the start of the gateway, where that is within the range', () => {
+describe('the beginning of a chart', () => {
+  it('is that of the history if it is within the range', () => {
     const now = Date.parse('2026-11-18T12:00:00Z')
     expect((['5m', '1h', '24h'] as const).map((range) => beganWithin(range, now - 10 * 60_000, now))).toEqual([false, true, true])
     expect(beganWithin('24h', now - 25 * 3600_000, now)).toBe(false)

@@ -7,7 +7,7 @@ import { wholeStats, type Stat } from './stats'
 import type { Snapshot } from './types'
 
 /** How often a range that nobody extends is asked for again. */
-export const refetchEvery: Record<Range, number> = { '5m': 2000, '1h': 15_000, '24h': 60_000 }
+export const refetchEvery: Record<Range, number> = { '5m': 2000, '1h': 15_000, '24h': 60_000, '7d': 300_000, '30d': 300_000 }
 
 /** What the gateway has kept: counts of all services and the times of each, as those of a chat and of an embedding have no
  *  figure in common. It is asked for again once a step, for seconds twice a minute. */
@@ -20,7 +20,7 @@ export const history = (range: Range) =>
     queryFn: async ({ signal }) => {
       const ask = (by: 'total' | 'service', metric: string) => body(api.GET('/api/monitoring/series', { params: { query: { range, by, metric } }, signal }))
       const [total, service] = await Promise.all([ask('total', 'requests,tokens,cost'), ask('service', 'latency,ttft,overhead')])
-      return { all: toRates(total), services: new Map(service.series.map((one) => [one.service!, toRates(service, one)])) }
+      return { began: Date.parse(total.startedAt), all: toRates(total), services: new Map(service.series.map((one) => [one.service!, toRates(service, one)])) }
     },
   })
 

@@ -1,16 +1,18 @@
 import type { Call } from '@/api/types'
 
-export type Range = '5m' | '1h' | '24h'
-export const ranges: readonly Range[] = ['5m', '1h', '24h']
+export type Range = '5m' | '1h' | '24h' | '7d' | '30d'
+export const ranges: readonly Range[] = ['5m', '1h', '24h', '7d', '30d']
 
 /** The step and the length of each range, in seconds and points. */
 export const rangeShape: Record<Range, { step: number; points: number }> = {
   '5m': { step: 1, points: 300 },
   '1h': { step: 15, points: 240 },
   '24h': { step: 300, points: 288 },
+  '7d': { step: 600, points: 1008 },
+  '30d': { step: 3600, points: 720 },
 }
 
-/** Whether the gateway began to count within a range that ends now: before that there is nothing to draw. */
+/** Whether the history begins within a range that ends now: there is nothing to draw before. */
 export function beganWithin(range: Range, began: number, now: number): boolean {
   const { step, points } = rangeShape[range]
   return began > now - step * points * 1000

@@ -1,7 +1,7 @@
 import { useMemo, useRef, useState } from 'react'
 import { useI18n, type Key } from '@/i18n'
 import { clock, niceMax, stamp, type Reading } from '@/lib/format'
-import type { Range } from '@/live/series'
+import { rangeShape, type Range } from '@/live/series'
 import { Chart, type Line, type Zoom } from './chart'
 import { Value } from './parts'
 
@@ -46,8 +46,8 @@ function useTop(value: number): number {
   return held.current.top
 }
 
-/** A moment of a range: of a day with its date, else the time. */
-const moment = (seconds: number, range: Range) => (range === '24h' ? stamp(seconds * 1000).slice(5, 16) : clock(seconds * 1000))
+/** A moment of a range: of a day or longer with its date, else the time. */
+const moment = (seconds: number, range: Range) => (rangeShape[range].step >= 300 ? stamp(seconds * 1000).slice(5, 16) : clock(seconds * 1000))
 
 /** One reading with its lines over time: the top of its axis, its times, and a legend with values. */
 export function Meter<K extends string>({ spec, series, range, sync, height, open, onOpen, zoom, setZoom, cursor, setCursor }: {
