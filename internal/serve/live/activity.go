@@ -170,7 +170,7 @@ func (s *Sampler) Usage(r Range) map[InstanceKey]Usage {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	used := make(map[InstanceKey]Usage, len(s.instances))
-	last := s.second / shapes[r].step
+	last := s.latest() / shapes[r].step
 	var to times
 	for key, own := range s.instances {
 		w := windowOf(own.track, r, last-shapes[r].points+1, last, &to)

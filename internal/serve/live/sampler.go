@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"maps"
@@ -91,6 +92,9 @@ func NewSampler(registry *metrics.Registry, current *routing.Current) *Sampler {
 		models: map[ModelKey]*series{}, instances: map[InstanceKey]*instanceSeries{},
 		tenants: map[tenantKey]*track{}}
 }
+
+// latest returns the last second of the history: before the first sample that of the start.
+func (s *Sampler) latest() int64 { return cmp.Or(s.second, s.started.Unix()) }
 
 // everySecond calls f shortly after each full second until ctx ends.
 func everySecond(ctx context.Context, f func(now time.Time)) {

@@ -120,6 +120,19 @@ func TestHistoryCountsWhatHappenedInEachStep(t *testing.T) {
 	}
 }
 
+func TestHistoryEndsAtTheStartBeforeTheFirstSample(t *testing.T) {
+	t.Parallel()
+	settings := metrics.DefaultSettings()
+	registry := metrics.NewRegistry(&settings)
+	for _, within := range []Range{FiveMinutes, OneHour, OneDay, SevenDays, ThirtyDays} {
+		h := NewSampler(registry, new(routing.Current)).History(Query{Range: within})
+		end := h.From.Add(time.Duration(h.StepSeconds*h.Points) * time.Second)
+		if started := registry.Started(); end.Before(started) || end.After(started.Add(time.Hour)) {
+			t.Errorf("%s: got a history that ends at %s, want the start %s", within, end, started)
+		}
+	}
+}
+
 func TestWhatWasNotWatchedIsNull(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a")

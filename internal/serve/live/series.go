@@ -165,7 +165,7 @@ func (s *Sampler) History(q Query) History {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	shape := shapes[q.Range]
-	last := s.second / shape.step
+	last := s.latest() / shape.step
 	h := History{
 		StartedAt: begun.UTC(), Range: q.Range, StepSeconds: shape.step, Points: shape.points,
 		From: time.Unix((last-shape.points+1)*shape.step, 0).UTC(), Watched: make([]int64, 0, shape.points),
@@ -275,7 +275,7 @@ type summed interface {
 // render shows the history of a track. Only service types and the total have overhead.
 func (s *Sampler) render(q Query, t summed, out TimeSeries) TimeSeries {
 	shape := shapes[q.Range]
-	last := s.second / shape.step
+	last := s.latest() / shape.step
 	var to times
 	shown := [timeCount]*QuantileSeries{}
 	for _, metric := range q.Metrics {
