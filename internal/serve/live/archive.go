@@ -90,7 +90,11 @@ func OpenArchive(options ArchiveOptions, now time.Time) (*Archive, error) {
 	a.each(a.logs[ofMinutes].Files, now.Add(-day).Unix(),
 		func(p *past) { options.Sampler.restore(p, OneHour, OneDay) })
 	for _, file := range slices.Backward(a.logs[ofTens].Files) {
-		a.read(&file, 0, func(p *past) { a.saved[ofTens] = max(a.saved[ofTens], p.Begin) })
+		a.read(&file, 0, func(p *past) {
+			if p.Begin <= now.Unix() { // or the clock was ahead
+				a.saved[ofTens] = max(a.saved[ofTens], p.Begin)
+			}
+		})
 		if a.saved[ofTens] > 0 {
 			break
 		}
@@ -100,13 +104,8 @@ func OpenArchive(options ArchiveOptions, now time.Time) (*Archive, error) {
 	return a, nil
 }
 
-// fault reports an error without its path, which readers of the faults may not see.
 func (a *Archive) fault(operation string, err error) {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = fmt.Errorf("%s: %w", path.Op, path.Err)
-	}
-	a.options.Fault(operation, err.Error())
+	a.options.Fault(operation, durable.WithoutPath(err).Error())
 }
 
 // Run saves each minute until ctx ends, and then the running one.
@@ -128,8 +127,10 @@ func (a *Archive) save(now time.Time, isEnd bool) {
 	defer a.mu.Unlock()
 	clear(a.long[:])
 	for n := range a.logs {
-		for at := a.next(n, now.Unix()); at+logs[n].step <= now.Unix(); at += logs[n].step {
-			a.add(n, a.options.Sampler.span(logs[n].from, at, logs[n].step))
+		step := logs[n].step
+		a.saved[n] = min(a.saved[n], (now.Unix()/step-1)*step) // the clock may have been ahead
+		for at := a.next(n, now.Unix()); at+step <= now.Unix(); at += step {
+			a.add(n, a.options.Sampler.span(logs[n].from, at, step))
 		}
 	}
 	a.expire(now)

@@ -226,3 +226,27 @@ func TestAFaultOfTheHistoryHasNoPath(t *testing.T) {
 		t.Errorf("the fault is %q", told)
 	}
 }
+
+// A clock that was ahead for a time does not end the history.
+func TestAClockThatWasAheadEndsNoHistory(t *testing.T) {
+	t.Parallel()
+	dir, settings := t.TempDir(), metrics.DefaultSettings().History
+	r := newRig(t, "a")
+	a := r.keeps(dir, nil, settings)
+	r.minutes(a, 20)
+	ahead := r.now.Add(100*24*time.Hour).Unix() / 600 * 600
+	a.add(ofTens, &past{Begin: ahead, Watched: minute})
+	again, a := reopened(t, dir, nil, settings, r.now.Add(10*time.Minute))
+	again.minutes(a, 30)
+	if n, _ := again.whole(ByModel, ThirtyDays); n != 50 {
+		t.Errorf("%d requests in thirty days, want 50", n)
+	}
+	a.saved = [logCount]int64{ahead, ahead}
+	again.minutes(a, 30)
+	last, _ := reopened(t, dir, nil, settings, again.now)
+	for within, least := range map[Range]int64{OneDay: 79, ThirtyDays: 70} {
+		if n, _ := last.whole(ByModel, within); n < least || n > 80 {
+			t.Errorf("%s: %d requests after a restart, want 80 but for those of one step", within, n)
+		}
+	}
+}

@@ -255,6 +255,15 @@ func (d *Dir) sync() error {
 	return errors.Join(err, dir.Close())
 }
 
+// WithoutPath returns an error without its path, for readers who may not see where files are.
+func WithoutPath(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = fmt.Errorf("%s: %w", path.Op, path.Err)
+	}
+	return err
+}
+
 func (d *Dir) before(step Step) error {
 	if d.Before == nil {
 		return nil

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -265,13 +264,8 @@ func (f *File) flush(now time.Time) {
 
 var errReserved = errors.New("the disk has no space left but what is reserved (files.reserve)")
 
-// fault tells about an error, without the path, which is nobody's business.
 func (f *File) fault(operation string, err error) {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		err = fmt.Errorf("%s: %w", path.Op, path.Err)
-	}
-	f.options.Fault(operation, err.Error())
+	f.options.Fault(operation, durable.WithoutPath(err).Error())
 }
 
 // write writes the waiting records in blocks, and returns how many of them it left out because
