@@ -90,7 +90,7 @@ func OpenArchive(options ArchiveOptions, now time.Time) (*Archive, error) {
 	a.each(a.logs[ofMinutes].Files, now.Add(-day).Unix(),
 		func(p *past) { options.Sampler.restore(p, OneHour, OneDay) })
 	for _, file := range slices.Backward(a.logs[ofTens].Files) {
-		a.read(&file, 0, func(p *past) {
+		a.read(file, 0, func(p *past) {
 			if p.Begin <= now.Unix() { // or the clock was ahead
 				a.saved[ofTens] = max(a.saved[ofTens], p.Begin)
 			}
@@ -180,9 +180,9 @@ func (a *Archive) expire(now time.Time) {
 
 // each passes on the records of files from a second on, the oldest first.
 func (a *Archive) each(files []journal.Part, from int64, yield func(*past)) {
-	for i := range files {
-		if files[i].Written.Unix() >= from {
-			a.read(&files[i], from, yield)
+	for _, file := range files {
+		if file.Written.Unix() >= from {
+			a.read(file, from, yield)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (a *Archive) each(files []journal.Part, from int64, yield func(*past)) {
 var errUnsealed = errors.New("a file of the history is not sealed, and there is a master key")
 
 // read passes on the records of a file from a second on, as far as they can be read.
-func (a *Archive) read(file *journal.Part, from int64, yield func(*past)) {
+func (a *Archive) read(file journal.Part, from int64, yield func(*past)) {
 	content, err := a.logs[0].Dir.Read(file.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return // it has expired meanwhile
@@ -235,22 +235,10 @@ func (a *Archive) begun(latest time.Time) time.Time {
 // of returns a sampler with the history of a range: s, or for a range that is not in memory one with
 // what the archive has of it.
 func (s *Sampler) of(r Range) *Sampler {
-	if int(r) < sampledRanges {
+	if int(r) < sampledRanges || s.archive == nil {
 		return s
 	}
-	if s.archive == nil {
-		return s.newLong()
-	}
 	return s.archive.of(s, r)
-}
-
-// newLong returns an empty sampler for a long range that ends now.
-func (s *Sampler) newLong() *Sampler {
-	long := NewSampler(s.registry, s.current)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	long.second = s.second
-	return long
 }
 
 // of returns a sampler with a long range of the history, which is at most a minute old. One caller at a
@@ -258,7 +246,10 @@ func (s *Sampler) newLong() *Sampler {
 func (a *Archive) of(s *Sampler, r Range) *Sampler {
 	a.reading.Lock()
 	defer a.reading.Unlock()
-	long := s.newLong()
+	long := NewSampler(s.registry, s.current)
+	s.mu.RLock()
+	long.second = s.latest()
+	s.mu.RUnlock()
 	a.mu.Lock()
 	known, files, next := a.long[r], slices.Clone(a.logs[ofTens].Files), a.next(ofTens, long.second)
 	a.mu.Unlock()
