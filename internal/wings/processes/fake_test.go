@@ -78,12 +78,19 @@ func (k *kept) follow() {
 	var asked, all []residency.Kept
 	for name, server := range k.Servers() {
 		one := residency.Kept{Place: k.place(name), Sleeper: server, Rules: server.Rules()}
-		if all = append(all, one); k.refuse(k.processes[name], name) == nil {
+		if all = append(all, one); k.refused(name) == nil {
 			asked = append(asked, one)
 		}
 	}
 	k.keeper.Follow(asked)
 	k.keeper.Mind(all)
+}
+
+// refused returns the error of the manager for a process.
+func (k *kept) refused(name string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.refuse(k.processes[name], name)
 }
 
 func (k *kept) place(name string) *fleet.Instance { return k.fleet.Instance(name, name) }
@@ -101,13 +108,18 @@ func (k *kept) Set(settings Settings, memory schema.Bytes) {
 // StateOf returns the state of a process, and false if there is none of this name.
 func (k *kept) StateOf(name string) (State, bool) {
 	view, _, err := k.View(name)
-	return view.State, err == nil && !k.processes[name].isRemoved
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.processes[name]
+	return view.State, err == nil && p != nil && !p.isRemoved
 }
 
 // Ensure waits until a process is ready, as a request does, and uses it until it is released.
 func (k *kept) Ensure(ctx context.Context, name string) (release func(), err error) {
 	m := k.model(name)
 	if m == nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		return nil, k.refuse(nil, name)
 	}
 	if !m.TryEnter() {
