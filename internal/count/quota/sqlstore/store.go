@@ -258,7 +258,6 @@ func (s *Store) Each(ctx context.Context, visit func(*quota.Row) error) error {
 
 // each calls a function with the rows of a query that ends in a certain way.
 func (s *Store) each(ctx context.Context, end string, args []any, visit func(*quota.Row) error) error {
-	//nolint:gosec // no words of callers are in it
 	query := "SELECT " + identity + ", " + counts + " FROM quota_usage" + end
 	found, err := s.db.QueryContext(ctx, s.numbered(query), args...)
 	if err != nil {
